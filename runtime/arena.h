@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Working memory of kernel calls: aligned blocks that are kept for the next call. Large blocks ask
-// for huge pages. ArenaCache is thread-safe and never blocks, in a child of fork too.
+// Arenas: the working memory of kernel calls. An Arena is an aligned block of memory; an ArenaCache
+// keeps arenas for later calls. Arenas of at least 2 MiB ask for huge pages. ArenaCache is
+// thread-safe and never blocks, not even in a child of fork().
 
 #include <array>
 #include <atomic>
@@ -13,13 +14,13 @@
 
 namespace tw::runtime {
 
-/// Alignment in bytes of every block, and of each buffer within one.
+/// Alignment in bytes of every arena, and of each buffer inside an arena.
 inline constexpr int64_t arena_alignment = 64;
 
 class Arena {
  public:
-  /// Environment, "out of memory", for sizes that the machine cannot have, before any page is
-  /// touched.
+  /// Allocates at least `bytes` bytes. Environment, "out of memory", if the machine has less memory
+  /// than that; no page is touched before this check.
   static Result<Arena> allocate(int64_t bytes);
 
   Arena() = default;
@@ -34,7 +35,7 @@ class Arena {
   }
   ~Arena();
 
-  /// Aligned to arena_alignment; null for an arena of 0 bytes.
+  /// The first byte, aligned to arena_alignment; null for an arena of 0 bytes.
   char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
 
@@ -52,16 +53,18 @@ class ArenaCache {
   ArenaCache(const ArenaCache&) = delete;
   ArenaCache& operator=(const ArenaCache&) = delete;
 
-  /// An arena of at least `bytes`, its content arbitrary; never null.
+  /// Takes an arena of at least `bytes` bytes from the cache, or allocates a new arena. Its content
+  /// is arbitrary, and the pointer is never null. Fails as Arena::allocate().
   Result<std::unique_ptr<Arena>> take(int64_t bytes);
-  /// Keeps the arena for a later take; frees it if the cache is full of larger ones.
+  /// Keeps the arena for a later take(). If the cache is full, it keeps the larger ones and frees
+  /// the smaller.
   void give_back(std::unique_ptr<Arena> arena);
 
  private:
   std::array<std::atomic<Arena*>, 4> kept_ = {};
 };
 
-/// An arena of a cache for the time of a call.
+/// Holds an arena that was taken from a cache, and gives the arena back when it is destroyed.
 class BorrowedArena {
  public:
   BorrowedArena(ArenaCache& cache, std::unique_ptr<Arena> arena)

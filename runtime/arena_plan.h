@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Plans the arena: the offsets of the intermediate tensors of a model in the memory of one call.
-// Pure functions; thread-safe.
+// Plans the arena of a model, which is the working memory of one call: assigns each intermediate
+// tensor an offset in it. Pure functions; thread-safe.
 
 #include <cstdint>
 #include <span>
@@ -9,25 +9,27 @@
 
 namespace tw::runtime {
 
-/// One array of an arena: alive from step `first` to step `last`, both inclusive.
+/// Size and lifetime of one array in an arena. The array is alive from step `first` to step `last`,
+/// both inclusive.
 struct Lifetime {
   int64_t bytes = 0;
   int first = 0, last = 0;
 };
 struct ArenaPlan {
-  std::vector<int64_t> offsets;  ///< of each array, multiples of 64
-  int64_t bytes = 0;             ///< size of the arena
+  /// One for each array, in the order of the lifetimes; multiples of 64.
+  std::vector<int64_t> offsets;
+  int64_t bytes = 0;  ///< size of the arena
 };
 
-/// Offsets at which arrays that are alive at the same step do not overlap. Places the largest array
-/// first, each at the lowest gap that fits (greedy by size: Pisarchyk and Lee, Efficient Memory
-/// Management for Deep Neural Net Inference, 2020); where the arena is then larger than the largest
-/// sum of arrays alive at one step, which is a lower bound, tries other orders. Deterministic.
+/// Assigns each array an offset such that arrays that are alive at the same step do not overlap.
+/// Places the arrays from the largest to the smallest, each in the lowest gap that fits (greedy by
+/// size: Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net Inference, 2020). If
+/// the arena is then larger than least_arena_bytes(), it tries other orders. Deterministic.
 /// Requires: 0 <= bytes, first <= last, and a sum of all bytes that fits 63 bits.
 ArenaPlan plan_arena(std::span<const Lifetime> lifetimes);
 
-/// The largest sum of arrays alive at one step, each padded to a multiple of 64 bytes: no plan is
-/// smaller. Requires: as plan_arena().
+/// Lower bound on the size of any plan: the largest sum of the arrays that are alive at one step,
+/// each padded to a multiple of 64 bytes. Requires: as plan_arena().
 int64_t least_arena_bytes(std::span<const Lifetime> lifetimes);
 
 }  // namespace tw::runtime

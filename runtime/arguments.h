@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Arguments of kernel calls, and checks that they fit the kernel's description; the processor and
-// devices share them. A failed check is a Usage error that names the argument. Free functions;
-// thread-safe.
+// Arguments of kernel calls, and the checks that they fit the kernel's description. Calls on the
+// processor and calls on devices share this code. A failed check is a Usage error that names the
+// argument. Free functions; thread-safe.
 
 #include <cstdint>
 #include <span>
@@ -16,7 +16,8 @@
 
 namespace tw::runtime {
 
-/// A logical array of the caller's. Strides count elements and may be negative; empty: row-major.
+/// The caller's array for one argument, in logical (not storage) layout. Strides count elements and
+/// may be negative; empty strides mean row-major.
 struct Buffer {
   void* data = nullptr;
   DType dtype = Float32;
@@ -24,25 +25,27 @@ struct Buffer {
   std::vector<int64_t> strides = {};
 };
 
-/// "[kernel] input 'x': what".
+/// Makes the Usage error "[kernel] input 'x': <what>" for the argument `x`; "output" for an output.
 tl::unexpected<Error> wrong_argument(const ArgumentInfo& argument, const std::string& what);
 
-/// Checks that there is one array for each argument.
+/// Checks that `count`, the number of arrays given, is the number of arguments.
 Status check_count(std::span<const ArgumentInfo> arguments, size_t count);
 
-/// A view of the array. Fails if it is null or its type, rank, shape or strides do not fit the
-/// argument.
+/// Makes a strided view of the array. Fails if the array is null, or if its type, rank, shape or
+/// number of strides does not fit the argument.
 Result<StridedView> view_of(const ArgumentInfo& argument, const Buffer& buffer);
 
-/// Checks that the output shares no memory with the other array.
+/// Checks that an output, whose array occupies the bytes `written`, shares no memory with another
+/// argument, whose array occupies the bytes `range`.
 Status check_apart(const ArgumentInfo& output, const ByteRange& written, const ArgumentInfo& other,
                    const ByteRange& range);
 
-/// Checks that no output shares memory with another array; inputs may share memory with each other.
-/// Requires: one range for each argument.
+/// Checks that no output shares memory with another argument. Inputs may share memory with each
+/// other. Requires: one range for each argument.
 Status check_overlaps(std::span<const ArgumentInfo> arguments, std::span<const ByteRange> ranges);
 
-/// Runs all these checks for arrays in the processor's memory and returns their views.
+/// Runs all checks of this header for arrays in the processor's memory, and checks that no two
+/// elements of an output share memory. Returns a view of each array.
 Result<std::vector<StridedView>> views_of(std::span<const ArgumentInfo> arguments,
                                           std::span<const Buffer> buffers);
 

@@ -1,33 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // An artifact is one compiled kernel: machine code together with all that a caller must know to run
-// it. In a file it is
+// it. The file of an artifact is
 //
 //     "TWARTF01" | u32 header length, little endian | JSON header | code | PTX
 //
-// The code is an ELF shared object for a CPU, a cubin for CUDA and text for OpenCL;
-// runtime/devices/device_kernel.h calls the latter two. PTX may stand beside a cubin, and nowhere
-// else.
+// where the header holds the KernelInfo, the hash and the size of the code, the version of the
+// kernel ABI, and the header's own hash. The code is an ELF shared object for a CPU
+// (runtime/kernel.h runs it), and a cubin for CUDA or text for OpenCL
+// (runtime/devices/device_kernel.h runs these). Only a cubin may be followed by PTX.
 //
-// where the header holds the KernelInfo, the hash and size of the object, the version of the kernel
-// ABI and its own hash. Code is run only after all of these were checked, on the bytes that will be
-// run.
+// The loader runs code only after it has checked all of these, on the very bytes that will be run.
 //
 // The kernel ABI, kRuntimeAbi: a kernel is a list of phases. Each phase is an exported function
 //
 //     extern "C" int32_t f(void* const* buffers, void* scratch, int32_t task);
 //
-// called once for each task in [0, tasks), in any order and in parallel; all tasks of a phase end
-// before the next phase begins. `buffers` has a pointer for each argument, inputs first, and then
-// one for each buffer of the preparation, each to an array in storage layout, aligned to its
-// element. `scratch` is one arena of scratch_bytes for all
-// tasks, aligned to 64 bytes, uninitialised, or null where scratch_bytes is 0. A result other than
-// 0 is a failure. Objects import
-// nothing but memcpy, memmove, memset and memcmp of the C library.
+// called once for each task in [0, tasks), in any order and in parallel. All tasks of a phase end
+// before the next phase begins. `buffers` has a pointer for each argument, inputs first, then a
+// pointer for each buffer of the preparation. Each points to an array in storage layout that is
+// aligned to its element. `scratch` is an arena of scratch_bytes that all tasks share: aligned to
+// 64 bytes, uninitialised, null if scratch_bytes is 0. A result other than 0 is a failure. The code
+// imports only memcpy, memmove, memset and memcmp, from the C library.
 //
-// The preparation is phases of the same kind that compute buffers from constant inputs: before the
-// first call, and again when one of these inputs changes. Kernels without one are written as
-// version 2 of the ABI, others as version 3; both are read.
+// A kernel may have a preparation: more phases of the same kind, which compute buffers from
+// constant inputs. They run before the first call, and again when one of these inputs changes.
+// Kernels without a preparation are written as version 2 of the ABI, kernels with one as version 3;
+// both versions are read.
 //
 // Plain values and free functions; thread-safe.
 
@@ -47,18 +46,20 @@ namespace tw::runtime {
 
 inline constexpr int kRuntimeAbi = 3;
 
-/// Version of the code generator's output. It grows whenever old artifacts or records stop meaning
-/// the same, and takes part in every lookup.
+/// Version of the code generator's output, which is part of the key of every lookup. It grows
+/// whenever the meaning of old artifacts or records changes.
 inline constexpr int64_t current_codegen_abi = 5;
 
 struct PhaseInfo {
   std::string symbol;
   int64_t tasks = 1;
-  int threads = 0;           ///< threads of one task; 0 on a CPU, whose tasks have none
-  int64_t shared_bytes = 0;  ///< shared memory that a GPU launch adds to the declared one
-  /// Parameters of the code after its pointers, of which scratch is the last.
+  int threads = 0;  ///< threads of one task on a GPU; 0 on a CPU, whose tasks are single calls
+  /// Dynamic shared memory of a GPU launch, beside what the code declares.
+  int64_t shared_bytes = 0;
+  /// Tensor maps: further parameters of the code, after its pointers, the last of which is scratch.
   std::vector<TensorMap> maps = {};
-  /// A block of a GPU may run several tasks: `blockIdx.x`, and every gridDim.x-th after it.
+  /// True if a block of a GPU may run several tasks: the task with the number `blockIdx.x` and
+  /// every gridDim.x-th task after it.
   bool persistent = false;
   friend bool operator==(const PhaseInfo&, const PhaseInfo&) = default;
 };
@@ -68,20 +69,23 @@ struct ArgumentInfo {
   DType dtype = Float32;
   bool is_output = false;
   std::vector<int64_t> shape;  ///< logical; empty for a scalar
-  std::string layout;  ///< layout of the storage as text; empty: row-major, as the logical array
+  std::string layout;  ///< layout of the storage as text; empty: the row-major logical array
   int64_t storage_elements = 0;  ///< elements in storage layout, padding included
-  /// The entry of KernelInfo::packs; empty: none is needed, or only run() serves.
+  /// Name in KernelInfo::packs of the code that converts the layout. Empty: the argument needs no
+  /// conversion, or the artifact has no code for it, and only Kernel::run() takes the argument.
   std::string pack = {};
-  /// An input that the preparation reads and no phase of a call: calls may be given null for it.
+  /// True for an input that only the preparation reads. The phases of a call do not read it, so
+  /// calls may pass null for it.
   bool only_prepares = false;
   friend bool operator==(const ArgumentInfo&, const ArgumentInfo&) = default;
 };
 
-/// The buffers that a kernel computes from constant inputs, and the code that does.
+/// The preparation: buffers that a kernel computes from constant inputs, and the code that computes
+/// them.
 struct PreparationInfo {
-  std::vector<int> inputs;            ///< the arguments that it reads, by their index
-  std::vector<ArgumentInfo> buffers;  ///< the results; in a call they are behind the arguments
-  std::vector<PhaseInfo> phases;      ///< their buffers are the inputs, then the results
+  std::vector<int> inputs;            ///< the constant inputs, as indices of KernelInfo::arguments
+  std::vector<ArgumentInfo> buffers;  ///< the results, which a call takes after the arguments
+  std::vector<PhaseInfo> phases;      ///< they take the pointers of the inputs, then of the results
   int64_t scratch_bytes = 0;
   friend bool operator==(const PreparationInfo&, const PreparationInfo&) = default;
 };
@@ -90,13 +94,13 @@ struct KernelInfo {
   std::string workload;   ///< text key
   std::string schedule;   ///< text
   std::string target;     ///< canonical text of a Target
-  std::string toolchain;  ///< compiler and version, for people and records
+  std::string toolchain;  ///< compiler and its version, for messages and records
   int64_t codegen_abi = 0;
   std::vector<ArgumentInfo> arguments;  ///< inputs, then outputs
   std::vector<PhaseInfo> phases;
   int64_t scratch_bytes = 0;
-  /// Two-buffer kernels without scratch: {logical, storage} for an input, {storage, logical} for an
-  /// output.
+  /// Code that converts layouts, by name: kernels of two buffers without scratch. They take
+  /// {logical, storage} for an input and {storage, logical} for an output.
   std::map<std::string, std::vector<PhaseInfo>> packs;
   std::optional<PreparationInfo> preparation = std::nullopt;
   int spills = 0;     ///< register spills that the compiler left in the object
@@ -107,66 +111,69 @@ struct KernelInfo {
 struct Artifact {
   KernelInfo info;
   std::string object;    ///< an ELF shared object; for GPUs a cubin, or OpenCL C
-  std::string ptx = {};  ///< PTX beside a cubin, from which drivers compile for newer GPUs
+  std::string ptx = {};  ///< PTX that accompanies a cubin; drivers compile it for newer GPUs
   friend bool operator==(const Artifact&, const Artifact&) = default;
 };
 
-/// Owners whose files are trusted. A file is code: anyone who can write it, or rename a file over
-/// it, can run code as this process.
+/// The owners whose artifact files are trusted. The file contains code: whoever can write the file,
+/// or rename another file over it, can run code as this process.
 enum class Trust {
   Own,        ///< files of the effective user
-  OwnOrRoot,  ///< files of root too: artifacts that were installed with the system
+  OwnOrRoot,  ///< also files of root: artifacts that were installed with the system
 };
 
-/// The file name of the kernel for these four, "<16 hex digits>.twart": where the compiler puts it
-/// in a cache directory and where a Session looks for it.
+/// The file name, "<16 hex digits>.twart", of the kernel with this workload, schedule, target and
+/// ABI. The compiler puts the artifact under this name into a cache directory, where a Session
+/// looks for it.
 std::string artifact_name(std::string_view workload, std::string_view schedule,
                           std::string_view target, int64_t codegen_abi);
 
-/// Invalid, naming the field, unless the ABI's promises can hold: inputs first, sizes that fit in
-/// memory arithmetic, symbols that are identifiers, packs that exist, a target that parses.
+/// Checks that a kernel with this description can satisfy the kernel ABI: inputs come first, sizes
+/// fit 64 bits, symbols are identifiers, the packs that arguments name exist, the target parses.
+/// Invalid, naming the field, if not.
 Status check_info(const KernelInfo& info);
 
-/// Invalid, naming the missing features, unless kernels for `target` (canonical text) run on
-/// `machine`.
+/// Checks that kernels for `target` (canonical text) run on `machine`. Invalid, naming the missing
+/// features, if they do not.
 Status check_target(std::string_view target, const Target& machine);
 
-/// The buffers of a call: the arguments, then the results of the preparation.
+/// Describes all buffers of a call: the arguments, then the results of the preparation.
 std::vector<ArgumentInfo> call_buffers(const KernelInfo& info);
 
-/// Bytes of an argument's array in storage layout, and of its logical array. Requires: check_info
-/// holds.
+/// Size in bytes of an argument's array: in storage layout, and of the logical array. Requires:
+/// check_info() holds.
 int64_t storage_bytes(const ArgumentInfo& argument);
 int64_t logical_bytes(const ArgumentInfo& argument);
 
-/// The largest scratch memory of a kernel and the largest arena of a network: more than any machine
-/// can address, and sums of some of them are still numbers.
+/// Limit in bytes on the scratch memory of a kernel and on the arena of a network. It is more than
+/// any machine can address, yet small enough that sums of several such sizes fit 64 bits.
 inline constexpr int64_t most_memory_bytes = int64_t{1} << 56;
 
-/// The largest file of an artifact.
+/// Limit in bytes on the file of an artifact: prefix, header, and code.
 inline constexpr int64_t most_artifact_bytes = 12 + (int64_t{4} << 20) + (int64_t{256} << 20);
 
-/// The bytes of the artifact's file, equal for equal artifacts. Fails with Invalid if check_info()
-/// does or if the file would be too large.
+/// Returns the bytes of the artifact's file; equal artifacts have equal bytes. Invalid if
+/// check_info() fails, or if the file would be too large.
 Result<std::string> artifact_bytes(const Artifact& artifact);
 
 /// Parses the bytes of an artifact's file. Fails with Invalid as read_artifact() does, but does not
-/// check the machine; the caller must trust the origin of the bytes.
+/// check that the machine can run the code. Requires: bytes whose origin the caller trusts.
 Result<Artifact> parse_artifact(std::string_view bytes);
 
-/// Replaces `path` atomically by the artifact, readable by its owner only. A reader sees the old
-/// file or the new one; after a crash too.
+/// Writes the artifact to `path`, readable by its owner only. The file is replaced atomically: a
+/// reader sees the old file or the new one, also after a crash.
 Status write_artifact(const std::string& path, const Artifact& artifact);
 
-/// Reads and checks an artifact; does not load it. The file is opened once, without following a
-/// link in its last component, and what is checked is what is returned. NotCompiled: there is no
-/// such file. Invalid: it is another user's or writable by others (as is its directory), truncated,
-/// changed, of another ABI version, or for a machine with features that `machine` lacks.
+/// Reads and checks an artifact, without loading its code. The file is opened once, and no symbolic
+/// link in the last component of the path is followed. The bytes that are returned are those that
+/// were checked. NotCompiled: there is no such file. Invalid: the file or its directory belongs to
+/// another user or is writable by others; or the file is truncated, was changed, has another ABI
+/// version, or is for a machine with features that `machine` lacks.
 Result<Artifact> read_artifact(const std::string& path, Trust trust = Trust::Own,
                                const Target& machine = host_target());
 
-/// The same, but for an artifact of any target: the device that loads it decides whether it can run
-/// the code.
+/// As read_artifact(), but accepts every target: the device that loads the artifact decides whether
+/// it can run the code.
 Result<Artifact> read_artifact_of_any_target(const std::string& path, Trust trust = Trust::Own);
 
 }  // namespace tw::runtime

@@ -32,7 +32,7 @@ class Descriptor {
   int descriptor_ = -1;
 };
 
-/// Writes all bytes; `path` is for the message.
+/// Writes all bytes to the descriptor. Environment if the system fails; the message names `path`.
 Status write_all(int descriptor, const std::string& path, std::string_view bytes);
 
 }  // namespace tw::runtime

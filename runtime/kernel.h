@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Kernel is an artifact that can be called. It owns its machine code; copies share it. Const
-// calls are thread-safe: each takes its own scratch memory from a small cache.
+// A Kernel is an artifact that can be called. It owns its machine code, which copies of the Kernel
+// share. Const calls are thread-safe: each takes its own scratch memory from a small cache.
 //
 //     TW_TRY(Artifact artifact, read_artifact(path));
 //     TW_TRY(Kernel kernel, Kernel::load(std::move(artifact)));
@@ -26,55 +26,59 @@
 namespace tw::runtime {
 
 struct KernelOptions {
-  Target machine = host_target();      ///< must have the features of the artifact's target
-  std::shared_ptr<ArenaCache> arenas;  ///< arenas shared with other kernels; null: an own cache
+  /// This machine; must have the features of the artifact's target.
+  Target machine = host_target();
+  /// Arenas to share with other kernels; null: a cache of its own.
+  std::shared_ptr<ArenaCache> arenas;
   LoadOptions library;
 };
 
 class Kernel {
  public:
-  /// Checks the description, the machine's features and the symbols, before any code can run.
+  /// Loads an artifact. Checks the description, the machine's features and the symbols before any
+  /// code can run.
   static Result<Kernel> load(Artifact artifact, const KernelOptions& options = {});
 
   const KernelInfo& info() const;
 
   /// Runs all phases on arrays in storage layout, one for each of call_buffers(), on at most
-  /// `threads` threads of the pool (0: all). prepare() must have computed those of the preparation.
-  /// Usage, naming the argument, for a wrong count, null or
-  /// misaligned pointers, and outputs that share memory with another argument; Environment when
-  /// there is no memory for scratch; Internal when a phase reports a failure. Outputs are
-  /// unspecified after an error.
+  /// `threads` threads of the pool (0: all). The buffers of the preparation must hold what
+  /// prepare() computed. Outputs are unspecified after an error. Usage, naming the argument: a
+  /// wrong number of arrays, null or misaligned pointers, outputs that share memory with another
+  /// argument. Environment: there is no memory for scratch. Internal: a phase reports a failure.
   Status run(std::span<void* const> buffers, ThreadPool& pool, int threads = 0) const;
 
-  /// Like run(), with scratch memory of the caller's: scratch_bytes bytes, aligned to 64.
+  /// Like run(), with scratch memory that the caller provides: scratch_bytes bytes, aligned to 64.
   Status run_on(std::span<void* const> buffers, void* scratch, ThreadPool& pool,
                 int threads = 0) const;
-  /// Like run_on(), for arrays that the caller has proved to meet the conditions of run(): it
-  /// checks nothing and allocates nothing.
+  /// Like run_on(), but checks nothing and allocates nothing. Requires: arrays that meet the
+  /// conditions of run().
   Status run_unchecked(std::span<void* const> buffers, void* scratch, ThreadPool& pool,
                        int threads = 0) const;
   /// Like run_on(), but on the calling thread and with the tasks of each phase in reverse order.
   /// Outputs that differ from those of run_on() show that a kernel depends on the order of tasks.
   Status run_backwards(std::span<void* const> buffers, void* scratch) const;
 
-  /// Computes the buffers of the preparation, if there is one, from constant inputs in storage
-  /// layout. Takes the same pointers as run(), of which it uses only these. Fails as run().
+  /// Computes the buffers of the preparation from constant inputs in storage layout. Does nothing
+  /// if the kernel has no preparation. Takes the pointers that run() takes, and uses only those of
+  /// the constant inputs and of the preparation's buffers. Fails as run().
   Status prepare(std::span<void* const> buffers, ThreadPool& pool, int threads = 0) const;
-  /// Like prepare(), on the calling thread and with tasks in reverse order, as run_backwards().
+  /// Like prepare(), but on the calling thread and with the tasks of each phase in reverse order.
   Status prepare_backwards(std::span<void* const> buffers) const;
 
-  /// Converts an input from logical to storage layout, or (unpack) an output back. Arguments
-  /// without a pack are copied. Requires: 0 <= argument < count, arrays of logical_bytes and
-  /// storage_bytes.
+  /// pack() converts an input from logical to storage layout; unpack() converts an output back.
+  /// Arguments that have no layout are copied. Requires: 0 <= argument < number of arguments, and
+  /// arrays of logical_bytes() and storage_bytes() bytes.
   Status pack(int argument, const void* logical, void* storage, ThreadPool& pool,
               int threads = 0) const;
   Status unpack(int argument, const void* storage, void* logical, ThreadPool& pool,
                 int threads = 0) const;
 
-  /// Runs on logical arrays: checks each against its argument (a message names the argument, what
-  /// was expected and what was given), packs the inputs, prepares, runs, unpacks the outputs.
-  /// Arrays that are strided or misaligned are copied; an output must not share memory with any
-  /// other array. Unsupported where an artifact has a layout without its pack.
+  /// Runs the kernel on logical arrays: checks each against its argument, packs the inputs,
+  /// prepares, runs, and unpacks the outputs. Arrays that are strided or misaligned are copied. An
+  /// output must not share memory with any other array. The message of an error names the argument,
+  /// what was expected and what was given. Unsupported: the artifact has no code to convert the
+  /// layout of an argument.
   Status call(std::span<const Buffer> buffers, ThreadPool& pool, int threads = 0) const;
 
  private:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The bytes of a file as memory that cannot be written: pages are read when they are first touched,
-// and processes that map the same file share them. The mapping outlives the descriptor, and sees
-// the same file after another one took its name; a file that is cut short while it is mapped is a
-// bus error. Movable; thread-safe.
+// A MappedFile is the content of a file as read-only memory. Pages are read from the file when they
+// are first touched, and processes that map the same file share them. The mapping stays valid after
+// the descriptor is closed, and keeps the old content when another file is renamed to the path. If
+// the file is truncated while it is mapped, an access is a bus error. Movable; thread-safe.
 
 #include <string>
 #include <string_view>
@@ -16,7 +16,7 @@ namespace tw::runtime {
 
 class MappedFile {
  public:
-  /// Environment: the system cannot map it. `path` is for the message.
+  /// Maps a file. Environment if the system cannot map it; the message names `path`.
   static Result<MappedFile> map(const PrivateFile& file, const std::string& path);
 
   MappedFile() = default;
@@ -27,7 +27,7 @@ class MappedFile {
   }
   ~MappedFile();
 
-  /// The content; its address is a multiple of 4096.
+  /// The content of the file, at an address that is a multiple of 4096.
   std::string_view bytes() const { return bytes_; }
 
  private:

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A Model is a network that can be called. Its kernels are loaded and its constants mapped; a call
-// runs all steps, in working memory from a cache. No compiler is involved. Copies of a Model share
-// everything, and const methods are thread-safe, so one model serves many threads and sessions. A
-// call runs the variant for the shapes of its inputs. A network for a GPU runs on the device that
-// the options give, with its constants and working memory there.
+// runs all steps, in working memory from a cache. No compiler is involved. A call runs the variant
+// that was compiled for the shapes of its inputs. A network for a GPU runs on the device that the
+// options give, with its constants and working memory there. Copies of a Model share everything,
+// and const methods are thread-safe, so one model serves many threads and sessions.
 //
 //     TW_TRY(Model model, Model::open("resnet50.twart"));
 //     ThreadPool pool;
@@ -35,60 +35,60 @@ struct ModelOptions {
   Target machine = host_target();
   Trust trust = Trust::Own;
   /// Checked constants are all read when the model is opened, at 2 GB/s on a core with SHA
-  /// instructions; trusted ones are read when a step first needs them.
+  /// instructions. Trusted constants are not checked, and are read when a step first needs them.
   Constants constants = Constants::Checked;
   LoadOptions library = {};
-  /// The device that runs a network for a GPU; null for networks for the processor.
+  /// The device that runs the network if it is for a GPU; null for networks for the processor.
   std::shared_ptr<Device> device = {};
 };
 
-/// The variant and the steps that one call ran, with their times.
+/// A profile of one call: the variant that it ran, and the time of each step.
 struct ModelProfile {
-  size_t variant = 0;  ///< number in ModelFile::variants
-  /// In the order in which they ran; the steps of a loop once for each trip. The chains of a band
-  /// stand one after another, though their times overlap.
+  size_t variant = 0;  ///< index in ModelFile::variants
+  /// The runs of steps, in the order of the steps; a step of a loop has a run for each trip. The
+  /// chains of a band are listed one after another, though their times overlap.
   std::vector<StepTime> steps;
 };
 
 /// The way in which a call runs the bands of a variant (ModelVariant::bands).
 enum class BandOrder {
-  SideBySide,  ///< the chains of a band on several threads at once, each on one
-  InOrder,     ///< all steps one after another, each on its number of threads
+  SideBySide,  ///< the chains of a band at the same time, each on one thread
+  InOrder,     ///< all steps one after another, each on up to its own number of threads
 };
 
 class Model {
  public:
-  /// Errors as map_model() and Kernel::load(), for a device as DeviceNetwork::load(); Usage where
-  /// the network is for a GPU and no device is given, or for the processor and one is. The
-  /// constants are mapped from the file, which must not be changed in place while the model lives
-  /// (write_model() replaces it).
+  /// Opens a model file. The constants are mapped from the file, which must not be changed in place
+  /// while the model lives (write_model() replaces it). Errors are those of map_model() and
+  /// Kernel::load(), or of DeviceNetwork::load() for a device. Usage: the network is for a GPU and
+  /// no device is given, or it is for the processor and a device is given.
   static Result<Model> open(const std::string& path, const ModelOptions& options = {});
-  /// The same for a model in memory, whose constants are copied.
+  /// As open(), for a model in memory. The constants are copied.
   static Result<Model> load(ModelFile model, const ModelOptions& options = {});
 
   /// The model as it was loaded, without the bytes of kernels and constants.
   const ModelFile& info() const;
-  /// The names, types and shapes of the arrays that call() takes, inputs first. All variants have
-  /// the same names and types. Requires: variant < info().variants.size().
+  /// The names, types and shapes of the arrays that call() takes for the variant, inputs first. All
+  /// variants have the same names and types. Requires: variant < info().variants.size().
   std::span<const ArgumentInfo> arguments(size_t variant = 0) const;
-  /// The variant that call() runs on these arrays; 0 if the model has only one. Usage, listing the
-  /// shapes that the model has, if no variant has the inputs' shapes.
+  /// Returns the variant that call() runs on these arrays: the one for the inputs' shapes, and
+  /// always 0 if the model has only one. Usage, listing the shapes that the model has, if no
+  /// variant fits.
   Result<size_t> variant_of(std::span<const Buffer> buffers) const;
 
   /// Runs the network on logical arrays, one for each input and then one for each output. Each step
-  /// runs on at most `threads` threads of the pool (0: all) and at most ModelStep::threads. With
-  /// two threads and more the chains of bands run side by side.
+  /// runs on at most `threads` threads of the pool (0: all) and on at most ModelStep::threads. The
+  /// chains of bands run side by side if there are two or more threads.
   ///
   /// Arrays that are strided or not aligned to their element are copied. Without such arrays, calls
   /// after the first allocate nothing. Errors:
-  /// - as variant_of(); Usage, naming the argument, as Kernel::call(), and if an output shares
-  /// memory
-  ///   with another array;
+  /// - Usage as variant_of(); and, naming the argument, as Kernel::call() for arrays that do not
+  ///   fit, or if an output shares memory with another array;
   /// - Environment if there is no memory for the call;
   /// - Internal, naming the step, if a kernel reports a failure.
   /// Outputs are unspecified after an error.
   Status call(std::span<const Buffer> buffers, ThreadPool& pool, int threads = 0) const;
-  /// The same call, with the time of each step. On a device the steps run one after the other,
+  /// As call(), and returns the time of each step. On a device the steps run one after another,
   /// timed by the device's clock.
   Result<ModelProfile> profile(std::span<const Buffer> buffers, ThreadPool& pool, int threads = 0,
                                BandOrder order = BandOrder::SideBySide) const;
@@ -98,20 +98,20 @@ class Model {
   // once. Errors are those of variant_of() and DeviceKernel::call(), and Environment, naming the
   // purpose and the size, if the device has no memory for the call.
 
-  /// A call of a network on a device, without a pool. Usage if the network is for the processor.
+  /// Calls a network on a device, without a pool. Usage if the network is for the processor.
   Status call(std::span<const Buffer> buffers) const;
-  /// Enqueues a call on arrays in the device's memory, on the caller's queue or the device's own
-  /// one, as DeviceKernel::call_on(). Calls of one variant on one queue share working memory, which
-  /// the first of them allocates. The model must outlive the calls. Usage if the network is for the
-  /// processor.
+  /// Enqueues a call on arrays in the device's memory, on the caller's queue or the device's own,
+  /// as DeviceKernel::call_on(). Calls of one variant on one queue share working memory, which the
+  /// first of these calls allocates. The model must outlive the calls. Usage if the network is for
+  /// the processor.
   Status call_on(std::span<const DeviceArray> arrays, DeviceStream stream = {}) const;
   /// The device that the network runs on; null for networks for the processor.
   std::shared_ptr<Device> device() const;
 
   /// Bytes of memory that the constants take, on the device if there is one.
   int64_t constant_bytes() const;
-  /// Bytes of memory that a call of the variant takes beside the caller's arrays, on the device if
-  /// there is one.
+  /// Bytes of memory that a call of the variant takes in addition to the caller's arrays, on the
+  /// device if there is one.
   int64_t call_bytes(size_t variant = 0) const;
 
  private:
@@ -122,13 +122,13 @@ class Model {
   std::shared_ptr<const State> state_;
 };
 
-/// The nanoseconds that each step of the variant took, all its runs together. Requires: a profile
-/// of this model.
+/// Returns the nanoseconds that each step of the variant took, summed over all runs of the step.
+/// Requires: a profile of this model.
 std::vector<double> times_of_steps(const ModelFile& model, const ModelProfile& profile);
 
-/// The profile in the Trace Event Format of chrome://tracing, which Perfetto reads too: an event
-/// for each run of a step. Chain k of a band has the thread id k + 1, other steps 1. Requires: a
-/// profile of this model.
+/// Prints the profile in the Trace Event Format of chrome://tracing, which Perfetto reads too: one
+/// event for each run of a step. Steps of chain k of a band have the thread id k + 1, other steps
+/// have 1. Requires: a profile of this model.
 std::string to_trace(const ModelFile& model, const ModelProfile& profile);
 
 }  // namespace tw::runtime

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The checks of check_model() (runtime/model_file.h), for models whose constants lie elsewhere.
-// Pure; thread-safe.
+// The checks of check_model() (runtime/model_file.h), for models whose constants are not in
+// ModelFile::constants, such as mapped ones. Pure; thread-safe.
 
 #include <cstdint>
 
@@ -10,8 +10,9 @@
 
 namespace tw::runtime {
 
-/// Invalid, naming step or tensor, unless a model with constants of this size is safe to run.
-/// Takes time nearly linear in the number of arguments of all steps.
+/// Checks that a model is safe to run whose constants have `constant_bytes` bytes. Invalid, naming
+/// the step or tensor, if it is not. Takes time nearly linear in the number of arguments of all
+/// steps.
 Status find_defect(const ModelFile& model, int64_t constant_bytes);
 
 }  // namespace tw::runtime

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The artifact of a whole network, net.twart: kernels, packed constants, and the steps that call
-// them. In a file it is
+// The artifact of a whole network, such as net.twart: kernels, packed constants, and the steps that
+// call the kernels. Its file is
 //
 //     "TWNETF03" | u32 header length, little endian | JSON header | kernels | zeros | constants
 //
-// where each kernel is the bytes of an artifact (runtime/artifact.h). The header names the size and
-// the SHA-256 of each kernel and of the constants, and its own. The constants begin at the next
-// multiple of 4096 bytes, so that a loader maps them instead of reading them.
+// where each kernel is the bytes of an artifact (runtime/artifact.h). The header holds the size and
+// the SHA-256 of each kernel and of the constants, and its own SHA-256. The constants begin at the
+// next multiple of 4096 bytes, so that a loader can map them instead of reading them.
 //
 // A network has a variant for each set of input shapes that it was compiled for, such as batches of
-// 1 and of 8. Variants share kernels and constants. Files of version 2, "TWNETF02", which have no
-// loops, are read too; so are those of version 1, "TWNETF01", whose header holds the fields of the
-// one variant directly. Bands need no version of their own: a runtime that does not know them runs
-// all steps in order, which is always right.
+// 1 and of 8. Variants share kernels and constants.
+//
+// Older versions are read too: version 2, "TWNETF02", has no loops; in version 1, "TWNETF01", the
+// header itself has the fields of the only variant. Bands did not need a new version: a runtime
+// that does not know them runs all steps in order, which is always right.
 //
 // Plain values and free functions; thread-safe.
 
@@ -41,13 +42,14 @@ enum class Place {
   Arena,     ///< in the memory of a call
 };
 
-/// Movement of a tensor in a loop: in trip t it lies `begin + advance * t` bytes behind its place,
-/// or `begin + advance * (t % period)` if the period is not 0. Outside of loops t is 0.
+/// Movement of a tensor in a loop. In trip t the tensor lies `begin + advance * t` bytes after the
+/// address that its `place` and `at` give, or `begin + advance * (t % period)` bytes if the period
+/// is not 0. Outside of loops t is 0.
 struct Slide {
   int64_t begin = 0, advance = 0, period = 0;
   friend bool operator==(const Slide&, const Slide&) = default;
 
-  /// The offset in a trip. Requires: a tensor of a model that passes check_model().
+  /// The offset in bytes in a trip. Requires: a tensor of a model that passes check_model().
   int64_t at(int64_t trip) const { return begin + advance * (period > 0 ? trip % period : trip); }
 };
 
@@ -59,82 +61,87 @@ struct ModelTensor {
   std::string layout;          ///< text as in ArgumentInfo; empty: row-major
   int64_t bytes = 0;           ///< in storage layout; 0: a constant that only preparations read
   Place place = Place::Arena;
-  int64_t at = 0;  ///< index of the input or output, or byte offset in the constants or arena
+  int64_t at = 0;  ///< index of the input or output, or byte offset in constants or arena
   Slide slide = {};
   friend bool operator==(const ModelTensor&, const ModelTensor&) = default;
 };
 
 /// One call of a kernel.
 struct ModelStep {
-  std::string name;            ///< of the operator, or "tensor: NCHW -> NCHW16c"
+  /// Name of the operator; for a copy into another layout "tensor: NCHW -> NCHW16c".
+  std::string name;
   int kernel = 0;              ///< index into ModelFile::kernels
-  std::vector<int> arguments;  ///< tensors, one for each of call_buffers() of the kernel
-  int threads = 0;             ///< most threads that it runs on; 0: all of the pool
+  std::vector<int> arguments;  ///< indices of tensors, one for each of call_buffers()
+  int threads = 0;             ///< largest number of threads to run on; 0: all of the pool
   double predicted_ns = 0;
   friend bool operator==(const ModelStep&, const ModelStep&) = default;
 };
 
-/// Steps that run `trips` times, one trip after the other.
+/// A loop: steps that run `trips` times, one trip after another.
 struct ModelLoop {
   std::string name;
-  int first = 0, count = 0;  ///< the steps: `count` of them from `first` on
+  int first = 0, count = 0;  ///< steps `first` to `first + count` - 1
   int64_t trips = 1;
   friend bool operator==(const ModelLoop&, const ModelLoop&) = default;
 };
 
-/// Steps that may run side by side. They are consecutive, from `first` on, and consist of chains
-/// that are consecutive too. The steps of a chain run in order on one thread; the chains run at the
-/// same time on several threads. Example: {3, {2, 1}} runs step 5 beside steps 3 and 4.
+/// A band: consecutive steps, from `first` on, that may run side by side. A band consists of
+/// chains, each of them consecutive steps. The steps of a chain run in order on one thread; the
+/// chains run at the same time on several threads. Example: in {3, {2, 1}} step 5 runs beside steps
+/// 3 and 4.
 struct ModelBand {
   int first = 0;
-  std::vector<int> chains;  ///< number of steps of each
+  std::vector<int> chains;  ///< number of steps of each chain, in order
   friend bool operator==(const ModelBand&, const ModelBand&) = default;
 
-  /// Number behind the last step. Requires: a model that passes check_model().
+  /// One past the last step. Requires: a model that passes check_model().
   int end() const { return std::accumulate(chains.begin(), chains.end(), first); }
 };
 
 /// The network for one set of input shapes.
 struct ModelVariant {
   std::vector<ModelTensor> tensors;
-  std::vector<int> inputs, outputs;   ///< tensors that the caller gives arrays for, row-major
+  /// Indices of the tensors whose arrays the caller passes; row-major.
+  std::vector<int> inputs, outputs;
   std::vector<ModelStep> steps;       ///< in an order in which they can run
-  int64_t arena_bytes = 0;            ///< memory of one call
-  std::string plan;                   ///< for people: what was chosen and what it costs
+  int64_t arena_bytes = 0;            ///< size of the arena, the working memory of a call
+  std::string plan;                   ///< a report for people on the plan: its choices and costs
   std::string graph;                  ///< text of the graph (graph/graph.h), for people and tools
-  std::vector<ModelLoop> loops = {};  ///< in the order of their steps, apart from each other
-  /// In the order of their steps, apart from each other. A loop is outside of all bands or wholly
-  /// in one chain.
+  std::vector<ModelLoop> loops = {};  ///< in the order of their steps, not overlapping
+  /// In the order of their steps, not overlapping. A loop is either outside of all bands or wholly
+  /// inside one chain.
   std::vector<ModelBand> bands = {};
   friend bool operator==(const ModelVariant&, const ModelVariant&) = default;
 };
 
 struct ModelFile {
-  std::string name;    ///< of the network
+  std::string name;    ///< name of the network
   std::string target;  ///< canonical text of a Target
   int64_t codegen_abi = 0;
-  int threads = 1;                     ///< that its kernels were chosen for
-  std::vector<ModelVariant> variants;  ///< at least one; alike but for shapes, steps and memory
+  int threads = 1;                     ///< the number of threads for which its kernels were chosen
+  std::vector<ModelVariant> variants;  ///< at least one; they differ in shapes, steps and memory
   std::vector<Artifact> kernels;
-  std::string constants;  ///< bytes; tensors say where in them
+  std::string constants;  ///< all constants as bytes; ModelTensor::at is an offset here
   friend bool operator==(const ModelFile&, const ModelFile&) = default;
 };
 
-/// Alignment in bytes of the tensors of a network for a GPU, in constants and arena. Sub-buffers of
-/// OpenCL must begin at such offsets (CL_DEVICE_MEM_BASE_ADDR_ALIGN, 4096 bits on NVIDIA GPUs).
+/// Alignment in bytes of tensors in the constants and the arena of a network for a GPU. OpenCL
+/// sub-buffers must begin at such offsets (CL_DEVICE_MEM_BASE_ADDR_ALIGN, 4096 bits on NVIDIA
+/// GPUs).
 inline constexpr int64_t device_tensor_alignment = 512;
-/// Alignment in bytes of the tensors of a network for this target, in constants and arena.
+/// Alignment in bytes of tensors in the constants and the arena of a network for this target.
 int64_t tensor_alignment(const Target& target);
 
-/// Most runs of steps in one call of a variant that has loops.
+/// Limit on the runs of steps in one call of a variant that has loops.
 inline constexpr int64_t most_step_runs = int64_t{1} << 22;
 
-/// Most chains of a band: each has scratch memory of its own in every call.
+/// Limit on the chains of a band. Each chain has its own scratch memory in every call.
 inline constexpr size_t most_chains = 64;
 
 /// Calls `run(step, trip)` for each run of the steps `first` to `end` - 1 in one call of the
-/// variant, in order; `step` is an index into ModelVariant::steps. Ends with the first error.
-/// Requires: loops that pass check_model(), each of which is wholly in the range or outside of it.
+/// variant, in order; `step` is an index into ModelVariant::steps. Stops at the first error and
+/// returns it. Requires: loops that pass check_model(), each either wholly inside the range or
+/// outside of it.
 template <typename Run>
 Status for_each_run(const ModelVariant& variant, size_t first, size_t end, const Run& run) {
   size_t step = first;
@@ -150,13 +157,14 @@ Status for_each_run(const ModelVariant& variant, size_t first, size_t end, const
   for (; step < end; ++step) TW_RETURN_IF_ERROR(run(step, 0));
   return {};
 }
-/// The same for all steps.
+/// Calls `run(step, trip)` for each run of all steps.
 template <typename Run>
 Status for_each_run(const ModelVariant& variant, const Run& run) {
   return for_each_run(variant, 0, variant.steps.size(), run);
 }
 
-/// Calls `run(chain, first, end)` for each chain of the band, with the range of its steps.
+/// Calls `run(chain, first, end)` for each chain of the band, which consists of the steps `first`
+/// to `end` - 1.
 template <typename Run>
 void for_each_chain(const ModelBand& band, const Run& run) {
   auto first = static_cast<size_t>(band.first);
@@ -167,49 +175,54 @@ void for_each_chain(const ModelBand& band, const Run& run) {
   }
 }
 
-/// Largest size of a model's file in bytes.
+/// Limit on the size of a model's file in bytes.
 inline constexpr int64_t most_model_bytes = int64_t{16} << 30;
 
-/// The shapes of the inputs that the variant is for, such as "x [1, 4], m [4]".
+/// Prints the names and shapes of the variant's inputs, such as "x [1, 4], m [4]".
 std::string show_inputs(const ModelVariant& variant);
 
-/// Lower bound on the arena of a variant: the largest sum of the arrays in it that are needed at
-/// one step, where arrays that some step reads as one are one array. The steps of bands count as
-/// they run in order, so bands may need more. Requires: a model that passes check_model().
+/// Lower bound on the size of a variant's arena: the largest sum, over all steps, of the arena's
+/// arrays that are alive at the step. Arrays that some step reads as one tensor count as one array.
+/// The bound treats bands as if their steps ran in order, so a variant with bands may need more.
+/// Requires: a model that passes check_model().
 int64_t least_arena_bytes(const ModelFile& model, const ModelVariant& variant);
 
-/// Invalid, naming step or tensor, unless running the model is safe:
-/// - there is a variant; all have inputs and outputs of the same names and types, and no two have
-///   inputs of the same shapes;
-/// - indices are in range; constants, arena and the caller's arrays contain their tensors in every
-///   trip, at multiples of 64; row-major tensors that have a slide, in networks for processors, at
-///   multiples of the size of an element;
+/// Checks that running the model is safe. Invalid, naming the step or tensor, unless
+/// - there is a variant; all variants have inputs and outputs of the same names and types, and no
+///   two have inputs of the same shapes;
+/// - indices are in range; in every trip each tensor lies inside its memory (constants, arena, or
+///   the caller's array), at a multiple of 64 bytes; in networks for processors, row-major tensors
+///   that have a slide may lie at any multiple of the size of an element;
 /// - loops have at least one trip, and there are at most most_step_runs runs of steps;
 /// - the arguments of each step agree with its kernel in type, shape and bytes, and in layout up to
-///   letters: each kernel has letters of its own, so NCHW16c may be ABCD16b;
-/// - each tensor is written by at most one step, before it is read and not overwritten while it is
-///   needed, in every trip; inputs and constants are never written;
-/// - outputs of a step lie apart from its other arguments;
-/// - bands have 2 to most_chains chains of at least one step; no step of a chain writes what a step
-///   of another chain of the band reads or writes.
-/// A tensor that no step writes is another name for what lies in exactly its place when it is first
-/// read, one tensor or several side by side: so reshapes take no step, nor do concatenations whose
-/// pieces are written where they belong. A tensor that moves in a loop and that no step writes is
-/// another name for whatever lies there in the trip.
+///   the choice of letters: NCHW16c and ABCD16b are the same layout;
+/// - at most one step writes each tensor; in every trip, that step comes before the steps that read
+///   the tensor, and nothing overwrites the tensor while it is needed; no step writes inputs or
+///   constants;
+/// - outputs of a step share no memory with its other arguments;
+/// - bands have 2 to most_chains chains, each of at least one step; no step writes memory that a
+///   step of another chain of the band reads or writes.
+/// A tensor that no step writes, and that is no input or constant, is another name for other
+/// tensors. When it is first read, one tensor, or several tensors side by side, must fill exactly
+/// its place. So a reshape takes no step, and neither does a concatenation whose inputs are written
+/// in place. A tensor that moves in a loop and that no step writes stands for whatever lies at its
+/// place in the trip.
 Status check_model(const ModelFile& model);
 
-/// Invalid if the network or one of its kernels is for a processor with features that `machine`
-/// lacks. Networks for GPUs pass: only the device that loads them can tell.
+/// Checks that the machine can run the network. Invalid if the network or one of its kernels is for
+/// a processor with features that `machine` lacks. Networks for GPUs pass, since only the device
+/// that loads them can tell.
 Status check_targets(const ModelFile& model, const Target& machine);
 
-/// The bytes of the file, equal for equal models. Fails as check_model() does, and where the file
-/// would be too large.
+/// Returns the bytes of the model's file; equal models have equal bytes. Fails as check_model(), or
+/// if the file would be too large.
 Result<std::string> model_bytes(const ModelFile& model);
-/// Invalid as map_model(), but does not check the machine; the caller must trust the origin of the
-/// bytes.
+/// Parses the bytes of a model's file. Invalid as map_model(), but does not check that the machine
+/// can run the model. Requires: bytes whose origin the caller trusts.
 Result<ModelFile> parse_model(std::string_view bytes);
 
-/// Replaces `path` atomically by the model, readable by its owner only, as write_artifact() does.
+/// Writes the model to `path`, replacing the file atomically, readable by its owner only, as
+/// write_artifact().
 Status write_model(const std::string& path, const ModelFile& model);
 
 /// A model whose constants are mapped from its file.
@@ -218,22 +231,23 @@ struct MappedModel {
   MappedFile file;
   std::string_view constants;  ///< within the file, at a multiple of 4096
 };
-/// Checked constants are compared with their hash, which reads all of them; trusted ones are not.
+/// The treatment of constants when a model is opened. Checked constants are compared with their
+/// hash, which reads all of them; trusted constants are not.
 enum class Constants { Checked, Trusted };
 
-/// Maps and checks a model; does not load it. NotCompiled: there is no such file. Invalid: it is
-/// another user's or writable by others (as is its directory), truncated, changed, unsafe, or for a
-/// machine with features that `machine` lacks. The file must not be changed in place while the
-/// model lives; write_model() replaces it.
+/// Maps and checks a model, without loading it. The file must not be changed in place while the
+/// model lives; write_model() replaces it. NotCompiled: there is no such file. Invalid: the file or
+/// its directory belongs to another user or is writable by others; or the file is truncated, was
+/// changed, is unsafe to run, or is for a machine with features that `machine` lacks.
 Result<MappedModel> map_model(const std::string& path, Trust trust = Trust::Own,
                               const Target& machine = host_target(),
                               Constants constants = Constants::Checked);
-/// The same as a value: the constants are read.
+/// As map_model(), but reads the constants into the result, which does not need the file later.
 Result<ModelFile> read_model(const std::string& path, Trust trust = Trust::Own,
                              const Target& machine = host_target());
 
-/// True if the file begins with the magic bytes of a model, of any version; false also if it cannot
-/// be read.
+/// True if the file begins with the magic bytes of a model, of any version. False also if the file
+/// cannot be read.
 bool is_model_file(const std::string& path);
 
 }  // namespace tw::runtime

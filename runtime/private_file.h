@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Files whose content we run: read only when nobody else can have written them, replaced
-// atomically. Thread-safe.
+// Files whose content is run as code. They are read only if nobody else can have written them, and
+// are replaced atomically. Thread-safe.
 
 #include <cstdint>
 #include <span>
@@ -13,36 +13,40 @@
 
 namespace tw::runtime {
 
-/// An open file that was found trustworthy.
+/// An open file that passed the checks of open_private_file().
 struct PrivateFile {
   Descriptor descriptor;
   int64_t bytes = 0;
 };
 
-/// Opens a regular file that belongs to the effective user (or to root, if `root_too`),
-/// that only its owner may write, in a directory of the same kind. Everything is asked of open
-/// descriptors, so that a file swapped meanwhile changes nothing. NotCompiled: no such file;
-/// Invalid: refused, or larger than `max_bytes`; Environment: the system failed.
+/// Opens a regular file for reading, if the effective user (or root, if `root_too`) owns the file
+/// and only the owner may write it. Its directory must likewise be writable only by its owner, who
+/// is the effective user or root. All checks examine open descriptors, so swapping a file meanwhile
+/// changes nothing. NotCompiled: there is no such file. Invalid: a check failed, or the file is
+/// larger than `max_bytes`. Environment: the system failed.
 Result<PrivateFile> open_private_file(const std::string& path, bool root_too, int64_t max_bytes);
 
-/// The content of such a file.
+/// Reads a file that open_private_file() accepts, and returns its content. Fails as
+/// open_private_file().
 Result<std::string> read_private_file(const std::string& path, bool root_too, int64_t max_bytes);
 
-/// Fails with Usage where a device or a pipe is at `path`, or what a symbolic link there leads to
-/// is one: a file that replaced it would take it from everything else that uses it.
+/// Checks that replacing `path` by a file does no harm. Usage if `path` is a device or a pipe, or a
+/// symbolic link to one: replacing it would take it from everything else that uses it.
 Status check_replaceable(const std::string& path);
 
-/// Checks before the work that a file can be made at the path, so that the error does not come
-/// after it. Usage for a device or a pipe, and, naming `example` in it, for a directory; else
-/// Environment.
+/// Checks that a file can be written at the path. Call it before long work, so that the error does
+/// not come after the work. Usage for a device or a pipe. Usage for a directory; the message
+/// proposes a file named `example` in it. Environment if the directory of the path does not exist
+/// or cannot be written.
 Status check_output(const std::string& path, std::string_view example = "kernel.twart");
 
-/// Fails where check_replaceable() does. Writes a temporary file beside `path`, syncs it, renames
-/// it to `path`, and syncs the directory. The file has the permissions of the one that it replaces,
-/// else those that the umask leaves of 0644; others than its owner may never write it. On failure
-/// nothing is left behind and an old file stays as it was.
+/// Writes the bytes to `path`, replacing an old file atomically: writes a temporary file beside
+/// `path`, syncs it, renames it to `path`, and syncs the directory. The file keeps the permissions
+/// of the old file; a new file gets 0644 less the umask. Users other than the owner never get write
+/// permission. On failure nothing is left behind, and an old file stays as it was. Fails as
+/// check_replaceable(), or with Environment.
 Status replace_file(const std::string& path, std::string_view bytes);
-/// The same for a file that consists of these parts, one behind the other.
+/// As replace_file() above, for a file that consists of these parts, one after another.
 Status replace_file(const std::string& path, std::span<const std::string_view> parts);
 
 }  // namespace tw::runtime

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The file format that artifacts of kernels and of networks share. A file begins with
+// The file format that the artifacts of kernels and of networks share. A file begins with
 //
 //     magic, 8 bytes | u32 header length, little endian | JSON header
 //
-// and continues with sections whose sizes and SHA-256 are fields of the header. The header has its
-// own SHA-256 as the field "header_hash" and is exactly the text that the writer prints, so no byte
-// of it can change unnoticed.
+// and continues with sections, whose sizes and SHA-256 are fields of the header. The header has its
+// own SHA-256 in the field "header_hash". It must be exactly the text that the writer prints, so no
+// byte of it can change unnoticed.
 //
 //     TW_TRY(const std::string_view text, header_text(bytes, magic, most_header_bytes));
 //     TW_RETURN_IF_ERROR(read_header(text, [&](const Json& json) { return ...; }));
 //     std::string_view rest = bytes.substr(header_prefix_bytes + text.size());
 //     TW_TRY(const std::string object, take_section("object", section, rest));
 //
-// All errors are Invalid. Their messages call the file "it"; the caller says which file that is.
+// All errors are Invalid. Their messages call the file "it"; the caller adds the name of the file.
 //
 // Private to runtime/: not installed. Free functions; thread-safe.
 
@@ -31,20 +31,20 @@ namespace tw::runtime {
 /// Bytes before the text of the header.
 inline constexpr size_t header_prefix_bytes = 12;
 
-/// The beginning of a file: magic, length and the header with its hash. Fails if a string in the
-/// header is not UTF-8. Requires: a magic of 8 bytes.
+/// Returns the beginning of a file: magic, length, and the header with its hash. Fails if a string
+/// in the header is not UTF-8. Requires: a magic of 8 bytes.
 Result<std::string> seal_header(std::string_view magic, nlohmann::json header);
 
-/// The text of the header of a file. Fails if the file does not begin with `magic` or is shorter
-/// than its header, or if the header is longer than `most_bytes`.
+/// Returns the text of the header of a file. Fails if the file does not begin with `magic` or is
+/// shorter than its header, or if the header is longer than `most_bytes`.
 Result<std::string_view> header_text(std::string_view bytes, std::string_view magic,
                                      int64_t most_bytes);
 
-/// Parses a header, checks its hash, and calls `read` with its other fields. `read` may throw the
-/// exceptions of nlohmann::json: a field that is missing or of another type becomes an error.
+/// Parses a header, checks its hash, and calls `read` with the header without the hash. `read` may
+/// throw nlohmann::json's exceptions: a field that is missing or has another type becomes an error.
 Status read_header(std::string_view text, const std::function<Status(const nlohmann::json&)>& read);
 
-/// A part of a file behind its header, as the header describes it.
+/// Size and hash of a part of a file after its header, as the header gives them.
 struct Section {
   uint64_t bytes = 0;
   std::string hash;  ///< SHA-256, 64 hex digits
@@ -54,13 +54,13 @@ struct Section {
 /// `rest` is shorter.
 Result<std::string_view> take_bytes(std::string_view name, uint64_t bytes, std::string_view& rest);
 
-/// Removes the section from the front of `rest`, and returns a copy whose hash was checked: what
-/// was checked is what the caller has, even if a mapped file changes meanwhile. Fails as
-/// take_bytes() and check_section().
+/// Removes the section from the front of `rest`, and returns a copy of it after checking the hash
+/// of the copy. So the caller has the bytes that were checked, even if a mapped file changes
+/// meanwhile. Fails as take_bytes() and check_section().
 Result<std::string> take_section(std::string_view name, const Section& section,
                                  std::string_view& rest);
 
-/// Fails, naming the section, if the bytes do not have its hash.
+/// Checks that the bytes have the section's hash. Fails, naming the section, if not.
 Status check_section(std::string_view name, std::string_view bytes, const Section& section);
 
 }  // namespace tw::runtime

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A session gives out kernels by workload: it asks the database for the best schedule on this
-// machine and loads the artifact that was compiled from it into the cache directory. It compiles
-// nothing.
+// A session gives out kernels by workload. It asks the database for the best schedule on this
+// machine, and loads the artifact of that schedule from the cache directory. It compiles nothing.
 //
 //     TW_TRY(Session session, Session::open({.database = "team.db", .cache = cache}));
 //     TW_TRY(Kernel kernel, session.kernel(workload_key));
 //     TW_RETURN_IF_ERROR(kernel.call(buffers, session.pool()));
 //
-// With a GPU in its options it also gives that one's kernels:
+// With a GPU in its options, a session also gives out kernels for that GPU:
 //
 //     TW_TRY(auto gpu, open_device("cuda:1"));
 //     TW_TRY(Session session, Session::open({.database = "team.db", .cache = cache, .gpu = gpu}));
 //     TW_TRY(DeviceKernel kernel, session.device_kernel(workload_key));
 //     TW_RETURN_IF_ERROR(kernel.call_on(arrays, stream));
 //
-// Thread-safe; a child of fork may call its parent's kernels but must open its own session for
-// others.
+// Thread-safe. A child of fork() may call the kernels that its parent got, but must open its own
+// session to get others.
 
 #include <memory>
 #include <string>
@@ -35,11 +34,12 @@ namespace tw::runtime {
 
 struct SessionOptions {
   std::string database;  ///< path of a tuning database; empty: kernels come from load() only
-  std::string cache;     ///< directory of artifacts, named by artifact_name()
-  int threads = 0;     ///< threads of the pool; 0: as many as affinity mask and cgroup quota allow
-  std::string device;  ///< device name as in records, whose records are preferred to others of the
-                       ///< same target; empty: for a GPU, the result of gpu_text()
-  int64_t codegen_abi = current_codegen_abi;  ///< code generator version of the records to look for
+  std::string cache;     ///< directory of compiled artifacts, whose file names are artifact_name()
+  int threads = 0;  ///< threads of the pool; 0: as many as affinity mask and cgroup quota allow
+  /// Name of the device as in records. Records of this device are preferred to other records of the
+  /// target. Empty: for a GPU gpu_text(); for a processor no preference.
+  std::string device;
+  int64_t codegen_abi = current_codegen_abi;  ///< code generator version of the records to use
   Trust trust = Trust::Own;
   Target machine = host_target();
   std::shared_ptr<Device> gpu = {};  ///< device of device_kernel(): a GPU or an OpenCL device
@@ -47,31 +47,38 @@ struct SessionOptions {
 
 class Session {
  public:
-  /// Database: it cannot be opened. The cache directory need not exist yet.
+  /// Opens a session. The cache directory need not exist yet. Database: the database cannot be
+  /// opened.
   static Result<Session> open(SessionOptions options);
 
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
   ~Session();
 
-  /// The kernel of the best record for the workload's text key, for as many threads as the session
-  /// has, else for one. Layouts that its caller keeps follow the key in braces, as records spell
-  /// them: "... f32 fast {in=NCHW16c out=NHWC}"; Kernel::run() takes arrays in them, and call()
-  /// converts. The same workload gives the same kernel for the life of the session.
-  /// NoCandidate: no record, the message has the line that tunes; NotCompiled: a record but no
-  /// artifact, the message has the line that compiles; Invalid: the artifact was refused.
+  /// Returns the kernel of the best record for a workload, given by its text key: the record for
+  /// the session's number of threads, or else the record for one thread. The same workload gives
+  /// the same kernel for the life of the session.
+  ///
+  /// Layouts that the caller keeps follow the key in braces, as records spell them: "... f32 fast
+  /// {in=NCHW16c out=NHWC}". Kernel::run() takes arrays in these layouts, and call() converts to
+  /// them.
+  ///
+  /// NoCandidate: there is no record; the message has the command that tunes. NotCompiled: there is
+  /// a record but no artifact; the message has the command that compiles. Invalid: the artifact was
+  /// refused.
   Result<Kernel> kernel(std::string_view workload);
 
-  /// The kernel of an artifact file, whatever the database says.
+  /// Loads the kernel of an artifact file, without asking the database.
   Result<Kernel> load(const std::string& path);
 
-  /// The network of a model file (runtime/model.h), whatever the database says; call it on pool().
-  /// It runs on the session's GPU where it has one. Usage: the network is for the other.
+  /// Opens the network of a model file (runtime/model.h), without asking the database. It runs on
+  /// the session's GPU if there is one; on the processor, call it with pool(). Usage: the network
+  /// is for a GPU and the session has none, or it is for the processor and the session has a GPU.
   Result<Model> model(const std::string& path);
 
-  /// The same as kernel() and load() for the GPU: the kernel of the best record of the closest
-  /// target that has one. A newer GPU can so run an older one's kernels by their PTX
-  /// (targets_of()). Usage: the session has no GPU.
+  /// Like kernel() and load(), for the GPU. device_kernel() takes the best record of the first
+  /// target in targets_of() that has one, so a newer GPU can run an older GPU's kernels by their
+  /// PTX. Usage: the session has no GPU.
   Result<DeviceKernel> device_kernel(std::string_view workload);
   Result<DeviceKernel> load_on_device(const std::string& path);
 

@@ -19,15 +19,17 @@ struct StridedView {
 
 std::vector<int64_t> row_major_strides(const std::vector<int64_t>& shape);
 
-/// The elements lie one behind the other, in row-major order. Strides of extents 0 and 1 do not
-/// matter.
+/// True if the elements lie one after another, in row-major order. Strides of dimensions of extent
+/// 0 or 1 do not matter.
 bool is_contiguous(std::span<const int64_t> shape, std::span<const int64_t> strides);
 bool is_contiguous(const StridedView& view);
 
-/// True only if surely no two elements share memory. Requires: byte_range(view).
+/// True only if it is certain that no two elements share memory. May be false for some views whose
+/// elements are distinct. Requires: byte_range(view) is not nullopt.
 bool elements_are_distinct(const StridedView& view);
 
-/// Bytes [begin, end) that the elements lie in; nullopt where that leaves the address space.
+/// The addresses [begin, end) from the lowest to the highest byte of the elements. byte_range() is
+/// nullopt if some element lies outside of the address space.
 struct ByteRange {
   uint64_t begin = 0, end = 0;
   bool overlaps(const ByteRange& other) const { return begin < other.end && other.begin < end; }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The threads that run kernels: a fixed number, kept between calls, so that a parallel loop costs a
-// few hundred nanoseconds instead of thread creation. The caller takes part as worker 0. Each other
-// worker has its own slot on its own cache line, waits for it briefly on the core and then in the
-// system.
+// The threads that run kernels. A pool has a fixed number of threads and keeps them between calls,
+// so a parallel loop costs a few hundred nanoseconds instead of the creation of threads. The caller
+// takes part as worker 0. Each other worker has its own slot, on its own cache line. A worker waits
+// for work in its slot: at first by polling, then asleep in the system.
 //
 //     ThreadPool pool;  // as many threads as this process may use
 //     int32_t failure = pool.parallel_for(tasks, run, &job);  // run(&job, task) for each task
 //
-// Thread-safe. While one caller has the workers, another caller, or a task that calls back, runs
-// its own tasks alone: nothing blocks and nothing deadlocks. Several pools in one process are
-// independent. After fork the child's pool starts new workers when it is next used.
+// Thread-safe. While one caller uses the workers, any other caller runs its tasks alone on its own
+// thread, and so does a task that calls the pool: nothing blocks and nothing deadlocks. Several
+// pools in one process are independent. After fork() the child's pool starts new workers when it is
+// next used.
 
 #include <atomic>
 #include <cstdint>
@@ -19,20 +20,25 @@
 
 namespace tw::runtime {
 
-/// Runs one task; 0 is success. May be called by several threads at once, with different tasks.
+/// A function that runs one task and returns 0 on success. Several threads may call it at once,
+/// with different tasks.
 using TaskFunction = int32_t (*)(void* context, int32_t task) noexcept;
 
 enum class Distribution {
-  Dynamic,  ///< the next task to whoever is free: tasks of unequal cost, cores that others use too
-  Static,  ///< a contiguous share for each thread, the same one every time: data stays in its cache
+  /// Each free thread takes the next task: for tasks of unequal cost, or cores that others use.
+  Dynamic,
+  Static,  ///< each thread gets a contiguous share, the same in every call: data stays in its cache
 };
 
 struct PoolOptions {
-  int threads = 0;  ///< the caller included; 0: as many as affinity mask and cgroup quota allow
-  bool pin = true;  ///< a worker to a core, where each has one; a failure is a warning
-  /// Polls before a waiting thread sleeps, about 20 to 100 us; none where threads exceed cores.
+  /// Number of threads, including the caller; 0: as many as affinity mask and cgroup quota allow.
+  int threads = 0;
+  /// Pin each worker to a core of its own, if there are enough; a failure is a warning.
+  bool pin = true;
+  /// Number of polls before a waiting thread sleeps, which take about 20 to 100 us. A pool with
+  /// more threads than cores does not poll.
   int spins = 2000;
-  /// Polls before a waiting thread sleeps while an Awake exists, 1 to 5 ms.
+  /// Number of polls before a waiting thread sleeps while an Awake exists, which take 1 to 5 ms.
   int spins_awake = 100'000;
 };
 
@@ -46,16 +52,17 @@ class ThreadPool {
   int threads() const { return threads_; }
 
   /// Calls function(context, task) for every task in [0, tasks), on at most `threads` threads (0:
-  /// all of the pool), and returns when all have ended. Allocates nothing once the workers run.
-  /// Returns 0, or what some failing task returned; after a failure tasks not yet begun are left
-  /// out. Requires: 0 <= tasks <= INT32_MAX.
+  /// all of the pool), and returns when all calls have ended. Returns 0 if all tasks returned 0,
+  /// else the result of a task that failed; after a failure, tasks that have not begun are skipped.
+  /// Allocates nothing once the workers run. Requires: 0 <= tasks <= INT32_MAX.
   int32_t parallel_for(int64_t tasks, TaskFunction function, void* context, int threads = 0,
                        Distribution distribution = Distribution::Dynamic);
 
-  /// An Awake makes the waiting threads poll for longer before they sleep, as long as it exists. It
-  /// bridges the serial parts of work that consists of several parallel calls, as a network is: a
-  /// thread that sleeps takes 50 us and more to run again, and its core is then slower for a ms or
-  /// two. The pool must outlive it. In the child of a fork those of the parent stay in force.
+  /// While an Awake exists, waiting threads poll for longer before they sleep. It bridges the
+  /// serial parts between the parallel calls of one piece of work, such as a network: a thread that
+  /// sleeps takes 50 us and more to run again, and its core is then slower for a millisecond or
+  /// two. The pool must outlive the Awake. After fork(), the parent's Awakes stay in force in the
+  /// child.
   class Awake {
    public:
     explicit Awake(ThreadPool& pool) : pool_(pool) { pool_.awake_.fetch_add(1, relaxed); }

@@ -11,7 +11,7 @@
  *         tw_kernel_call(kernel, buffers, 3, 0))
  *       fprintf(stderr, "%s\n", tw_last_error());
  *
- * On a GPU, with memory and a stream of the caller's:
+ * On a GPU, with the caller's memory and stream:
  *
  *     if (tw_session_open_device("team.db", cache, "cuda", &session) ||
  *         tw_kernel_get(session, workload, &kernel) ||
@@ -26,8 +26,8 @@
  *       fprintf(stderr, "%s\n", tw_last_error());
  *
  * Every function that can fail returns a tw_status and leaves its outputs untouched on failure.
- * Handles may be used by several threads at once; closing one must be its last use. No exception
- * leaves a call. */
+ * Several threads may use a handle at once; closing or releasing it must be its last use. No
+ * function throws an exception. */
 
 #include <stdint.h>
 
@@ -52,9 +52,9 @@ typedef enum tw_status {
   TW_UNSUPPORTED = 3,
   TW_DATABASE = 4,
   TW_INVALID = 5,      /* an artifact that is damaged, foreign or for another machine */
-  TW_NO_CANDIDATE = 6, /* nothing tuned; the message has the line that tunes */
+  TW_NO_CANDIDATE = 6, /* nothing tuned; the message has the command that tunes */
   TW_ENVIRONMENT = 7,  /* out of memory, files, threads */
-  TW_NOT_COMPILED = 8, /* tuned, not compiled; the message has the line that compiles */
+  TW_NOT_COMPILED = 8, /* tuned, not compiled; the message has the command that compiles */
   TW_TRY_LATER = 75,
   TW_INTERRUPTED = 130
 } tw_status;
@@ -74,8 +74,7 @@ typedef enum tw_dtype {
   TW_UINT32 = 11
 } tw_dtype;
 
-/* An array of the caller's, in logical (row-major) layout unless it has strides, which count
- * elements. */
+/* The caller's array for one argument. Without strides it is row-major; strides count elements. */
 typedef struct tw_buffer {
   void* data;
   int32_t dtype; /* a tw_dtype */
@@ -84,49 +83,54 @@ typedef struct tw_buffer {
   const int64_t* strides; /* NULL: contiguous */
 } tw_buffer;
 
-/* What a kernel or a model expects; the pointers live as long as it. */
+/* Describes an argument of a kernel or of a model. The pointers live as long as the kernel or
+ * model. */
 typedef struct tw_argument {
   const char* name;
-  const char* layout; /* of a kernel's own storage, "" for row-major; callers need not care */
+  const char* layout; /* storage layout inside a kernel, "" for row-major; calls convert to it */
   const int64_t* shape;
   int32_t rank;
   int32_t dtype; /* a tw_dtype */
   int32_t is_output;
 } tw_argument;
 
-/* When a step of a network ran, in nanoseconds since the first one began. The name is that of an
- * operator, or "tensor: NCHW -> NCHW16c" for a copy into another layout; it lives as long as the
- * model. */
+/* The time of one run of a step of a network, in nanoseconds since the first step began. The name
+ * is the operator's, or "tensor: NCHW -> NCHW16c" for a copy into another layout. The name lives as
+ * long as the model. */
 typedef struct tw_step_time {
   const char* name;
   int64_t begin_ns;
   int64_t end_ns;
 } tw_step_time;
 
-/* "major.minor.patch" of the library, and the version of the kernel ABI that it runs. */
+/* The version of the library, "major.minor.patch", and the newest version of the kernel ABI that
+ * the library runs. */
 TW_API const char* tw_version(void);
 TW_API int32_t tw_runtime_abi(void);
 
-/* What went wrong in the last failing call of this thread: what was given, what was expected, what
- * to do. Valid until the next failing call of the thread; "" before the first. */
+/* The message of the last call that failed on this thread: what was given, what was expected, what
+ * to do. Valid until another call fails on this thread; "" if no call has failed. */
 TW_API const char* tw_last_error(void);
 
-/* database: path of a tuning database, NULL for none. cache: directory of compiled kernels.
- * threads: of the pool that the session's kernels share, 0 for as many as the process may use. */
+/* Opens a session for the processor. `database` is the path of a tuning database, or NULL for none.
+ * `cache` is the directory of compiled kernels, or NULL. `threads` is the number of threads of the
+ * pool that the session's kernels share; 0: as many as the process may use. */
 TW_API tw_status tw_session_open(const char* database, const char* cache, int32_t threads,
                                  tw_session** session);
-/* A session whose kernels are those of a GPU: device is "cuda" or "opencl", or with the number of
- * another than the first, "cuda:1". CUDA's primary context is used. */
+/* Opens a session for a GPU. `device` is "cuda" or "opencl" for the first device of its kind, or
+ * has a number for another device, such as "cuda:1". CUDA's primary context is used. */
 TW_API tw_status tw_session_open_device(const char* database, const char* cache, const char* device,
                                         tw_session** session);
-/* The device's own queue, as a CUstream or a cl_command_queue: of OpenCL, memory and queues that
- * calls are given have to be of its context. It lives as long as the session or a kernel of it. */
+/* Gives the device's own queue, as a CUstream or a cl_command_queue. With OpenCL, the memory and
+ * queues that are passed to calls must belong to the context of this queue. The queue lives as long
+ * as the session or any kernel of the session. */
 TW_API tw_status tw_session_queue(const tw_session* session, void** queue);
-/* Kernels stay usable. NULL is ignored. */
+/* Closes the session. Its kernels and models stay usable. NULL is ignored. */
 TW_API void tw_session_close(tw_session* session);
 
-/* The best kernel of a workload, by its text key; or that of an artifact file. It runs where the
- * session does, on the processor or on its device. Release both. */
+/* tw_kernel_get gives the best kernel of a workload, which is named by its text key; tw_kernel_load
+ * gives the kernel of an artifact file. Both run on the session's device, or on the processor if
+ * the session has none. The caller releases the kernel. */
 TW_API tw_status tw_kernel_get(tw_session* session, const char* workload, tw_kernel** kernel);
 TW_API tw_status tw_kernel_load(tw_session* session, const char* artifact_path, tw_kernel** kernel);
 TW_API void tw_kernel_release(tw_kernel* kernel); /* NULL is ignored */
@@ -135,66 +139,73 @@ TW_API tw_status tw_kernel_argument_count(const tw_kernel* kernel, int32_t* coun
 TW_API tw_status tw_kernel_argument(const tw_kernel* kernel, int32_t index, tw_argument* argument);
 
 /* Runs the kernel on one buffer for each argument, inputs first, on at most `threads` threads (0:
- * all of the session's). An output must not share memory with another buffer. A kernel of a GPU
- * copies the buffers there and the outputs back; `threads` means nothing to it. */
+ * all of the session's). An output must not share memory with another buffer. For a GPU's kernel
+ * the buffers are copied to the GPU and the outputs back; `threads` is ignored. */
 TW_API tw_status tw_kernel_call(const tw_kernel* kernel, const tw_buffer* buffers, int32_t count,
                                 int32_t threads);
 
-/* Queues a call of a GPU's kernel on memory of its device, and returns before it has run. `data` is
- * a CUdeviceptr or a cl_mem, contiguous and aligned to 16 bytes; nothing is copied. `stream` is a
- * CUstream (NULL: CUDA's default stream) or a cl_command_queue that runs in order. The kernel and
- * the buffers have to outlive the work. */
+/* Queues a call of a GPU's kernel on memory of its device, and returns before the kernel has run.
+ * Nothing is copied. The `data` of each buffer is a CUdeviceptr or a cl_mem, contiguous and aligned
+ * to 16 bytes. `stream` is a CUstream (NULL: CUDA's default stream) or a cl_command_queue that runs
+ * in order. The kernel and the buffers must outlive the work. */
 TW_API tw_status tw_kernel_call_on(const tw_kernel* kernel, const tw_buffer* buffers, int32_t count,
                                    void* stream);
 
-/* The same on tensors of other libraries: a DLTensor* of DLPack for each argument, inputs first,
- * which is `&managed->dl_tensor` of a DLManagedTensor or a DLManagedTensorVersioned. They are
- * borrowed: the caller keeps them until the work has run, and deletes them. Outputs have to be
- * writable: a DLTensor does not say.
- * A kernel of the processor takes its memory and what CUDA pinned or manages, with any strides; it
- * runs on all threads of the session and returns when it is done; `stream` means nothing to it.
- * A GPU's kernel takes what tw_kernel_call_on takes, on `stream`: of CUDA 1 (the legacy default
- * stream), 2 (the calling thread's own) or a CUstream; of OpenCL a cl_command_queue; or -1, the
- * session's own queue, synchronised with no other. */
+/* Runs the kernel on tensors of other libraries: a DLTensor* of DLPack for each argument, inputs
+ * first, which is `&managed->dl_tensor` of a DLManagedTensor or a DLManagedTensorVersioned. The
+ * tensors are borrowed: the caller keeps them until the work has run, and deletes them. Outputs
+ * must be writable, which a DLTensor does not state.
+ *
+ * A kernel of the processor takes tensors in the processor's memory and in CUDA's pinned or managed
+ * memory, with any strides. It runs on all threads of the session and returns when it is done;
+ * `stream` is ignored.
+ *
+ * A GPU's kernel is queued, and takes the tensors that tw_kernel_call_on takes. `stream` is -1 for
+ * the session's own queue, which is synchronised with no other; or with CUDA 1 (the legacy default
+ * stream), 2 (the calling thread's default stream) or a CUstream; or with OpenCL a
+ * cl_command_queue. */
 TW_API tw_status tw_kernel_call_dlpack(const tw_kernel* kernel, const void* const* tensors,
                                        int32_t count, int64_t stream);
 
-/* The network of a model file, which runs where the session does. On the processor its weights are
- * mapped from the file, which must not be changed in place while the model lives; it may be
- * replaced. On a device they are copied there. Release it. TW_USAGE: the network is for a GPU and
- * the session has none, or for the processor and the session has one. */
+/* Opens the network of a model file. It runs on the session's device, or on the processor if the
+ * session has none. On the processor its weights are mapped from the file, which must not be
+ * changed in place while the model lives, but may be replaced. On a device the weights are copied
+ * to the device. The caller releases the model. TW_USAGE: the network is for a GPU and the session
+ * has none, or it is for the processor and the session has a GPU. */
 TW_API tw_status tw_model_open(tw_session* session, const char* path, tw_model** model);
 TW_API void tw_model_release(tw_model* model); /* NULL is ignored */
 
-/* A model has a variant for each set of input shapes that it was compiled for; their arguments
- * differ in their shapes alone. */
+/* Counts the variants of the model: one for each set of input shapes that it was compiled for. The
+ * arguments of variants differ only in their shapes. */
 TW_API tw_status tw_model_variant_count(const tw_model* model, int32_t* count);
 
-/* Inputs, then outputs. tw_model_argument describes those of variant 0. */
+/* The arguments of the model: the inputs, then the outputs. tw_model_argument describes the
+ * arguments of variant 0. */
 TW_API tw_status tw_model_argument_count(const tw_model* model, int32_t* count);
 TW_API tw_status tw_model_argument(const tw_model* model, int32_t index, tw_argument* argument);
 TW_API tw_status tw_model_variant_argument(const tw_model* model, int32_t variant, int32_t index,
                                            tw_argument* argument);
 
 /* Runs the network on one buffer for each argument, on at most `threads` threads (0: all of the
- * session's). The shapes of the inputs choose the variant; TW_USAGE lists those that there are.
- * An output must not share memory with another buffer. On a device the buffers are copied there
- * and the outputs back; `threads` means nothing to it. */
+ * session's). The shapes of the inputs choose the variant; TW_USAGE, listing the shapes that the
+ * model has, if no variant fits. An output must not share memory with another buffer. On a device
+ * the buffers are copied to the device and the outputs back; `threads` is ignored. */
 TW_API tw_status tw_model_call(const tw_model* model, const tw_buffer* buffers, int32_t count,
                                int32_t threads);
 /* Queues a call of a network on memory of its device, as tw_kernel_call_on does for a kernel. Calls
- * of one variant on one queue share its working memory, which the first of them allocates. */
+ * of one variant on one queue share working memory, which the first of these calls allocates. */
 TW_API tw_status tw_model_call_on(const tw_model* model, const tw_buffer* buffers, int32_t count,
                                   void* stream);
 
-/* The same on a DLTensor* of DLPack for each argument, as tw_kernel_call_dlpack takes them for a
- * kernel of the processor. */
+/* Runs the network on a DLTensor* of DLPack for each argument, as tw_model_call does on buffers.
+ * The tensors are those that tw_kernel_call_dlpack takes for a kernel of the processor. */
 TW_API tw_status tw_model_call_dlpack(const tw_model* model, const void* const* tensors,
                                       int32_t count, int32_t threads);
 
-/* The same as tw_model_call, and says when each step of the network ran: the first `capacity` steps
- * in `steps`, which may be NULL if capacity is 0, and in `step_count` how many ran. The steps of a
- * loop run once for each trip. The times of steps that run side by side overlap. */
+/* Runs the network as tw_model_call does, and reports the time of each run of a step, in order. The
+ * first `capacity` runs are written to `steps`, which may be NULL if capacity is 0; the number of
+ * all runs is written to `step_count`. Each trip of a loop runs the loop's steps once more. The
+ * times of steps that run side by side overlap. */
 TW_API tw_status tw_model_profile(const tw_model* model, const tw_buffer* buffers, int32_t count,
                                   int32_t threads, tw_step_time* steps, int32_t capacity,
                                   int32_t* step_count);

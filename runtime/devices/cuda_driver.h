@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The part of CUDA's driver interface (cuda.h, which only toolkits have) that is called here. Names
-// are those of the symbols, `_v2` included, which keep their meaning for ever. For cuda.cpp
-// and for what stands in for a driver in tests.
+// The part of CUDA's driver interface that is called here. Its header, cuda.h, comes only with CUDA
+// toolkits. Functions have the names of their symbols, with `_v2`, because the meaning of a symbol
+// never changes. For cuda.cpp and for the fake driver of tests.
 
 #include <cstddef>
 #include <cstdint>
@@ -118,8 +118,8 @@ inline constexpr int capture_relaxed = 2;
 struct alignas(128) TensorMap {
   unsigned long long words[16];
 };
-/// CUtensorMapDataType, of unsigned integers of 8, 16, 32 and 64 bits: copies keep bits as they
-/// are.
+/// CUtensorMapDataType of unsigned integers of 8, 16, 32 and 64 bits. They serve all types, since
+/// copies do not interpret the bits.
 enum TensorMapType : int { Bits8 = 0, Bits16 = 1, Bits32 = 2, Bits64 = 4 };
 /// CUtensorMapSwizzle.
 enum TensorMapSwizzle : int { NoSwizzle = 0, Swizzle32 = 1, Swizzle64 = 2, Swizzle128 = 3 };
@@ -130,10 +130,11 @@ struct Driver {
 #define X(name, ...) Result (*name)(__VA_ARGS__) = nullptr;
   TW_CUDA_FUNCTIONS(X)
 #undef X
-  /// Since CUDA 12.4; null in older drivers.
+  /// Null in drivers before CUDA 12.4.
   Result (*cuFuncGetParamInfo)(Handle, size_t, size_t*, size_t*) = nullptr;
-  /// The map, type, rank, address, extents, strides in bytes, box, steps between its elements,
-  /// interleave, swizzle, promotion, fill. Null in a driver that has no such thing.
+  /// Parameters: the map, type, rank, address, extents, strides in bytes, box, steps between the
+  /// elements of a box, interleave, swizzle, promotion, fill. Null in drivers that lack the
+  /// function.
   Result (*cuTensorMapEncodeTiled)(TensorMap*, int, unsigned, void*, const unsigned long long*,
                                    const unsigned long long*, const unsigned*, const unsigned*, int,
                                    int, int, int) = nullptr;

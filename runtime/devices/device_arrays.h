@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Arrays of the caller's in the memory of a device, and checks that they fit the arguments of a
-// kernel or a network; and which queue a call goes to. Free functions; thread-safe.
+// The caller's arrays in the memory of a device, the checks that they fit the arguments of a kernel
+// or a network, and the identity of the queue that a call goes to. Free functions; thread-safe.
 
 #include <cstdint>
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace tw::runtime {
 
-/// A logical array in memory of a device.
+/// The caller's array for one argument, in the memory of a device and in logical layout.
 struct DeviceArray {
   DeviceAddress memory = nullptr;
   DType dtype = Float32;
@@ -24,24 +24,25 @@ struct DeviceArray {
   int64_t offset = 0;                 ///< bytes from `memory` to the first element
 };
 
-/// Alignment of arrays in bytes: the size of the widest vector access.
+/// Required alignment of arrays in bytes: the size of the widest vector access.
 inline constexpr int64_t device_alignment = 16;
 
-/// Unsupported, naming the argument, where its storage is no logical array: a device has no code
-/// that converts it.
+/// Checks that the argument is stored as a logical (row-major) array. Unsupported, naming the
+/// argument, if it has a layout: a device has no code that converts layouts.
 Status check_logical(const ArgumentInfo& argument);
 
-/// The memory of each array, to be kept until the driver has the launches on it. An argument in a
-/// layout of its own takes its storage, an array of one dimension. Usage, naming the argument:
-/// arrays that views_of() refuses, that are not contiguous, or that are not aligned to
-/// device_alignment. Cannot check whether CUDA memory is as large as the array.
+/// Makes a buffer of the memory of each array. Keep the buffers until the launches on them have
+/// been submitted. For an argument that has a layout, the array is its storage, in one dimension.
+/// Usage, naming the argument: arrays that views_of() refuses, that are not contiguous, or that are
+/// not aligned to device_alignment. The function cannot check whether CUDA memory is as large as
+/// the array.
 Result<std::vector<DeviceBuffer>> borrow_arrays(const std::shared_ptr<Device>& device,
                                                 std::span<const ArgumentInfo> arguments,
                                                 std::span<const DeviceArray> arrays);
 
-/// A queue of a device, to tell one from another. Work on one queue is in order, so that calls
-/// there can share memory; the handle of CUDA's per-thread stream stands for as many queues as
-/// there are threads.
+/// Identifies a queue of a device, so that queues can be compared. Work on one queue runs in order,
+/// so calls on that queue can share memory. The handle of CUDA's per-thread stream stands for
+/// another queue in each thread.
 using Queue = std::tuple<bool, void*, int64_t>;
 Queue queue_of(DeviceStream stream, const Device& device);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A network in the memory of a device, as a Model (runtime/model.h) for a GPU runs it. Kernels and
-// constants are copied to the device once, for all variants of the network. Each call has working
-// memory of its own, with the launches of all steps prepared for it, on CUDA as one graph; later
-// calls of the same variant reuse that memory. Thread-safe.
+// A network in the memory of a device: runs a Model (runtime/model.h) on a GPU. Kernels and
+// constants are copied to the device once, for all variants of the network. Each call has its own
+// working memory, with the launches of all steps prepared for that memory (on CUDA as one graph);
+// later calls of the variant reuse both. Thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -23,13 +23,13 @@
 
 namespace tw::runtime {
 
-/// Time of one step of one call.
+/// Time of one run of a step in a call.
 struct StepTime {
   int step = 0;
   int64_t begin_ns = 0, end_ns = 0;  ///< since the first step began
 };
 
-/// The parts of a network on a device that its variants share: kernels and constants.
+/// The parts of a network on a device that all variants share: the kernels and the constants.
 struct DeviceNetwork {
   std::string name;
   std::shared_ptr<Device> device;
@@ -42,55 +42,60 @@ struct DeviceNetwork {
                                                            std::vector<Artifact> kernels,
                                                            std::string_view constants,
                                                            std::shared_ptr<Device> device);
-  /// Device memory for `what`, such as "constants". Environment, naming `what` and the size, if the
-  /// device has none.
+  /// Allocates device memory for a purpose such as "constants". Environment, naming `what` and the
+  /// size, if the device has not enough memory.
   Result<DeviceBuffer> allocate(std::string_view what, int64_t bytes) const;
 };
 
 /// One variant of a network on a device.
 class DeviceModel {
  public:
-  /// Unsupported if the device cannot address a constant at its offset. Requires: a variant of a
-  /// model that check_model() has accepted, whose kernels and constants are the network's;
-  /// `arguments` has its inputs, then its outputs. Variant and arguments must outlive the result.
+  /// Makes a variant ready to run on the device. Unsupported: the device cannot address a constant
+  /// at its offset. Requires: a variant of a model that check_model() has accepted, whose kernels
+  /// and constants are the network's; `arguments` has the variant's inputs, then its outputs.
+  /// Variant and arguments must outlive the result.
   static Result<std::unique_ptr<DeviceModel>> load(std::shared_ptr<const DeviceNetwork> network,
                                                    const ModelVariant& variant,
                                                    std::span<const ArgumentInfo> arguments);
 
-  /// One call on arrays in the processor's memory, as Model::call().
+  /// Runs one call on arrays in the processor's memory, as Model::call().
   Status call(std::span<const Buffer> arrays) const;
-  /// The same, step by step, with the time of each by the device's clock.
+  /// As call(), but runs step by step, and returns the time of each step by the device's clock.
   Result<std::vector<StepTime>> profile(std::span<const Buffer> arrays) const;
   /// Enqueues one call on arrays in the device's memory, as Model::call_on().
   Status call_on(std::span<const DeviceArray> arrays, DeviceStream stream) const;
 
-  /// Device memory of one call: arena, scratch, and the arrays that call() copies.
+  /// Bytes of device memory that one call takes: the arena, the scratch memory, and the arrays that
+  /// call() copies.
   int64_t call_bytes() const;
 
  private:
-  /// Working memory of a call, beside its arguments.
+  /// The working memory of a call, without its arguments.
   struct Memory {
     DeviceBuffer arena, scratch;
-    std::vector<DeviceBuffer> places;  ///< parts of the arena, by tensor; null for other tensors
+    /// The part of the arena for each tensor; null for tensors that are elsewhere.
+    std::vector<DeviceBuffer> places;
   };
-  /// One run of a step: its launches end at `end` in Steps::launches.
+  /// One run of a step. Its launches are those of Steps::launches before `end` that no earlier run
+  /// has.
   struct StepRun {
     size_t step = 0, end = 0;
   };
   /// The launches of all runs of steps, bound to working memory and arrays.
   struct Steps {
-    std::vector<DeviceBuffer> arrays;  ///< arrays of the arguments
-    std::vector<DeviceBuffer> parts;   ///< of memory, for the tensors that move in loops
+    std::vector<DeviceBuffer> arrays;  ///< the arrays of the inputs, then of the outputs
+    /// Parts of the working memory for the tensors that move in loops.
+    std::vector<DeviceBuffer> parts;
     std::vector<Launch> launches;
     std::vector<StepRun> runs;
   };
-  /// Memory, arrays and graph of a call() that copies its arguments.
+  /// The state of a call() that copies its arguments: memory, arrays and graph.
   struct OwnCall {
     Memory memory;
     Steps steps;
     LaunchGraph graph;
   };
-  /// The graph of the steps on one set of the caller's arrays.
+  /// A graph of the steps that was recorded for one set of the caller's arrays.
   struct Recorded {
     std::vector<DeviceBuffer> arrays, parts;
     LaunchGraph graph;
@@ -121,9 +126,10 @@ class DeviceModel {
   const std::shared_ptr<const DeviceNetwork> network_;
   const ModelVariant& variant_;
   const std::span<const ArgumentInfo> arguments_;
-  std::vector<DeviceBuffer> constant_places_;  ///< of each tensor; null where it is no constant
-  int64_t scratch_bytes_ = 0;                  ///< largest scratch memory of a step
-  mutable std::mutex mutex_;  ///< guards the members below and the order of call_on()'s launches
+  /// One for each tensor; null for a tensor that is no constant.
+  std::vector<DeviceBuffer> constant_places_;
+  int64_t scratch_bytes_ = 0;  ///< largest scratch memory of a step
+  mutable std::mutex mutex_;   ///< guards the members below and the order of call_on()'s launches
   mutable std::vector<OwnCall> idle_;
   mutable std::map<Queue, OnQueue> on_queues_;
 };
