@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The back ends: how kernels for a family of targets are compiled, and what they run on. One row
-// each for processors, CUDA and OpenCL; code that has to tell them apart reads their row, so that
-// another back end is a row and the functions that it names. parse_target() (base/target.h) knows
-// the names of targets.
+// The back ends: the ways to compile kernels for a family of targets, and the devices that run
+// them. The table has one row each for processors, CUDA and OpenCL. Code that must distinguish back
+// ends reads their row, so a new back end is a new row and the functions that it names.
+// parse_target() (base/target.h) parses the names of targets.
 //
 //   const Backend& backend = backend_of(target);
 //   if (backend.open) { TW_TRY(const auto device, backend.open({.index = index})); ... }
@@ -29,24 +29,26 @@ struct CompileOptions;  // codegen/compile.h
 
 struct Backend {
   std::string_view name;  ///< "cpu", "cuda", "opencl"
-  /// Name and version of the compiler, as records store them.
+  /// Returns the name and version of the compiler, as records store them.
   Result<std::string> (*toolchain)(const CompileOptions& options);
-  /// Code for a device; null for processors, whose kernels are compiled several at a time.
+  /// Compiles a program for a device. Null for processors, where compile() compiles several kernels
+  /// at a time.
   Result<GpuCompiled> (*gpu_code)(const schedules::Program& program, const std::string& prefix,
                                   const Target& target, const NvrtcOptions& options);
-  /// Opens a device; null where kernels run in the calling process.
+  /// Opens a device. Null for processors, where kernels run in the calling process.
   Result<std::shared_ptr<runtime::Device>> (*open)(const runtime::DeviceOptions& options);
-  /// A kernel that reaches the device's peak of f32; null as `open`.
+  /// Returns a kernel that reaches the device's peak of f32. Null if `open` is null.
   PeakKernel (*peak_kernel)();
-  /// Kernels that compare arrays; null as `open`.
+  /// Returns kernels that compare arrays on the device. Null if `open` is null.
   CompareKernels (*compare_kernels)();
-  /// The language of its kernels. Requires: gpu_code.
+  /// The language of the back end's kernels. Valid only if `gpu_code` is not null.
   GpuDialect dialect = GpuDialect::Cuda;
-  /// Artifact::object is source text, which the driver compiles.
+  /// True if Artifact::object is source text that the driver compiles.
   bool is_text = false;
-  /// Kernels run on hardware of their own, so that builders on the processor do not disturb them.
+  /// True if kernels run on separate hardware, so that builders on the processor do not disturb
+  /// them.
   bool leaves_processor_idle = false;
-  /// The driver starts programs when it compiles.
+  /// True if the driver starts other programs when it compiles.
   bool driver_starts_programs = false;
 };
 

@@ -11,13 +11,15 @@
 
 namespace tw::codegen {
 
-/// Runs argv, argv[0] searched on PATH, with an empty input, in a group of its own; returns what it
-/// printed to standard output, up to 64 MiB. Environment: it cannot be started, prints more,
-/// outlives the time-out (it is killed), or ends badly; the message carries the end of its standard
-/// error. TryLater: SIGTERM, SIGINT, SIGHUP or SIGKILL from outside ended it.
+/// Runs the command `argv`, whose program argv[0] is searched on PATH, with an empty input and in a
+/// process group of its own. Returns its standard output. Environment: the program cannot be
+/// started, prints more than 64 MiB, exceeds the time-out (it is then killed), or fails; the
+/// message carries the end of its standard error. TryLater: a SIGTERM, SIGINT, SIGHUP or SIGKILL
+/// from outside ended the program.
 Result<std::string> run_command(const std::vector<std::string>& argv, int64_t timeout_ns);
 
-/// A file in memory that other programs of this process open by path while the value lives.
+/// A file in memory. Programs that this process starts can open the file by its path while the
+/// value lives.
 class MemoryFile {
  public:
   static Result<MemoryFile> create(const char* name, std::string_view content = {});

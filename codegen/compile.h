@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Programs -> artifacts: the whole way from loops to something that runtime/kernel.h calls.
+// Compiles programs to artifacts, which runtime/kernel.h can call.
 //
 //   KernelSpec spec{workload.key(), schedule.to_string(), program, flops};
 //   TW_TRY(auto artifacts, compile({&spec, 1}, host_target()));
 //   if (artifacts[0]) runtime::write_artifact(path, *artifacts[0]);
 //
-// For GPUs see codegen/gpu/compile.h; their kernels have no packs.
+// Kernels for GPUs are compiled by codegen/gpu/compile.h and have no packs.
 //
 // Thread-safe. Deterministic: the same specs give the same bytes. A kernel's description and its
-// instructions do not depend on what it is compiled with; unused constants of others may stay.
+// instructions do not depend on the other kernels of a call, but its object may contain unused
+// constants of these.
 
 #include <cstdint>
 #include <span>
@@ -38,14 +39,16 @@ struct CompileOptions {
   CpuCodegenOptions cpu = {};
   LinkOptions link = {};
   NvrtcOptions nvrtc = {};
-  /// Kernels compiled in one go: 28 ms each alone, 20 at eight, 18.5 at thirty-two (Zen 4).
+  /// Number of kernels that are compiled together. A kernel takes 28 ms alone, 20 ms in a batch of
+  /// 8, and 18.5 ms in a batch of 32 (Zen 4).
   int batch = 8;
-  /// Costs one objdump a kernel, beside that of a batch with prefetches.
+  /// True to fill in KernelInfo::spills. It costs one run of objdump per kernel, in addition to the
+  /// run for a batch with prefetches.
   bool count_spills = false;
 };
 
-/// Returns one result for each spec, in order; a kernel that cannot be compiled fails alone. The
-/// whole call fails only for an error of the installation (Environment).
+/// Compiles the specs, and returns one result for each, in order; a kernel that cannot be compiled
+/// fails alone. The whole call fails only for an error of the installation (Environment).
 Result<std::vector<Result<runtime::Artifact>>> compile(std::span<const KernelSpec> specs,
                                                        const Target& target,
                                                        const CompileOptions& options = {});
@@ -55,18 +58,19 @@ struct RelocatableKernel {
   runtime::KernelInfo info;
   std::string object;  ///< an ELF object that defines the functions of all phases and packs
 };
-/// Fails as one kernel of compile() does, and with Unsupported for a GPU.
+/// Compiles one kernel without linking it. Fails as one kernel of compile() does, and with
+/// Unsupported for a GPU.
 Result<RelocatableKernel> compile_relocatable(const KernelSpec& spec, const Target& target,
                                               const CompileOptions& options = {});
 
-/// Name and version of the compiler for the target, as records store them: "halide-21.0.0",
-/// "nvrtc-13.0". Fails with Environment if the compiler is not installed.
+/// Returns the name and version of the compiler for the target, as records store them:
+/// "halide-21.0.0", "nvrtc-13.0". Environment if the compiler is not installed.
 Result<std::string> toolchain(const Target& target, const CompileOptions& options = {});
 
-/// Hash of everything that decides what a call of the kernel does: instructions, constants, tasks,
-/// layouts and scratch memory, but no names. Kernels of one workload with equal hashes are the same
-/// kernel. The converse need not hold: kernels compiled in the same batch may leave constants in
-/// the object.
+/// Returns a hash of everything that decides what a call of the kernel does: instructions,
+/// constants, tasks, layouts and scratch memory, but no names. Kernels of one workload with equal
+/// hashes are the same kernel. Equal kernels may have different hashes, because kernels that are
+/// compiled in the same batch may leave constants in the object.
 std::string code_hash(const runtime::Artifact& artifact);
 
 }  // namespace tw::codegen

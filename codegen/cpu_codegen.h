@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Programs -> machine code for CPUs, through the plugin that holds Halide's back end.
+// Compiles programs to machine code for CPUs, through the plugin that holds Halide's back end.
 //
-// The plugin is opened when code is generated; a program that only runs kernels never needs it. It
-// is one shared object, libtw_halide.so, built with this library and of the same version. The
-// functions of the object follow runtime/artifact.h and import nothing.
+// The plugin is one shared object, libtw_halide.so, which is built with this library and has the
+// same version. It is opened when code is generated, so a program that only runs kernels does not
+// need it. The functions of the generated object follow runtime/artifact.h and import nothing.
 //
-// Generated arithmetic on floats may reassociate, contract and ignore NaN. Thread-safe.
+// Generated code may reassociate and contract float arithmetic, and may assume that there are no
+// NaN. Thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -20,15 +21,17 @@
 
 namespace tw::codegen {
 
-/// A program and the prefix of its functions' symbols (codegen/abi.h), unique in a batch.
+/// A program, and the prefix of the symbols of its functions (codegen/abi.h), which is unique in a
+/// batch.
 struct NamedProgram {
   std::string prefix;
   const schedules::Program* program = nullptr;
 };
 
 struct CompiledObjects {
-  std::string object;            ///< the bytes of one relocatable ELF object with all functions
-  std::vector<Status> programs;  ///< one each, in order; functions of a failed one are absent
+  std::string object;  ///< the bytes of one relocatable ELF object with all functions
+  /// One for each program, in order; the object has no functions of a program that failed.
+  std::vector<Status> programs;
 };
 
 struct CpuCodegenOptions {
@@ -36,37 +39,40 @@ struct CpuCodegenOptions {
   std::vector<std::string> plugin_directories = {};
 };
 
-/// Default search path of the plugin: the directory of this program, ../lib/tilewright relative to
-/// it, and the build directory.
+/// Returns the default search path of the plugin: the directory of this program, ../lib/tilewright
+/// relative to that directory, and the build directory.
 std::vector<std::string> plugin_directories();
 
-/// Environment: the plugin is absent, or of another version. Any other error is one of the code
-/// generation as a whole, which one program can cause: compile them one by one to find it.
+/// Compiles the programs together. Environment: the plugin is absent, or has another version. Any
+/// other error concerns the code generation as a whole, although a single program may cause it: to
+/// find that program, compile them one by one.
 Result<CompiledObjects> compile_cpu(std::span<const NamedProgram> programs, const Target& target,
                                     const CpuCodegenOptions& options = {});
 
-/// The compiler in the plugin and its version: "halide-21.0.0". Fails with Environment as
-/// compile_cpu does.
+/// Returns the compiler in the plugin and its version: "halide-21.0.0". Fails with Environment as
+/// compile_cpu().
 Result<std::string> cpu_toolchain(const CpuCodegenOptions& options = {});
 
-/// Number of accesses to a buffer in the code that the back end receives, by kind. Each access
-/// counts once, whatever loops surround it; each unrolled copy counts as an access.
+/// Numbers of accesses to a buffer in the code that the back end receives, by kind. An access
+/// counts once, whatever loops surround it. Each unrolled copy of an access counts.
 struct AccessCounts {
-  int64_t contiguous = 0;  ///< vectors of neighbours
-  int64_t lanewise = 0;    ///< vectors with an index for each lane: steps, gathers, scatters
-  int64_t scalar = 0;      ///< single elements
-  /// Vectors under a mask for which the target has no masked instruction, so that LLVM branches for
-  /// each lane. Masked accesses in the fallback of a branch that is tested once for the whole
-  /// vector do not count.
+  int64_t contiguous = 0;  ///< vectors of contiguous elements
+  /// Vectors with an index for each lane: strided accesses, gathers, scatters.
+  int64_t lanewise = 0;
+  int64_t scalar = 0;  ///< single elements
+  /// Vectors under a mask for which the target has no masked instruction, so LLVM makes a branch
+  /// for each lane. Accesses in a fallback do not count: code that runs only if a test for the
+  /// whole vector fails.
   int64_t branching = 0;
 };
-/// The accesses by name of the buffer. Compiles nothing, which takes about a millisecond. Fails
-/// with Environment as compile_cpu does.
+/// Counts the accesses of a program, by name of the buffer. Compiles nothing, so it takes only
+/// about a millisecond. Fails with Environment as compile_cpu().
 Result<std::map<std::string, AccessCounts>> count_accesses(const schedules::Program& program,
                                                            const Target& target,
                                                            const CpuCodegenOptions& options = {});
 
-/// The functions that the plugin exports, with these names and C linkage.
+/// The types of the functions that the plugin exports. Their names, with C linkage, are in the
+/// comments.
 inline constexpr int plugin_version = 3;
 using PluginVersion = int();            // tw_halide_version
 using PluginToolchain = const char*();  // tw_halide_toolchain

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Reads symbols and sections of 64-bit little-endian ELF objects. Bytes that are no such object
-// count as an empty one. Free functions; thread-safe.
+// Reads symbols and sections of 64-bit little-endian ELF objects. Other bytes are read as an object
+// without any. Free functions; thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -11,14 +11,15 @@
 
 namespace tw::codegen {
 
-/// Names that the dynamic symbol table leaves undefined, in its order.
+/// Returns the names that are undefined in the dynamic symbol table, in the table's order.
 std::vector<std::string> imports_of(std::string_view shared);
 
-/// The contents of the sections that a program loads and that name nothing: instructions and
-/// constants, each after its size and flags.
+/// Returns the contents of the sections with instructions and constants, each after its size and
+/// flags. Symbol and string tables are left out, so the result does not depend on names.
 std::string loaded_contents(std::string_view shared);
 
-/// Offset in the file of the contents of the first section with this name; nullopt: there is none.
+/// Returns the offset in the file of the contents of the first section with this name; nullopt if
+/// there is no such section.
 std::optional<uint64_t> offset_of_section(std::string_view object, std::string_view name);
 
 }  // namespace tw::codegen

@@ -11,13 +11,14 @@
 
 namespace tw::codegen {
 
-/// The instructions of an object, by objdump; functions begin with "<name>:". Environment: there is
-/// no objdump for the target's architecture.
+/// Returns the instructions of an object as text, by objdump; each function begins with "<name>:".
+/// Environment: there is no objdump for the target's architecture.
 Result<std::string> disassemble(std::string_view object, const Target& target);
 
-/// Loads and stores of vector registers at a fixed distance from the stack pointer. Stack arrays
-/// that are accessed at fixed places count as well: a Local buffer that was not promoted is one.
-/// Accesses through the frame pointer do not: it is a general register in this code.
+/// Counts loads and stores of vector registers at a fixed distance from the stack pointer. Accesses
+/// to stack arrays at fixed places count too, such as those to a Local buffer that was not promoted
+/// to registers. Accesses through the frame pointer do not count, because it is a general register
+/// in this code.
 int count_spills(std::string_view disassembly, Architecture architecture);
 
 }  // namespace tw::codegen

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Folders that the build knows. They stand in one small source, so that all others compile to the
-// same in every checkout and a compiler cache serves them. Constants; thread-safe.
+// Folders that the build configures. Only one small source contains them. All other sources compile
+// to the same objects in every checkout, so a compiler cache serves them. Constants; thread-safe.
 
 #include <string>
 

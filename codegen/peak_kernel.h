@@ -7,7 +7,7 @@
 
 namespace tw::codegen {
 
-/// Code with a kernel `peak(float* seed)`, where *seed is 1.
+/// The code and the launch parameters of a kernel `peak(float* seed)`. *seed must be 1.
 struct PeakKernel {
   runtime::DeviceCode code;
   int threads = 0;  ///< threads of a block

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Sets the hint of prefetch instructions. Halide 21 gives its prefetches the hint of data that is
-// used once (`llvm.prefetch` with locality 0, on x86 `prefetchnta`). A line then goes to L1 alone,
-// and on Zen it is gone when L1 evicts it. The step `prefetch` requests lines long before they are
-// read: those of the next panel of weights, which has the size of L1. Thread-safe.
+// Sets the hint of prefetch instructions. Halide 21 emits `llvm.prefetch` with locality 0, the hint
+// for data that is used once (on x86 `prefetchnta`). Such a prefetch brings the line only to L1,
+// and on Zen the line is lost when L1 evicts it. But the step `prefetch` requests lines long before
+// they are read: the lines of the next panel of weights, which is as large as L1. Thread-safe.
 
 #include <string>
 
@@ -12,9 +12,9 @@
 
 namespace tw::codegen {
 
-/// The relocatable object with `prefetcht0`, which fills all levels of cache, in place of each
-/// `prefetchnta`. The two differ in one bit. Unchanged for other architectures than x86-64. Errors
-/// as disassemble() (codegen/inspect.h).
+/// Returns the relocatable object with each `prefetchnta` replaced by `prefetcht0`, which fills all
+/// levels of cache. The two instructions differ in one bit. Objects for architectures other than
+/// x86-64 are returned unchanged. Errors as disassemble() (codegen/inspect.h).
 Result<std::string> with_temporal_prefetches(std::string object, const Target& target);
 
 }  // namespace tw::codegen

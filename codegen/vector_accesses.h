@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Finds vector loops that can be vector loads and stores of a GPU: dense copies, fills with zeros
-// and stores of computed values, at addresses that are proved to be aligned, i.e. multiples of the
-// number of lanes. Thread-safe.
+// Finds vector loops that can be vector loads and stores of a GPU: dense copies, fills with zeros,
+// and stores of computed values. The addresses must be proved to be aligned: the index of the first
+// element is a multiple of the number of lanes. Thread-safe.
 
 #include <cstdint>
 #include <functional>
@@ -14,54 +14,62 @@
 
 namespace tw::codegen {
 
-/// `vector v in 0..8: to[..., v] = from[..., v]` as two accesses of four lanes.
+/// A dense copy or fill as vector accesses. Example: `vector v in 0..8: to[..., v] = from[..., v]`
+/// is two accesses of four lanes.
 struct VectorAccess {
   int64_t lanes = 0;
-  bool needs_loop = false;                ///< loop over the variable in steps of `lanes`
-  std::vector<schedules::Expr> to, from;  ///< indices of the first lane; from: none for zeros
+  bool needs_loop = false;  ///< true: loop over the variable in steps of `lanes`
+  /// Indices of the first lane; `from` is empty for fills with zeros.
+  std::vector<schedules::Expr> to, from;
 };
 
-/// A buffer that begins at a multiple of 16 bytes, and its dimensions that do not exist in memory.
+/// A buffer that begins at a multiple of 16 bytes, and the numbers of its dimensions that do not
+/// exist in memory.
 struct VectorBuffer {
   const schedules::Buffer& buffer;
   std::vector<size_t> dropped;
 };
 
-/// The variable that stands for the number of a lane, from 0 on, in the indices that
+/// The variable that stands for the number of a lane, counted from 0, in the indices that
 /// first_lane_indices() takes.
 schedules::Expr lane_number();
-/// The indices of lane 0, if the elements of all `lanes` lanes are contiguous and aligned to their
-/// total size; else nullopt. `indices` are those of one lane, as expressions of lane_number().
+/// Returns the indices of lane 0 if the elements of all `lanes` lanes are contiguous and aligned to
+/// their total size; else nullopt. `indices` are the indices of one lane, as expressions of
+/// lane_number().
 std::optional<std::vector<schedules::Expr>> first_lane_indices(
     const VectorBuffer& buffer, const std::vector<schedules::Expr>& indices, int64_t lanes);
 
-/// The widest accesses, of at most 16 bytes, that are proved to be dense and aligned; nullopt if
-/// the loop is no dense copy or fill with zeros.
+/// Finds the widest vector accesses, of at most 16 bytes, that are proved to be dense and aligned.
+/// nullopt if there are none, or if the loop is no dense copy or fill with zeros.
 std::optional<VectorAccess> find_vector_access(
     const schedules::Loop& loop,
     const std::function<VectorBuffer(const std::string& name)>& buffer);
 
-/// `vector v in 0..4: to[..., v] = f(from[..., v], ...)`, whose values are computed one by one and
-/// stored together; the assignment may be under a condition.
+/// A vector store of values that are computed one by one, such as `vector v in 0..4: to[..., v] =
+/// f(from[..., v], ...)`. The assignment may be under a condition.
 struct VectorStore {
   int64_t lanes = 0;
-  bool needs_loop = false;          ///< loop over the variable in steps of `lanes`
+  bool needs_loop = false;          ///< true: loop over the variable in steps of `lanes`
   std::vector<schedules::Expr> to;  ///< indices of the first lane
   /// The assignment of each lane, without its condition.
   std::vector<schedules::Assign> assigns;
-  /// The condition of each lane: none if there is no condition, one if it is the same for all.
+  /// The conditions of the lanes: empty if the assignment has no condition, one condition if it is
+  /// the same for all lanes, else one for each lane.
   std::vector<schedules::Expr> conditions;
-  /// A read of neighbours, aligned to the size of all its lanes, that every lane makes.
+  /// A vector load: a read of contiguous elements, aligned to their total size, that every lane
+  /// makes.
   struct Load {
     std::string buffer;
-    std::vector<schedules::Expr> from;   ///< indices of the first lane
-    std::vector<schedules::Expr> reads;  ///< the read of each lane, as it is in its assignment
+    std::vector<schedules::Expr> from;  ///< indices of the first lane
+    /// The read of each lane, as it occurs in the lane's assignment.
+    std::vector<schedules::Expr> reads;
   };
   std::vector<Load> loads;
 };
 
-/// The widest stores, of at most 16 bytes, that are proved to be dense and aligned. nullopt: no
-/// width is proved, the loop is a copy, or it stores neither 16-bit floats nor values of 32 bits.
+/// Finds the widest vector stores, of at most 16 bytes, that are proved to be dense and aligned.
+/// nullopt if no width is proved, if the loop is a copy, or if it stores neither 16-bit floats nor
+/// values of 32 bits.
 std::optional<VectorStore> find_vector_store(
     const schedules::Loop& loop,
     const std::function<VectorBuffer(const std::string& name)>& buffer);

@@ -231,8 +231,8 @@ Json info_json(const KernelInfo& info) {
   return json;
 }
 
-/// The oldest version of the kernel ABI that this runtime reads, and the version that the kernel
-/// needs.
+/// The oldest version of the kernel ABI that this runtime reads. abi_of() is the oldest version
+/// that has everything that the kernel uses.
 constexpr int oldest_abi = 2;
 int abi_of(const KernelInfo& info) { return info.preparation ? kRuntimeAbi : oldest_abi; }
 

@@ -120,8 +120,8 @@ Result<std::vector<Buffer>> buffers_of(std::span<const ArgumentInfo> arguments,
   return buffers;
 }
 
-/// The stream of a number as in Python's array API, which does not define 0, since libraries mean
-/// different streams by it.
+/// Converts a stream's number of Python's array API. The API does not define 0, because libraries
+/// mean different streams by it.
 Result<DeviceStream> stream_of(const Device& device, int64_t stream) {
   if (stream == dlpack_own_queue) return DeviceStream();
   const bool cuda = device.facts().is_cuda();

@@ -43,8 +43,8 @@ Status run_phases(const std::vector<Phase>& phases, void* const* buffers, void* 
                   ThreadPool& pool, int threads) {
   for (const Phase& phase : phases) {
     TaskContext context{phase.function, buffers, scratch};
-    // One task per thread needs no queue; with more tasks dynamic scheduling evens out other load
-    // on the cores.
+    // One task per thread needs no shared queue. With more tasks, dynamic distribution balances
+    // other load on the cores.
     const int limit = threads > 0 ? std::min(threads, pool.threads()) : pool.threads();
     const auto distribution = phase.tasks <= limit ? Distribution::Static : Distribution::Dynamic;
     const int32_t code = pool.parallel_for(phase.tasks, &run_task, &context, threads, distribution);
@@ -130,8 +130,8 @@ class Blocks {
   int64_t total_ = 0;
 };
 
-// The memory of one argument of a call: the caller's array if it can be used as it is, else a copy
-// in the arena.
+// The memory of one argument of a call: the caller's array if the kernel can use it as it is, else
+// a copy in the arena.
 struct Placement {
   StridedView view;
   std::optional<int64_t> copied;  // offset of a contiguous copy of the logical array

@@ -45,8 +45,8 @@ Result<void*> open_object(const Descriptor& file, std::string_view object) {
 
 }  // namespace
 
-// The descriptor stays open while the object is loaded: the loader knows objects by their path, and
-// a later file with the same descriptor number would be taken for this one.
+// The descriptor stays open while the object is loaded. The loader knows objects by their path: it
+// would take a later file with the same descriptor number for this object.
 Library::Library(Library&& other) noexcept
     : file_(std::move(other.file_)), handle_(std::exchange(other.handle_, nullptr)) {}
 

@@ -21,8 +21,8 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-/// The source of a pointer that a step gets: an offset in constants or arena, or the number of an
-/// array of the caller's.
+/// Says where a pointer that a step gets comes from: an offset in the constants or the arena, or
+/// the number of one of the caller's arrays.
 struct Pointer {
   Place place = Place::Arena;
   int64_t at = 0;
@@ -33,8 +33,8 @@ struct LoadedStep {
   Kernel kernel;
   std::vector<Pointer> arguments;
   int threads = 0;
-  /// Offsets in the memory of a call: scratch memory, and the pointers that the kernel gets. Steps
-  /// that may run at the same time have their own.
+  /// Offsets in the memory of a call, of the step's scratch memory and of the array of pointers
+  /// that the kernel gets. Steps that may run at the same time have distinct offsets.
   int64_t scratch_at = 0, pointers_at = 0;
 };
 
@@ -99,8 +99,8 @@ Status check_device(const ModelFile& model, const std::shared_ptr<Device>& devic
                                  : "give a device to load it on"));
 }
 
-/// Offsets of the parts of one call's memory, in bytes: the arena at 0, then what steps use while
-/// they run (LoadedStep), and the pointers to the caller's arrays.
+/// Offsets in bytes of the parts of one call's memory: the arena at 0, then the memory that steps
+/// use while they run (LoadedStep), then the pointers to the caller's arrays.
 struct CallMemory {
   int64_t arrays_at = 0, bytes = 0;
 };
@@ -144,7 +144,7 @@ struct StepRange {
 };
 
 /// A variant whose kernels are loaded on the processor. Requires: `info`, `arguments` and the
-/// kernels' memory outlive it.
+/// kernels' memory outlive the object.
 class LoadedVariant {
  public:
   LoadedVariant(const ModelVariant& info, std::span<const ArgumentInfo> arguments,
@@ -327,8 +327,8 @@ Status LoadedVariant::run_direct(const CallContext& context,
   return run_steps(context, memory.data());
 }
 
-// Arrays that steps cannot use as they are get contiguous copies behind the rest of the call's
-// memory.
+// Makes contiguous copies of the arrays that steps cannot use as they are. The copies follow the
+// rest of the call's memory.
 Status LoadedVariant::run_copied(const CallContext& context,
                                  std::span<const Buffer> buffers) const {
   TW_TRY(const std::vector<StridedView> views, views_of(arguments_, buffers));

@@ -103,8 +103,9 @@ Status check_ports(const Network& model, const std::vector<int>& ports, Place pl
   return {};
 }
 
-/// True if the tensor, placed `offset` bytes behind `at`, begins at a multiple of the alignment and
-/// lies inside of `bytes` bytes. False if `offset` is nullopt, as where its computation overflowed.
+/// True if the tensor, which begins `offset` bytes after `at`, begins at a multiple of the
+/// alignment and lies inside of `bytes` bytes. False if `offset` is nullopt, because its
+/// computation overflowed.
 bool is_inside(const ModelTensor& tensor, int64_t at, std::optional<int64_t> offset,
                int64_t alignment, int64_t bytes) {
   const auto begin = offset ? checked_add(at, *offset) : std::nullopt;
@@ -112,8 +113,9 @@ bool is_inside(const ModelTensor& tensor, int64_t at, std::optional<int64_t> off
   return end && *begin >= 0 && *begin % alignment == 0 && *end <= bytes;
 }
 
-/// Checks the place of a tensor in all trips. It moves by equal steps, so the first place and the
-/// last one are the lowest and the highest, and alignment follows from the first two.
+/// Checks the place of a tensor in all trips. A tensor moves by equal steps, so the places of the
+/// first and of the last trip are the lowest and the highest, and the alignment of the first two
+/// implies the alignment of all.
 Status check_inside(const Network& model, const ModelTensor& tensor, int64_t at, int64_t trips,
                     int64_t bytes) {
   const bool may_be_anywhere =
@@ -166,8 +168,8 @@ Status check_place(const ModelTensor& tensor, int64_t trips, const Network& mode
   return defect(fmt::format("tensor '{}' has no place", tensor.name));
 }
 
-/// The most trips of a loop that uses a tensor, for each tensor; 1 outside of loops. Requires:
-/// checked loops.
+/// Returns for each tensor the largest number of trips of a loop that uses it; 1 for a tensor that
+/// no loop uses. Requires: checked loops.
 std::vector<int64_t> trips_of_tensors(const Network& model) {
   std::vector<int64_t> trips(model.tensors.size(), 1);
   for (const ModelLoop& loop : model.variant.loops)
@@ -218,8 +220,9 @@ Status check_loops(const Network& model) {
 
 // Steps, each by itself.
 
-/// The layout with its letters numbered as they occur. Kernels name the dimensions of the same
-/// tensor by letters of their own, so "NCHW16c" and "ABCD16b" may be one layout.
+/// Returns the layout with its letters numbered in the order in which they occur. Each kernel
+/// chooses letters for the dimensions of a tensor, so "NCHW16c" and "ABCD16b" may be the same
+/// layout.
 std::string pattern_of(std::string_view layout) {
   std::string known, pattern;
   for (const char c : layout) {
@@ -355,10 +358,9 @@ class Contents {
     contents_.emplace(key_of(extent), Content{tensor, extent});
   }
 
-  /// A tensor that no step writes is another name of what lies in exactly its place when it is
-  /// first read: of one tensor, as a reshape makes it, or of several side by side, as a
-  /// concatenation does. One that moves is another name of something else in each trip, and may be
-  /// a slice of a larger tensor.
+  /// A tensor that no step writes is another name for the tensors that fill exactly its place when
+  /// it is first read: one tensor after a reshape, several side by side after a concatenation. A
+  /// tensor that moves names something else in each trip, and may be a slice of a larger tensor.
   Status read(int index, int64_t trip, std::string_view reader) {
     const ModelTensor& tensor = tensor_at(model_, index);
     const Extent extent = extent_of(tensor, trip);
@@ -389,8 +391,9 @@ class Contents {
   using Key = std::tuple<Place, int64_t, int64_t>;
   static Key key_of(const Extent& extent) { return {extent.place, extent.array, extent.begin}; }
 
-  /// The tensors that fill the extent side by side; none where something else lies in it. Of a
-  /// slice the first tensor may begin before it and the last one end behind it.
+  /// Returns the tensors that fill the extent side by side; empty if the extent holds anything
+  /// else. For a slice, the first tensor may begin before the extent and the last tensor may end
+  /// after it.
   std::vector<int> tensors_in(const Extent& extent, bool is_slice) const {
     std::vector<int> tensors;
     auto at = contents_.upper_bound(key_of(extent));
@@ -478,8 +481,8 @@ Status check_bands(const Network& model) {
   return {};
 }
 
-/// An argument of a step in a chain: the bytes that it takes in all trips, from the lowest to the
-/// highest.
+/// An argument of a step in a chain, and the bytes that it takes over all trips, from the lowest to
+/// the highest.
 struct ChainAccess {
   Extent extent;
   size_t chain = 0;

@@ -264,9 +264,10 @@ Result<ParsedModel> checked_model(std::string_view bytes, Constants constants) {
   return ParsedModel{std::move(header.model), rest};
 }
 
-/// The arrays that steps write to the arena. Where an array begins says which one a step means:
-/// what check_model() has accepted reads the latest ones that were written there. Several that are
-/// read as one become one.
+/// The arrays that steps write to the arena, with their lifetimes. An array is identified by the
+/// offset at which it begins: in a model that check_model() accepts, a step reads the latest arrays
+/// that were written at its tensor's place. Arrays that are read as one tensor are joined to one
+/// array.
 class ArenaArrays {
  public:
   /// Writes or reads `bytes` bytes at `begin`.

@@ -72,16 +72,16 @@ Result<std::string> read_all(const PrivateFile& file, const std::string& path) {
 // Code is no secret, and nobody but its owner may change it: check_owner() refuses other files.
 constexpr mode_t most_permissions = 0755, usual_permissions = 0644;
 
-/// The permissions of the regular file at `path`, without those of others to write; nullopt if
-/// there is none.
+/// Returns the permissions of the regular file at `path`, without write permission for others;
+/// nullopt if there is no such file.
 std::optional<mode_t> permissions_of(const std::string& path) {
   struct stat status;
   if (lstat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
   return status.st_mode & most_permissions;
 }
 
-/// Creates a file beside `path`, under a name that no other file has, and returns its name in
-/// `temporary`. mkstemp() would give it mode 0600 whatever the umask.
+/// Creates a new file beside `path` and sets `temporary` to its name. mkstemp() would ignore the
+/// umask and give the file mode 0600.
 Descriptor create_beside(const std::string& path, mode_t permissions, std::string& temporary) {
   static std::atomic<unsigned> next{0};
   for (;;) {

@@ -13,8 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-// Headers are six levels deep. The limit keeps damage from exhausting the stack, because printing
-// recurses.
+// Headers are six levels deep. The limit keeps a damaged header from exhausting the stack, because
+// printing recurses.
 constexpr int most_levels = 16;
 
 tl::unexpected<Error> malformed(std::string what) {

@@ -48,8 +48,9 @@ struct ThreadPool::Job {
   Distribution distribution = Distribution::Dynamic;
 };
 
-// The single-place queue of one worker. The caller posts a share of the job; the worker claims it,
-// or the caller takes it back: a worker that the system has not yet given a core holds nobody up.
+// The single-place queue of one worker. The caller posts a share of the job, and the worker claims
+// it. If the system has not yet given the worker a core, the caller takes the share back, so such a
+// worker delays nobody.
 //
 //     Idle -> Posted -> Claimed -> Idle        Posted -> Idle (taken back)        Idle -> Stop
 enum SlotState : uint32_t { Idle, Posted, Claimed, Stop };
@@ -107,8 +108,9 @@ void ThreadPool::Shared::run_share(int worker) {
   }
 }
 
-// Every pool of the process, for the handlers of fork. The lock is held across fork, so the child
-// sees the list whole; its pools drop the workers that fork did not copy.
+// Lists every pool of the process, for the handlers of fork(). The lock is held across fork(), so
+// the child sees a consistent list. In the child, each pool drops its workers, because fork() did
+// not copy them.
 struct ForkGuard {
   std::mutex mutex;
   std::vector<ThreadPool*> pools;

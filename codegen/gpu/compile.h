@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Programs -> code for GPUs: what compile() does for such targets. CUDA C++ goes through NVRTC and
-// comes out as a cubin; OpenCL C is compiled by the driver that loads it, and goes out as text.
-// Thread-safe; NVRTC is opened once a process.
+// Compiles programs to code for GPUs, for compile(). NVRTC compiles CUDA C++ to a cubin. OpenCL C
+// stays text, which the driver compiles when it loads the kernel. Thread-safe; NVRTC is opened once
+// per process.
 
 #include <string>
 #include <vector>
@@ -17,34 +17,38 @@ namespace tw::codegen {
 
 struct GpuCompiled {
   std::string object;  ///< a cubin, or OpenCL C
-  std::string ptx;  ///< PTX beside a cubin, for newer GPUs; empty for architectures with a letter
-  int spills = 0;   ///< 4-byte stores and loads of registers that were too few
+  /// PTX that accompanies a cubin, for newer GPUs; empty for architectures with a letter
+  /// ("sm_90a").
+  std::string ptx;
+  int spills = 0;  ///< number of 4-byte stores and loads of spilled registers
   /// Launch parameters of each phase; symbols are phase_symbol(prefix, i).
   std::vector<runtime::PhaseInfo> phases;
-  std::vector<runtime::PhaseInfo> preparation_phases = {};  ///< the same of Program::preparation
+  /// Launch parameters of Program::preparation.
+  std::vector<runtime::PhaseInfo> preparation_phases = {};
   std::vector<CudaFunctionFacts>
-      functions;                         ///< ptxas's report on each of `phases`; empty for OpenCL
-  std::vector<std::string> advice = {};  ///< ptxas's, where it is no loss (codegen/gpu/nvrtc.h)
+      functions;  ///< ptxas's report on each of `phases`; empty for OpenCL
+  /// Advisory messages of ptxas without those of is_loss() (codegen/gpu/nvrtc.h).
+  std::vector<std::string> advice = {};
 };
 
-/// Environment: there is no NVRTC, in one line that names the package that brings it. Invalid: the
-/// text does not compile, or loses in the compiler what the schedule is fast by. Requires: a legal
-/// program, a GPU.
+/// Compiles a program for a GPU. Environment: there is no NVRTC; the message is one line that names
+/// the package to install. Invalid: the text does not compile, or the compiler drops what makes the
+/// schedule fast (is_loss()). Requires: a legal program, a GPU.
 Result<GpuCompiled> compile_for_gpu(const schedules::Program& program, const std::string& prefix,
                                     const Target& target, const NvrtcOptions& options);
 
-/// compile_for_gpu() for the targets of one back end (codegen/backend.h).
+/// As compile_for_gpu(), for the targets of one back end (codegen/backend.h).
 Result<GpuCompiled> cuda_code(const schedules::Program& program, const std::string& prefix,
                               const Target& target, const NvrtcOptions& options);
 Result<GpuCompiled> opencl_code(const schedules::Program& program, const std::string& prefix,
                                 const Target& target, const NvrtcOptions& options);
 
-/// Invalid if the compiler spilled registers of the kernel, which is for a GPU. For kernels that
-/// are chosen by prediction and not measured: in a search, a kernel that is slow because of its
-/// spills loses by its time, and some are fast in spite of them.
+/// Checks that the compiler spilled no registers of a GPU's kernel. Invalid if it did. Use it for
+/// kernels that are chosen by prediction and not measured. A search does not need it: there the
+/// spills show in the measured time, and some kernels are fast in spite of them.
 Status check_spills(const runtime::Artifact& artifact);
 
-/// The compiler for CUDA and its version: "nvrtc-13.0". Environment: as above.
+/// Returns the compiler for CUDA and its version: "nvrtc-13.0". Environment as compile_for_gpu().
 Result<std::string> cuda_toolchain(const NvrtcOptions& options);
 
 }  // namespace tw::codegen

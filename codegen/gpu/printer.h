@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Prints the kernel of a phase. The text of a kernel is printed from the outside in, and the files
-// follow that order: printer.cpp has what surrounds the statements and which threads execute
-// them (codegen/gpu/roles.h), statements.cpp the statements of one thread, tiles.cpp those
-// of tensor tiles. Expressions are those of C (codegen/c_printer.h). Not thread-safe.
+// A KernelPrinter prints the kernel of a phase. The kernel's text is printed from the outside in,
+// and the files follow that order. printer.cpp prints what surrounds the statements, and decides
+// which threads execute them (codegen/gpu/roles.h). statements.cpp prints the statements of one
+// thread, and tiles.cpp those of tensor tiles. Expressions are printed as C (codegen/c_printer.h).
+// Not thread-safe.
 
 #include <functional>
 #include <optional>
@@ -26,7 +27,7 @@ class KernelPrinter : CPrinter {
   KernelPrinter(const schedules::Program& program, const schedules::Phase& phase,
                 const DialectRow& dialect);
 
-  /// Prints the kernel and fills in how it is launched. Requires: the kernel has its name.
+  /// Prints the kernel, and sets its launch parameters in `kernel`. Requires: kernel.name is set.
   std::string print_kernel(GpuKernel& kernel);
 
  private:
@@ -40,8 +41,8 @@ class KernelPrinter : CPrinter {
   void print_phase();
   void print_tasks(const std::function<void(int indent)>& print_task, int indent);
   void print_producer(const Block& body, int indent);
-  /// Prints statements at a point that all threads of the block reach together. Consecutive
-  /// statements that concern thread 0 alone go under one condition.
+  /// Prints statements that all threads of the block reach together. Consecutive statements that
+  /// thread 0 alone executes go under one condition.
   void print_uniform(const Block& block, int indent);
   /// Requires: concerns_all(stmt).
   void print_uniform(const schedules::Stmt& stmt, bool is_last, int indent);
@@ -52,7 +53,7 @@ class KernelPrinter : CPrinter {
   void print_reduction(const schedules::Loop& loop, int indent);
   std::string combined(std::string_view target, dsl::Combine combine, const Expr& a, const Expr& b);
   void print_body(const Block& block, int indent) override;
-  /// Calls `print`, whose statements threads may execute apart from each other.
+  /// Calls `print` for statements that each thread may execute at another time than the others.
   template <typename F>
   void print_divergent(F&& print) {
     is_block_uniform_ = false;
@@ -68,7 +69,8 @@ class KernelPrinter : CPrinter {
   void print_allocate(const schedules::Allocate& allocate, bool is_last, int indent) override;
   int64_t own_elements(const Buffer& buffer) const;
 
-  // Each prints a vector loop as accesses of several elements at once; false: it is no such loop.
+  // These functions print a vector loop as accesses of several elements at once. They return false,
+  // and print nothing, if the loop has not the form that they print.
   bool print_vectors(const schedules::Loop& loop, int indent);
   bool print_scatter(const schedules::Loop& loop, int indent);
   bool print_vector_store(const schedules::Loop& loop, int indent);
@@ -80,7 +82,7 @@ class KernelPrinter : CPrinter {
   void print_assign(const schedules::Assign& assign, int indent) override;
   void print_branches(const schedules::Branches& branches, int indent) override;
   struct Copy {
-    std::string to, from;  ///< elements
+    std::string to, from;  ///< texts of the first elements
     int64_t bytes;
   };
   static std::string asynchronous(const Copy& copy, const std::string& condition = "");
@@ -88,14 +90,15 @@ class KernelPrinter : CPrinter {
   bool is_asynchronous(const schedules::Assign& assign, int64_t bytes) const;
 
   void print_barrier(int indent);
-  /// Prints a commit of asynchronous copies or, given `wait`, a wait for them. Nothing is printed
+  /// Prints a commit of asynchronous copies, or if `wait` is given, a wait for them. Prints nothing
   /// if the copies are synchronous.
   void print_order(const schedules::Wait* wait, int indent);
   void print_tma_order(const schedules::Wait* wait, int indent);
   void print_end_of_pipeline(bool of_producer, int indent);
   void print_leave(int indent);
   void print_wait_at(std::string_view mbarriers, int indent);
-  /// Prints the nest of a TMA copy; false: thread 0 copies element by element.
+  /// Prints the loop nest of a TMA copy as one copy. Returns false if thread 0 must copy element by
+  /// element.
   bool print_tma_copy(const schedules::Loop& loop, int indent);
   int mbarriers_shift() const;
   std::string placed(const Buffer& buffer, const std::string& index) const override;
@@ -116,10 +119,10 @@ class KernelPrinter : CPrinter {
   const DialectRow& dialect_;
   const FindBuffer find_buffer_;
   const KernelPlan plan_;
-  bool is_block_uniform_ = true;  // all threads execute what is being printed
+  bool is_block_uniform_ = true;  // true if all threads execute what is being printed
   bool uses_thread_ = false;
   const schedules::ThreadNest* nest_ = nullptr;  // the nest that is being printed
-  std::set<std::string> as_vectors_;             // arrays that are accessed as vectors
+  std::set<std::string> as_vectors_;             // names of arrays that are accessed as vectors
   std::string producer_text_;                    // text of the producer warps
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Who does what in a kernel, decided before a line of it is printed:
+// The roles of the threads of a kernel, which are decided before the kernel is printed:
 //
 //   all threads     barriers, commits, waits, and the loops and conditions around nests
 //   a nest          the threads that its loops number
@@ -8,8 +8,8 @@
 //   thread 0        all other statements, and TMA copies
 //   producers       TMA copies of a specialised phase, by warps that follow the others
 //
-// and where shared memory and the mbarriers of TMA copies lie. Pure functions and plain values;
-// thread-safe.
+// The plan also places the arrays of shared memory and the mbarriers of TMA copies. Pure functions
+// and plain values; thread-safe.
 
 #include <cstdint>
 #include <functional>
@@ -24,13 +24,14 @@
 
 namespace tw::codegen {
 
-/// The buffer of that name: an argument, scratch, or one that the phase allocates.
+/// Returns the buffer of a name: an argument, a scratch buffer, or a buffer that the phase
+/// allocates.
 using FindBuffer = std::function<const schedules::Buffer&(const std::string& name)>;
 
 struct SharedArray {
   schedules::Buffer buffer;
   int64_t alignment = 0;
-  int64_t offset = 0;  ///< in dynamic shared memory, where it is dynamic
+  int64_t offset = 0;  ///< offset in dynamic shared memory; unused if the array is static
 };
 
 struct BoxCopy {
@@ -39,21 +40,22 @@ struct BoxCopy {
 };
 
 struct KernelPlan {
-  int64_t threads = 1;            ///< threads of the body, producers excluded
-  bool reduces_in_warps = false;  ///< the first warp shares the iterations of a reduction
-  bool runs_warpgroups = false;   ///< some tiles are instructions of warpgroups
-  bool has_cp_async = false;      ///< commits and waits order asynchronous copies by threads
+  int64_t threads = 1;            ///< threads of a block, without producers
+  bool reduces_in_warps = false;  ///< true if the first warp shares the iterations of a reduction
+  bool runs_warpgroups = false;   ///< true if some tiles are instructions of warpgroups
+  bool has_cp_async = false;  ///< true if commits and waits order asynchronous copies by threads
   bool has_producers = false;
-  bool is_persistent = false;  ///< a block runs several tasks, as its producers let it
-  /// Arrays that all threads see, by decreasing period of their swizzle: as an array's size is a
-  /// multiple of its period, each ends where the next one is aligned. Siblings of one name are one
-  /// array.
+  /// True if a block runs several tasks, which only phases with producers do.
+  bool is_persistent = false;
+  /// The arrays in shared memory, by decreasing period of their swizzle. The size of an array is a
+  /// multiple of its period, so each array ends where the next one is aligned. Arrays of one name
+  /// in sibling blocks of statements are one array.
   std::vector<SharedArray> shared;
-  int64_t shared_bytes = 0;   ///< of the arrays and mbarriers
-  int64_t dynamic_bytes = 0;  ///< of the arrays, if these are dynamic
-  /// TMA copies, their tensor maps, and the number of mbarriers: of commit groups in flight. Group
-  /// n signals mbarrier n % mbarriers, and n / mbarriers % 2 is the parity of the phase to wait
-  /// for.
+  int64_t shared_bytes = 0;   ///< size of the arrays and mbarriers
+  int64_t dynamic_bytes = 0;  ///< size of the arrays if they are dynamic, else 0
+  /// The TMA copies, their tensor maps, and the number of mbarriers. The number is that of commit
+  /// groups in flight: group n signals mbarrier n % mbarriers, and n / mbarriers % 2 is the parity
+  /// of the phase to wait for.
   std::vector<BoxCopy> boxes;
   std::vector<runtime::TensorMap> maps;
   int64_t mbarriers = 0;
@@ -65,32 +67,34 @@ KernelPlan plan_kernel(const schedules::Program& program, const schedules::Phase
                        const DialectRow& dialect, const FindBuffer& buffer);
 
 bool is_global(schedules::Scope scope);
-/// A shared buffer without a thread loop in its scope is private to thread 0.
+/// True if all threads see the buffer. A shared buffer without a thread loop in its scope is
+/// private to thread 0.
 bool is_shared(const schedules::Allocate& allocate);
 
 /// True if all threads of the block execute the statement; else thread 0 executes it alone.
 bool concerns_all(const schedules::Stmt& stmt, const KernelPlan& plan);
 
-/// True if the copy, which the program allows to be asynchronous, can be: cp.async copies 4 bytes
-/// or more from global to shared memory.
+/// True if a copy that the program allows to be asynchronous is asynchronous: cp.async copies at
+/// least 4 bytes from global to shared memory.
 bool is_asynchronous(const schedules::Assign& assign, int64_t bytes, const KernelPlan& plan,
                      const DialectRow& dialect, const FindBuffer& buffer);
 
 /// True for the outermost loop of a warpgroup's tile.
 bool is_warpgroup_tile(const schedules::Stmt& stmt);
-/// True for loops that contain tiles of warpgroups and nothing else.
+/// True for loops that contain only tiles of warpgroups.
 bool is_warpgroup_tiles(const schedules::Loop& loop);
-/// Index of a nest of warpgroup instructions that may be issued before the statements from `i` to
-/// the nest, which are the copies of a pipeline; `i` if there is none. Legality has proved that no
-/// barrier is needed between the two, so the copies write no element that the nest reads; and this
-/// function checks that they access no accumulators.
+/// Returns the index in the block of a nest of warpgroup instructions that may be issued before the
+/// statements from `i` up to the nest, which are the copies of a pipeline; `i` if there is no such
+/// nest. Legality has proved that no barrier is needed between the copies and the nest, so the
+/// copies write no element that the nest reads. This function checks that they access no
+/// accumulators.
 size_t warpgroups_ahead(const schedules::Block& block, size_t i, const KernelPlan& plan,
                         const FindBuffer& buffer);
 
-/// Registers of one thread. At the start all threads have equal shares of the multiprocessor's
-/// registers; producers keep a quarter of theirs, and consumers share what is released. Whole
-/// warpgroups move registers in steps of 8 and keep at least 24 (PTX ISA, "setmaxnreg"). nullopt:
-/// the shares stay equal.
+/// Registers of one producer thread and of one consumer thread. At the start all threads have equal
+/// shares of the multiprocessor's registers. Producers keep a quarter of their share, and consumers
+/// divide what producers release. Whole warpgroups move registers in steps of 8, and keep at least
+/// 24 (PTX ISA, "setmaxnreg"). moved_registers() is nullopt if the shares stay equal.
 struct MovedRegisters {
   int64_t producer, consumer;
 };

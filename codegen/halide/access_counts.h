@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Accesses to buffers in the code that the back end receives. Private to codegen/halide;
+// Counts accesses to buffers in the code that the back end receives. Private to codegen/halide;
 // thread-safe.
 
 #include <map>
@@ -12,8 +12,8 @@
 
 namespace tw::codegen::halide {
 
-/// Adds to the counts, by name of the buffer, how a statement accesses each buffer; fallbacks are
-/// left out. Requires: the passes ran (codegen/halide/passes.h) and fallbacks are marked.
+/// Adds the accesses of a statement to the counts, which are by name of the buffer. Fallbacks do
+/// not count. Requires: the passes ran (codegen/halide/passes.h) and fallbacks are marked.
 void add_accesses(const HStmt& body, const Target& target,
                   std::map<std::string, AccessCounts>& counts);
 

@@ -7,17 +7,17 @@
 
 namespace tw::codegen::halide {
 
-/// A float as an integer: truncated, and saturated at the type's limits.
+/// Converts a float to an integer: truncates, and saturates at the limits of the type.
 HExpr truncated(Halide::Type type, const HExpr& a);
 
-/// f64 as an f32 that rounds to f16 and bf16 as the f64 would.
+/// Converts an f64 to an f32 that rounds to f16 and bf16 as the f64 itself would.
 HExpr to_odd_f32(const HExpr& x);
 
-/// An element of a buffer in the type that it is computed in.
+/// Converts an element of a buffer to the type in which it is computed.
 HExpr to_value(DType type, const HExpr& stored);
 
-/// A value as an element of a buffer. `has_f16`: the target has an instruction that rounds f32 to
-/// f16.
+/// Converts a value to an element of a buffer. `has_f16`: the target has an instruction that rounds
+/// f32 to f16.
 HExpr to_storage(DType type, const HExpr& value, bool has_f16);
 
 }  // namespace tw::codegen::halide

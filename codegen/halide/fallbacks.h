@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Marks of branches that are the fallback of a test for all lanes of a vector. Private to
+// Marks fallbacks: branches that run if a test for all lanes of a vector fails. Private to
 // codegen/halide; thread-safe.
 //
-// When accesses are counted, a mark is on the version of a branch for vectors with masked lanes, to
-// tell it from the `else` cases that the simplifier makes of branches that exclude each other. Code
-// is compiled without the mark, which would keep the simplifier from sharing subexpressions between
-// versions.
+// Fallbacks are marked when accesses are counted, because the simplifier also makes `else` cases of
+// branches that exclude each other, and these must count. Code is compiled without marks, because a
+// mark keeps the simplifier from sharing subexpressions between the versions of a branch.
 
 #include "codegen/halide/ir.h"
 

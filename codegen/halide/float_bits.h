@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Literals of 64 bits, and tests of floats by their bits. LLVM may assume that no float is NaN or
-// infinite, and would fold comparisons of the floats themselves. Private to codegen/halide;
+// infinite, so it would fold comparisons of the floats themselves. Private to codegen/halide;
 // thread-safe.
 
 #include <bit>
@@ -29,7 +29,7 @@ inline HExpr is_nan_f64(const HExpr& x) {
 
 // ---- floats of 32 bits ----------------------------------------------------------------------
 
-/// Takes the bits of the float.
+/// True if the f32 with these bits is NaN.
 inline HExpr is_nan_f32(const HExpr& bits) {
   return (bits & hi::make_const(bits.type(), 0x7fffffff)) > hi::make_const(bits.type(), 0x7f800000);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Names of the two languages that are used in this folder, programs and Halide's IR, and the types
-// of Halide for elements and values. Halide::Internal is no stable interface; the wheel's version
-// is pinned. Private to codegen/halide; thread-safe.
+// The names of programs and of Halide's IR that this folder uses, and Halide's types for elements
+// and values. Halide::Internal is no stable interface, so the version of Halide's wheel is pinned.
+// Private to codegen/halide; thread-safe.
 
 #include <Halide.h>
 
@@ -45,7 +45,7 @@ Halide::Type storage_type(DType type);
 /// The type in which values are computed.
 Halide::Type value_type(DType type);
 
-/// A pointer that is a parameter of the function, or bound at its top.
+/// A variable for a pointer that is a parameter of the function, or bound at the function's top.
 HExpr handle_variable(const std::string& name);
 
 }  // namespace tw::codegen::halide

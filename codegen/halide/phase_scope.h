@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The variables and buffers in scope at a statement of a phase, and questions about expressions
-// there: their ranges, and how they differ between the lanes of vector loops and the copies of
-// unrolled ones. Private to codegen/halide. Not thread-safe.
+// The variables and buffers in scope at a statement of a phase. The scope answers questions about
+// expressions there: their ranges, and how they differ between the lanes of vector loops and
+// between the copies of unrolled loops. Private to codegen/halide. Not thread-safe.
 //
 //   const PhaseScope::Mark mark = scope.mark();
 //   scope.enter(loop.variable, loop.begin, loop.end, scope.fresh(loop.variable), loop.kind);
@@ -23,8 +23,9 @@ struct Access {
   Buffer buffer;
   std::string name;  ///< unique in the function
   Halide::Parameter
-      external;      ///< defined for arguments: no alignment beyond the element's is assumed
-  bool own = false;  ///< private to the thread: it may be rewritten with its old value
+      external;  ///< defined for arguments, for which only the alignment of an element is assumed
+  /// True if private to the thread: an element may be rewritten with its old value.
+  bool own = false;
 };
 
 struct Variable {
@@ -38,10 +39,10 @@ class PhaseScope {
   /// A name that is unique in the function.
   std::string fresh(const std::string& name);
 
-  /// Enters a loop; `name` is that of its variable in the function.
+  /// Enters a loop. `name` is the name of its variable in the generated function.
   void enter(const std::string& variable, const Expr& begin, const Expr& end,
              const std::string& name, LoopKind kind);
-  /// Enters a branch.
+  /// Enters a branch with this condition.
   void enter(const Expr& condition);
 
   /// Leaves the loops and branches that were entered since the mark.
@@ -52,34 +53,35 @@ class PhaseScope {
   Mark mark() const { return {bounds_.mark(), depth_}; }
   void restore(const Mark& mark);
 
-  /// The number of loops, the task's axes included.
+  /// The number of loops entered, including the task's axes.
   int depth() const { return depth_; }
-  /// The depth of the innermost variable that the expression uses; -1: it uses none.
+  /// The depth of the innermost variable that the expression uses; -1 if it uses none.
   int depth(const Expr& expr) const;
 
   /// Requires: the variable was entered.
   const Variable& variable(const std::string& name) const { return variables_.at(name); }
 
-  /// Adds a buffer, in place of one of the same name.
+  /// Adds a buffer. It replaces a buffer of the same name.
   void declare(const Access& access) { accesses_[access.buffer.name] = access; }
   /// Requires: the buffer was declared. Valid until a buffer of that name is declared again.
   const Access& access(const std::string& buffer) const { return accesses_.at(buffer); }
-  /// The same; nullptr: it was not declared yet.
+  /// As access(), but nullptr if the buffer was not declared.
   const Access* find_access(const std::string& buffer) const;
 
   const Ranges& ranges() const { return ranges_; }
   const schedules::Bounds& bounds() const { return bounds_; }
   Expr simplify(const Expr& expr) const;
-  /// The linear index of an element.
+  /// The linear index of an element in its buffer.
   Affine affine_index(const Buffer& buffer, const std::vector<Expr>& indices) const;
-  /// The type of 32 bits if all of the Int64 expression fits, else that of 64 bits.
+  /// Int(32) if the Int64 expression and all its parts fit 32 bits, else Int(64).
   Halide::Type width(const Expr& expr) const;
 
-  /// Every index is in its extent whether or not the conditions around the access hold.
+  /// True if every index is inside of its extent, whether or not the conditions around the access
+  /// hold.
   bool is_always_inside(const Buffer& buffer, const std::vector<Expr>& indices) const;
 
-  /// The variable of a vector loop that the expression uses; nullptr: it uses none. The first in
-  /// alphabetical order if there are several.
+  /// The variable of a vector loop that the expression uses, the alphabetically first if there are
+  /// several; nullptr if it uses none.
   const std::string* vector_variable(const Expr& expr) const;
 
  private:
@@ -96,11 +98,12 @@ class PhaseScope {
 /// True if the expression differs between the lanes of a vector loop.
 bool uses_vector_variable(const PhaseScope& scope, const Expr& expr);
 bool uses_vector_variable(const PhaseScope& scope, const std::vector<Expr>& indices);
-/// Lanes that are not next to each other: one index a lane, half as many instructions in 32 bits.
+/// True if the lanes are not next to each other, so that each lane needs an index. 32-bit indices
+/// need half as many instructions as 64-bit ones.
 bool needs_index_vector(const PhaseScope& scope, const Affine& index);
-/// True if the lanes access contiguous elements, or all the same one.
+/// True if the lanes access contiguous elements, or all lanes the same element.
 bool is_dense(const PhaseScope& scope, const std::string& buffer, const std::vector<Expr>& indices);
-/// The value is the same in all lanes and unrolled copies, and no element of a buffer.
+/// True if the value is the same in all lanes and unrolled copies, and reads no buffer.
 bool is_same_in_copies(const PhaseScope& scope, const Expr& expr);
 
 }  // namespace tw::codegen::halide

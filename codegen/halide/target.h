@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The table of target features that Halide uses, and the vectors that they give. Private to
+// The table of the target features that Halide uses, and the masked vectors of a target. Private to
 // codegen/halide; thread-safe.
 
 #include "base/target.h"
@@ -8,17 +8,17 @@
 
 namespace tw::codegen::halide {
 
-/// Halide's target with the features that those of ours imply. Functions are compiled for it
-/// without Halide's runtime and checks.
+/// Returns Halide's target with the features that those of our target imply, for compiling
+/// functions without Halide's runtime and checks.
 Halide::Target halide_target(const Target& target);
 
-/// The vectors that the target can load and store under a mask. LLVM makes a branch for each lane
-/// of the others.
+/// The lanes for which the target can load and store vectors under a mask. For other lanes LLVM
+/// makes a branch for each lane.
 struct Masks {
   bool words = false;   ///< lanes of 32 and 64 bits
   bool narrow = false;  ///< lanes of 8 and 16 bits
   int vector_bits = 128;
-  bool has_f16 = true;  ///< an instruction rounds f32 to f16
+  bool has_f16 = true;  ///< true if an instruction rounds f32 to f16
 
   bool cover(Halide::Type lane) const { return lane.bits() >= 32 ? words : narrow; }
 };

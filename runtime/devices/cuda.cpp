@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVIDIA's GPUs through CUDA's driver. The primary context is shared with whatever else in the
-// process uses CUDA (the runtime library, PyTorch), so that their memory and streams work here.
+// NVIDIA's GPUs through CUDA's driver. The device uses the primary context, which everything else
+// in the process that uses CUDA shares (the runtime library, PyTorch), so that their memory and
+// streams work here.
 #include <dlfcn.h>
 #include <elf.h>
 #include <fmt/format.h>
@@ -62,8 +63,8 @@ std::string describe(const Driver& driver, int code) {
   return fmt::format("{} ({})", text, name);
 }
 
-/// Classifies errors after which every further call on the context returns the same error: the
-/// first group is the device's fault, the second a kernel's.
+/// Classifies the errors after which every further call on the context fails. The device causes the
+/// errors of the first group, a kernel those of the second.
 Device::LostBy lost_by(int code) {
   switch (code) {
     case cuda::Deinitialized:
@@ -140,8 +141,9 @@ DeviceFacts facts_of(const Driver& driver, cuda::Device device) {
   return facts;
 }
 
-/// The architecture in the header of a cubin: "sm_90", without the letter of "sm_90a"; empty if the
-/// bytes are no cubin. CUDA 13 moved the number to the second byte of the flags.
+/// Returns the architecture in the header of a cubin, such as "sm_90", without the letter of
+/// "sm_90a"; empty if the bytes are no cubin. CUDA 13 moved the number to the second byte of the
+/// flags.
 std::string cubin_architecture(std::string_view cubin) {
   constexpr unsigned char cuda13 = 8;
   Elf64_Ehdr header;
@@ -161,7 +163,7 @@ std::string ptx_architecture(std::string_view text) {
 }
 
 /// True if a driver can compile the PTX for the device: the GPU must not be older than the PTX's
-/// architecture. PTX with features of one chip or family is as restricted as a binary.
+/// architecture. PTX for "sm_90a" or "sm_100f" is restricted to the GPUs that run such a binary.
 bool ptx_runs_on(const std::string& ptx, const std::string& device) {
   if (ptx.empty()) return false;
   if (ptx.ends_with('a') || ptx.ends_with('f')) return runs_on(ptx, device);
@@ -295,8 +297,8 @@ class CudaDevice final : public Device {
                     facts_.name, version_text(facts_.driver_version), what, version_text(toolkit)));
   }
 
-  /// Selects the cubin or the PTX for this driver. Drivers load cubins of every toolkit of their
-  /// major version, and PTX of toolkits that are not newer.
+  /// Selects the cubin or the PTX for this driver. A driver loads cubins of all toolkits of its
+  /// major version, and PTX of toolkits that are not newer than the driver.
   Result<const std::string*> choose(const DeviceCode& code) const {
     const std::string header = cubin_architecture(code.binary);
     const std::string_view declared = code.architecture;
@@ -480,8 +482,8 @@ class CudaDevice final : public Device {
     return check(cuda_.cuStreamSynchronize(queue_), "finish launches");
   }
 
-  // The graph is captured on a stream of its own, so that it contains no other work, and is
-  // uploaded at once: else the first launch would do that within its time.
+  // The graph is captured on a stream of its own, so that it contains no other work. It is uploaded
+  // at once; otherwise the time of the first launch would include the upload.
   Result<std::shared_ptr<void>> make_graph(const DeviceWork& work) {
     Handle recorder = nullptr, recorded = nullptr, graph = nullptr;
     TW_RETURN_IF_ERROR(
@@ -541,8 +543,8 @@ class CudaDevice final : public Device {
     if (options.graph) {
       TW_TRY(graph, make_graph(work));
     }
-    // On an idle queue the first sample would include the time in which the host launches the
-    // graph.
+    // Launch the graph once before the samples: on an idle queue, the first sample would include
+    // the time in which the host launches the graph.
     if (graph)
       TW_RETURN_IF_ERROR(check(cuda_.cuGraphLaunch(graph.get(), queue_), "launch a graph"));
     std::vector<std::shared_ptr<void>> starts, ends;

@@ -12,8 +12,9 @@
 namespace tw::runtime {
 namespace {
 
-// Most sets of arrays on one queue for which the steps are recorded. Recordings live as long as the
-// model, since the queue may still run them; callers with ever new arrays get none for the later.
+// Limit on the sets of arrays for which the steps are recorded, per queue. Recordings live as long
+// as the model, since the queue may still run them. If a caller keeps passing new arrays, calls on
+// the later ones run without a recording.
 constexpr size_t most_recorded = 8;
 
 /// Contiguous copies of the arrays that a device cannot copy from or to as they are.
@@ -21,8 +22,8 @@ class Staging {
  public:
   explicit Staging(const std::vector<StridedView>& views) : views_(views), copies_(views.size()) {}
 
-  /// The host memory that the device copies from or to: the array itself if it is contiguous, else
-  /// a copy of `bytes` bytes.
+  /// Returns the host memory that the device copies from or to: the array itself if it is
+  /// contiguous, else a copy of `bytes` bytes.
   char* at(size_t argument, int64_t bytes) {
     if (is_contiguous(views_[argument])) return views_[argument].data;
     copies_[argument].resize(static_cast<size_t>(bytes));
@@ -206,8 +207,8 @@ Result<std::vector<StepTime>> DeviceModel::time_steps(const Steps& steps) const 
   return times;
 }
 
-/// Copies the inputs in, runs the steps, copies the outputs out, and waits once. The device may
-/// still read or write the caller's arrays after an error, so that is waited for too.
+/// Copies the inputs in, runs the steps, copies the outputs out, and waits once. It waits after an
+/// error too, because the device may still read or write the caller's arrays.
 template <typename Run>
 Status DeviceModel::run_copied(std::span<const Buffer> arrays, const Run& run) const {
   TW_TRY(const std::vector<StridedView> views, views_of(arguments_, arrays));
