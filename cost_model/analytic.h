@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The analytic model: a closed formula for the time of a program, from its facts and the machine
-// alone. All expected times begin with it, and its time is also a feature. docs/cost_model.md
-// derives the formula. The order of candidates is the aim; the nanoseconds are within a factor of
-// two. Pure functions.
+// The analytic model: a closed formula for the time of a program, from the program's facts and the
+// machine alone. It aims at the order of candidates; its nanoseconds are within a factor of two.
+// Expected times (expected.h) start from its time, which is also a feature. docs/cost_model.md
+// derives the formula. Pure functions.
 
 #include <string>
 #include <vector>
@@ -18,7 +18,7 @@
 
 namespace tw::cost_model {
 
-/// Parts of the predicted time, in ns of the whole kernel. The parts overlap, so total_ns is not
+/// The predicted time of a whole kernel and its parts, in ns. The parts overlap, so total_ns is not
 /// their sum.
 struct AnalyticCost {
   double compute_ns = 0;   ///< ports, latency, spills and loop overhead
@@ -30,15 +30,14 @@ struct AnalyticCost {
   Spent spent;  ///< total_ns by resource
 };
 
-/// Cycles of one execution of a block on one core, by what they are spent on. All but
-/// spills and tests overlap.
+/// Cycles of one execution of a block on one core, by resource. All but spills and tests overlap.
 struct BlockCost {
   double arithmetic = 0;  ///< multiply-add ports
   double divider = 0;     ///< divisions and roots
   double loads = 0;       ///< load ports
   double stores = 0;      ///< store ports
-  double issue = 0;       ///< instructions, whatever they are
-  double latency = 0;     ///< updates of a sum that wait for one another
+  double issue = 0;       ///< issue slots of all instructions
+  double latency = 0;     ///< waits of updates of a sum for the update before
   double spills = 0;
   double tests = 0;
   Spent spent() const;
@@ -46,20 +45,22 @@ struct BlockCost {
 };
 BlockCost block_cost(const BlockFacts& block, const Core& core);
 
-/// The analytic model's time by resource, most first: what a kernel is limited by, in its opinion.
-/// They overlap, so the sum exceeds the analytic model's time. Requires: threads >= 1.
+/// The time that the analytic model attributes to one resource.
 struct ResourceTime {
   std::string resource;  ///< "multiply-add ports", "L2 to L1", ...
   double ns;
 };
+/// Returns the analytic model's times by resource, the longest first: they show what limits a
+/// kernel according to the model. Resources overlap, so the sum exceeds the predicted time.
+/// Requires: threads >= 1.
 std::vector<ResourceTime> resource_times(const KernelFacts& facts, const Machine& machine,
                                          int threads);
 
-/// Predicted cost of a program. For GPUs it is computed by gpu_analytic.h and does not depend on
-/// `threads`. Requires: threads >= 1.
+/// Predicts the cost of a program. For GPUs, gpu_analytic.h computes the cost, which does not
+/// depend on `threads`. Requires: threads >= 1.
 AnalyticCost analytic_cost(const KernelFacts& facts, const Machine& machine, int threads);
 
-/// total_ns of the program; fails as extract_facts does, or on threads < 1.
+/// Predicts the time of a program: total_ns. Fails as extract_facts(), or if threads < 1.
 Result<double> analytic_cost_ns(const schedules::Program& program, const Target& target,
                                 int threads, dsl::CacheState state = dsl::CacheState::Hot);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Gradient-boosted trees by XGBoost: train, predict, to and from bytes. One thread, and the same
-// bytes for the same rows and seed. Nothing is thrown: what XGBoost refuses is an Error with its
-// message. A trained Booster is immutable; predict() may be called by several threads at once.
+// Gradient-boosted trees by XGBoost: training, prediction, and conversion to and from bytes.
+// Training uses one thread, and gives the same bytes for the same rows and seed. No exception is
+// thrown: an error of XGBoost becomes an Error with its message. A trained Booster is immutable;
+// several threads may call predict() at once.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +17,8 @@
 
 namespace tw::cost_model {
 
-/// Regression: the label itself. Probability: of the label being 1.
+/// The number that the trees predict: the label (Regression), or the probability that the label is
+/// 1 (Probability).
 enum class Objective { Regression, Probability };
 
 struct BoosterOptions {
@@ -28,7 +30,7 @@ struct BoosterOptions {
   uint64_t seed = 0;
 };
 
-/// Rows of equal length, one after the other in memory.
+/// A matrix, whose rows are consecutive in memory.
 class Matrix {
  public:
   explicit Matrix(size_t columns) : columns_(columns) {}
@@ -47,21 +49,21 @@ class Matrix {
 struct TrainingSet {
   explicit TrainingSet(size_t columns) : rows(columns) {}
   Matrix rows;
-  std::vector<float> labels;   ///< one a row
-  std::vector<float> weights;  ///< one a row, or empty
+  std::vector<float> labels;   ///< one for each row
+  std::vector<float> weights;  ///< one for each row; empty: all rows weigh the same
 };
 
 class Booster {
  public:
-  /// Fails on fewer than two rows, labels that are all equal, weights that are all zero, values
-  /// that are not finite, and sizes that do not match: nothing can be learned, or something is
-  /// wrong.
+  /// Trains trees. Fails if nothing can be learned, or the data is wrong: fewer than two rows,
+  /// labels that are all equal, weights that are all zero, values that are not finite, or sizes
+  /// that do not match.
   static Result<Booster> train(const TrainingSet& data, const BoosterOptions& options);
-  /// Requires: bytes of to_bytes(), unchanged. XGBoost's parser trusts its input, so the caller
-  /// checks a hash first.
+  /// Makes a Booster from the bytes of to_bytes(). Requires: unchanged bytes. XGBoost's parser
+  /// trusts its input, so the caller checks a hash first.
   static Result<Booster> from_bytes(std::string_view bytes);
 
-  /// One value a row, in the label's unit. All are finite.
+  /// Predicts one value for each row, in the label's unit. All values are finite.
   Result<std::vector<float>> predict(const Matrix& rows) const;
   Result<std::string> to_bytes() const;
   size_t columns() const { return columns_; }

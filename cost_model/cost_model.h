@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The cost model of the tuner: orders candidates by how fast they are likely to be, from their
-// features. It begins with the times that are expected before anything is measured
-// (ordering_time_of). What was measured corrects them (corrections.h), and trees learn from
-// failures how likely a candidate is to work.
+// The cost model of the tuner: orders candidates by their likely speed, from their features. It
+// starts from the times that are expected before anything is measured (ordering_time_of()).
+// Measurements correct these times (corrections.h). Trees learn from failures how likely a
+// candidate is to work.
 //
 //   CostModel model;
 //   TW_RETURN_IF_ERROR(model.add(batch));
@@ -11,7 +11,8 @@
 //   const WorkloadModel of_layer = model.for_group(group);       // tens of milliseconds
 //   const std::vector<double> scores = of_layer.predict(rows);   // higher = faster
 //
-// The const functions may be called by several threads at once; the others by one, alone.
+// Several threads may call const functions at once. Other functions must not run at the same time
+// as any function.
 
 #include <cstdint>
 #include <memory>
@@ -27,27 +28,30 @@ namespace tw::cost_model {
 
 /// One measured candidate.
 struct Sample {
-  std::vector<float> features;  ///< of extract_features
-  double throughput = 0;        ///< flops a second or the like; only compared within the group
-  uint64_t group = 0;           ///< the workload and device
-  bool valid = true;            ///< false: it failed to build, run or verify; throughput is ignored
-  bool same_machine = true;     ///< measured on the machine that candidates are predicted for
+  std::vector<float> features;  ///< row of extract_features()
+  /// Speed in any unit, such as flops per second; compared only within the group.
+  double throughput = 0;
+  uint64_t group = 0;  ///< identifies the workload and device
+  /// False: the candidate failed to build, run or verify; throughput is then ignored.
+  bool valid = true;
+  bool same_machine = true;  ///< true if measured on the machine for which candidates are predicted
 };
 
-/// The cost model of one workload. A value, which does not change with the model that gave it.
+/// The cost model of one workload. A value: later changes of the CostModel that made it do not
+/// affect it.
 class WorkloadModel {
  public:
-  /// Nothing is measured.
+  /// A model without measurements.
   WorkloadModel() = default;
   WorkloadModel(Corrections corrections, std::shared_ptr<const Booster> validity)
       : corrections_(std::move(corrections)), validity_(std::move(validity)) {}
 
-  /// Scores of candidates: log2 of their throughput, up to a constant of the workload. Once
-  /// failures are learned, they are of the throughput times the probability that the candidate is
-  /// valid. Requires: rows of extract_features.
+  /// Returns scores of candidates: log2 of their expected throughput, up to a constant of the
+  /// workload. Once failures are learned, the throughput is multiplied by the probability that the
+  /// candidate is valid. Requires: rows of extract_features().
   std::vector<double> predict(std::span<const std::vector<float>> rows) const;
 
-  /// The order of the trials of the workload, and its rank correlations.
+  /// The leave-one-out order of the workload's trials (corrections.h).
   const LeaveOneOut& leave_one_out() const { return corrections_.leave_one_out(); }
 
  private:
@@ -57,18 +61,19 @@ class WorkloadModel {
 
 class CostModel {
  public:
-  /// Adds the samples. One with a wrong number of features or a value that is not finite is
-  /// refused, and all others are added. Invalid where samples were refused, with their number and
-  /// the reason for the first of them.
+  /// Adds the samples, except those with a wrong number of features or a value that is not finite.
+  /// Invalid if samples were refused, with their number and the reason for the first of them; the
+  /// other samples are added all the same.
   Status add(std::span<const Sample> samples);
 
-  /// Learns trees of what fails, which takes tenths of a second. Does nothing with fewer than eight
-  /// failures or eight successes, nor until the samples have doubled, or are 128 and a quarter
-  /// more, since it last did. Errors as Booster::train().
+  /// Trains the trees that predict failures, which takes tenths of a second. Does nothing if there
+  /// are fewer than eight failures or fewer than eight successes. After the first training it
+  /// trains again only once the samples have doubled, or have grown by a quarter and 128 more.
+  /// Errors as Booster::train().
   Status learn_failures();
 
-  /// The model of the workload and device of a group. Trials of other groups correct it too, as far
-  /// as their kernels are similar, or the machine is the same.
+  /// Returns the model for the workload and device of a group. Trials of other groups correct it
+  /// too, as far as their kernels are similar or the machine is the same.
   WorkloadModel for_group(uint64_t group) const;
 
   size_t valid_samples() const { return valid_; }
@@ -77,7 +82,7 @@ class CostModel {
  private:
   std::vector<Sample> samples_;
   size_t valid_ = 0;
-  size_t failures_learned_at_ = 0;  ///< number of samples
+  size_t failures_learned_at_ = 0;  ///< number of samples at the last training
   std::shared_ptr<const Booster> validity_;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The resources on which a kernel's time is spent in the analytic models of processors and GPUs. A
-// time is stored as the sum of the contributions of its resources, so that the effect of a slower
-// resource on it is known. Pure.
+// The resources on which a kernel's time is spent, in the analytic models of processors and GPUs. A
+// time is stored as the sum of the contributions of resources, so the effect of a slower resource
+// on the time is known. Pure.
 
 #include <algorithm>
 #include <array>
@@ -12,26 +12,27 @@
 namespace tw::cost_model {
 
 enum class Resource {
-  Arithmetic,  ///< multiply-add units; of GPUs all lanes, and tensor cores
-  Loads,       ///< load ports; of GPUs shared memory together with L1
+  Arithmetic,  ///< multiply-add units; on GPUs all arithmetic lanes, and tensor cores
+  Loads,       ///< load ports; on GPUs shared memory together with L1
   Stores,      ///< store ports
-  Issue,       ///< instructions, whatever they are
-  Latency,     ///< updates of a sum that wait for one another; of GPUs blocks that do
-  Spills,      ///< values that no register holds
-  Tests,       ///< branches around statements
-  Loops,       ///< starting and counting loops
-  L2,          ///< moving data from L2 into L1
-  L3,          ///< from L3 into L2
-  Memory,      ///< from main memory; of GPUs DRAM
-  Dispatch,    ///< starting tasks, barriers between phases; of GPUs launches
+  Issue,       ///< issue slots of all instructions
+  /// Waits of updates of a sum for the update before; on GPUs of blocks for blocks before.
+  Latency,
+  Spills,    ///< loads and stores of values for which no register is free
+  Tests,     ///< branches around statements
+  Loops,     ///< starting and counting loops
+  L2,        ///< moving data from L2 into L1
+  L3,        ///< moving data from L3 into L2
+  Memory,    ///< moving data from main memory; on GPUs from DRAM
+  Dispatch,  ///< starting tasks, barriers between phases; on GPUs launches
 };
 inline constexpr size_t resource_count = 12;
 
-/// A time as the sum of what resources contribute to it. A resource in use beside a busier one
-/// contributes a share of its own time.
+/// A time as the sum of the contributions of resources. A resource that is in use at the same time
+/// as a busier resource contributes a share of its own time.
 struct Spent {
   std::array<double, resource_count> by_resource{};
-  double overlap = 0;  ///< the part of the total that such shares make up
+  double overlap = 0;  ///< the part of the total that these shares make up
 
   double total() const {
     double sum = 0;
@@ -50,8 +51,8 @@ inline Spent spent_on(Resource resource, double time) {
   return spent;
 }
 
-/// The time of what is done at once: the longest, and the share `overlap_loss` of the others, as
-/// overlap is imperfect.
+/// The time of activities that run at the same time: the longest time, and the share `overlap_loss`
+/// of the others, because overlap is imperfect.
 inline Spent at_once(std::initializer_list<Spent> all, double overlap_loss) {
   const Spent* longest = std::max_element(
       all.begin(), all.end(), [](const Spent& a, const Spent& b) { return a.total() < b.total(); });
@@ -64,7 +65,7 @@ inline Spent at_once(std::initializer_list<Spent> all, double overlap_loss) {
   return spent;
 }
 
-/// The longest alone: what is hidden behind it costs nothing.
+/// The time of activities that overlap perfectly: the longest time alone.
 inline Spent longest(std::initializer_list<Spent> all) { return at_once(all, 0); }
 
 }  // namespace tw::cost_model

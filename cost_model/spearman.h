@@ -7,8 +7,8 @@
 
 namespace tw::cost_model {
 
-/// Correlation of ranks, ties sharing their mean rank: 1 for the same order, 0 for one by chance;
-/// nullopt when either side is constant or holds a NaN. Requires: equal sizes.
+/// Correlation of ranks, where ties share their mean rank: 1 for the same order, about 0 for a
+/// random order. nullopt if either side is constant or contains a NaN. Requires: equal sizes.
 std::optional<double> spearman(std::span<const double> a, std::span<const double> b);
 
 }  // namespace tw::cost_model

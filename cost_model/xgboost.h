@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The functions of XGBoost's C interface that are used, from a library that is opened on first use.
-// Without the library, tuning uses the analytic model. Thread-safe.
+// The functions of XGBoost's C interface that this project uses. The library is opened on first
+// use. Without the library, tuning uses the analytic model. Thread-safe.
 
 #include <xgboost/c_api.h>
 
@@ -32,10 +32,11 @@ struct XGBoost {
 #undef X
 };
 
-/// The first library of these names that has all functions; it stays open. Environment: none has.
+/// Opens the first of these libraries that has all functions; it stays open. Environment: none has
+/// them.
 Result<XGBoost> open_xgboost(const std::vector<std::string>& names);
 
-/// The installed one, opened once.
+/// The functions of the installed library, which is opened once.
 const Result<XGBoost>& xgboost();
 
 }  // namespace tw::cost_model

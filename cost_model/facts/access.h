@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Analyses the addresses of one read or write of a buffer over the loops around it: strides,
-// distinct elements, bytes of cache lines. Values.
+// numbers of distinct elements, bytes of cache lines. Loops and task axes are called levels.
+// Values.
 
 #include <algorithm>
 #include <cmath>
@@ -22,8 +23,9 @@ namespace tw::cost_model::facts {
 
 /// Geometry of the L1 cache: the mapping of addresses to lines, and of lines to sets.
 struct CacheLines {
-  double bytes;      ///< size of a line
-  double way_bytes;  ///< lines at this distance share a set; 0: the machine has no such cache
+  double bytes;  ///< size of a line
+  /// Size of a way: lines at this distance share a set; 0: the machine has no such cache.
+  double way_bytes;
   double sets() const { return way_bytes / bytes; }
 };
 CacheLines lines_of(const CacheLevel& cache);
@@ -32,53 +34,58 @@ CacheLines lines_of(const CacheLevel& cache);
 /// at equal steps, or any others.
 enum class Pattern { Contiguous, Broadcast, Strided, Gather };
 
-/// Movement of an index when a level advances by one iteration.
+/// A term of an index: the movement of the index when a level advances by one iteration.
 struct IndexTerm {
   size_t level;
-  double coefficient;      ///< mean movement: 1/4 for x / 4
-  double most = 1e300;     ///< total movement over the level: `x % 4` moves by at most 3
+  double coefficient;      ///< mean movement per iteration: 1/4 for x / 4
+  double most = 1e300;     ///< limit on the total movement over the level: 3 for `x % 4`
   double unit = 0;         ///< each movement is a multiple of this: 2 for 2 * (x / 4)
   bool irregular = false;  ///< not affine
 };
-/// One storage dimension's index.
+/// The index of one dimension of storage, as a sum of terms.
 using IndexForm = std::vector<IndexTerm>;
 
 bool is_irregular(const IndexForm& form);
 
-/// An access of a buffer by the indices of its dimensions. Neighbouring dimensions whose indices
-/// are digits of one number, as in `in[f / 7, f % 7]` with rows of 7 elements, are joined: the last
-/// of them takes the number as its index, and the others have extent 1. The access in the example
-/// is linear in f.
+/// An access of a buffer by the indices of its dimensions. Adjacent dimensions whose indices are
+/// digits of one number, as in `in[f / 7, f % 7]` with rows of 7 elements, are joined: the last of
+/// these dimensions takes the number as its index, and the others have extent 1. So the access in
+/// the example is linear in f.
 struct Access {
   const schedules::Buffer* buffer = nullptr;
   std::vector<IndexForm> dimensions;
   SmallVector<int64_t, 8> extents;  ///< of the dimensions, at least 1
-  double offset = 0;                ///< elements from the buffer's first, where all levels are at 0
-  SmallVector<double, 8> origin;    ///< each dimension's index where all levels begin
+  /// The linear index of the accessed element if the variables of all levels are 0.
+  double offset = 0;
+  SmallVector<double, 8> origin;  ///< index of each dimension in the first iteration of all levels
   bool is_store = false;
-  bool is_irregular = false;  ///< in some dimension
+  bool is_irregular = false;  ///< true if some dimension is irregular
 
   bool depends_on(size_t level) const;
-  bool is_irregular_in(size_t level) const;  ///< some dimension that depends on it is irregular
+  /// True if a dimension that depends on the level is irregular.
+  bool is_irregular_in(size_t level) const;
 };
 
 Access make_access(const schedules::Buffer& buffer, const std::vector<dsl::Expr>& indices,
                    const std::vector<Level>& levels);
 
-/// Requires: `level` is a vector level of `levels`.
+/// Returns the pattern of the lanes of a vector access. Requires: `level` is a vector level of
+/// `levels`.
 Pattern pattern(const Access& access, size_t level);
 
-/// True if every vector begins at a multiple of `bytes` in the buffer. The vector levels of
-/// `levels` make one vector: those of a dot product are its lanes and the terms of a lane.
+/// True if every vector begins at a multiple of `bytes` in the buffer. All vector levels in
+/// `levels` together form one vector; those of a dot product are its lanes and the products that a
+/// lane sums.
 bool is_aligned(const Access& access, const std::vector<Level>& levels, double bytes);
 
-/// Indices that one dimension takes while the chosen levels iterate and the other levels are fixed.
+/// The indices that one dimension takes while the chosen levels iterate and the other levels are
+/// fixed.
 struct Extent {
   double distinct = 1;  ///< number of different indices
-  double span = 1;      ///< from the first to the last, both included
+  double span = 1;      ///< from the smallest to the largest index, both included
 };
 
-/// `varies(level)` is true for the chosen levels.
+/// Computes the extent of an index. `varies(level)` is true for the chosen levels.
 template <typename Varies>
 Extent extent(const IndexForm& form, const std::vector<Level>& levels, const Varies& varies,
               double buffer_extent) {
@@ -99,9 +106,9 @@ Extent extent(const IndexForm& form, const std::vector<Level>& levels, const Var
   return result;
 }
 
-/// The share of all combinations of the dimensions' indices that occur. A level that moves several
-/// dimensions, as f does in `in[f / 7, f % 7]`, makes at most as many combinations as it has
-/// iterations.
+/// Returns the share of all combinations of the dimensions' indices that occur. A level that moves
+/// several dimensions, as f does in `in[f / 7, f % 7]`, makes at most as many combinations as it
+/// has iterations.
 template <typename Varies>
 double occurring_share(const Access& access, const std::vector<Level>& levels,
                        const Varies& varies) {
@@ -118,31 +125,31 @@ double occurring_share(const Access& access, const std::vector<Level>& levels,
   return std::min(1.0, iterations / combined);
 }
 
-/// The places at which several accesses of a buffer begin, along one dimension. Where padding or a
-/// tail is peeled off, the taps of a window and the parts of a row are statements of their own.
+/// The indices at which several accesses of a buffer begin, along one dimension. There are several
+/// accesses where padding or a tail is peeled off: the taps of a window and the parts of a row are
+/// then separate statements.
 struct Origins {
   double first = 0, last = 0;
-  double count = 1;  ///< number of different places
+  double count = 1;  ///< number of different beginnings
 
   void add(double origin);
-  /// Extent of the accesses at all of these places together, where each of them has the extent
-  /// `one`.
+  /// Extent of the accesses at all beginnings together, if a single access has the extent `one`.
   Extent extent(const Extent& one, double buffer_extent) const {
     const double span = std::min(buffer_extent, one.span + last - first);
     return {std::min(span, one.distinct * count), span};
   }
 };
-using AllOrigins = SmallVector<Origins, 8>;  ///< one a dimension
-/// Adds the access's origin; to no origins, it is the first.
+using AllOrigins = SmallVector<Origins, 8>;  ///< one for each dimension
+/// Adds the access's origin. If `origins` is empty, the access's origin becomes the first.
 void add_origin(const Access& access, AllOrigins& origins);
 /// True if all accesses begin at the same place.
 inline bool are_one(const AllOrigins& origins) {
   return std::all_of(origins.begin(), origins.end(), [](const Origins& o) { return o.count == 1; });
 }
 
-/// Number of different elements that are touched while the chosen levels iterate and the other
-/// levels are fixed: by the access at each of `origins`, or at its own origin if `origins` is
-/// empty.
+/// Returns the number of different elements that are touched while the chosen levels iterate and
+/// the other levels are fixed. If `origins` is not empty, the elements are those of accesses at all
+/// `origins` together.
 template <typename Varies>
 double distinct_elements(const Access& access, const std::vector<Level>& levels,
                          const Varies& varies, const AllOrigins& origins = {}) {
@@ -155,21 +162,22 @@ double distinct_elements(const Access& access, const std::vector<Level>& levels,
   return elements;
 }
 
-/// Memory, in whole cache lines, that is touched while the chosen levels iterate and the other
+/// The memory, in whole cache lines, that is touched while the chosen levels iterate and the other
 /// levels are fixed.
 struct Footprint {
   double bytes = 0;
-  /// Bytes of L1 that lines at steps of a power of two take up, as these share few sets: the lines
-  /// of each used set, times the bytes of a way. More bytes than the cache has mean that the lines
-  /// evict each other. 0: the lines spread over the sets evenly.
+  /// Bytes of L1 that lines take up which lie at steps of a power of two and so share few sets: the
+  /// number of lines in each used set, times the bytes of a way. If there are more bytes than the
+  /// cache has, the lines evict each other. 0: the lines spread over the sets evenly.
   double aliased_bytes = 0;
-  /// Stretches of memory without a gap of a line or more, the lines of each, and bytes that divide
-  /// all their distances.
+  /// Number of runs, that is, stretches of memory without a gap of a line or more; lines in each
+  /// run; and the greatest common divisor in bytes of the distances of runs.
   double runs = 1, lines_a_run = 1, distance = 0;
 };
 Footprint footprint(const Access& access, std::span<const Extent> extents, CacheLines lines);
 
-/// Footprint of the access at each of `origins`, or at its own origin if `origins` is empty.
+/// Footprint of the access at all of `origins` together, or at its own origin if `origins` is
+/// empty.
 template <typename Varies>
 Footprint footprint(const Access& access, const std::vector<Level>& levels, const Varies& varies,
                     CacheLines lines, const AllOrigins& origins = {}) {

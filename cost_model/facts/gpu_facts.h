@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Static analysis of a GPU's Program: the resources of a block of threads, the instructions of its
-// warps, and the bytes that move. Instructions count per warp, i.e. for 32 lanes, active or not.
-// The sectors and banks that a warp touches are found by evaluating the addresses of its lanes at
-// sampled points. Plain values.
+// warps, and the bytes that move. Instructions count per warp, that is, for 32 lanes, active or
+// not. The analysis evaluates the addresses of a warp's lanes at sampled points, and so finds the
+// sectors and banks that the warp touches. Plain values.
 
 #include <vector>
 
@@ -30,22 +30,22 @@ struct WarpInstructions {
   void add(const WarpInstructions& other, double times);
 };
 
-/// A section is straight-line code of threads: statements with the same innermost serial loop, or
-/// directly in the same nest of thread loops. Numbers are those of one execution by one warp,
-/// unless the comment says otherwise.
+/// Facts of a section, which is straight-line code of threads: statements with the same innermost
+/// serial loop, or directly in the same nest of thread loops. Numbers are those of one execution by
+/// one warp, unless a comment says otherwise.
 struct SectionFacts {
   WarpInstructions instructions;
   double executions = 0;  ///< executions by one block
   double warps = 1;       ///< warps that execute it
   double sectors = 0;     ///< 32-byte sectors, loaded and stored
   double stored_sectors = 0;
-  double tma_sectors = 0;    ///< those that TMA copies, past L1
+  double tma_sectors = 0;    ///< the part of `sectors` that TMA copies, which bypasses L1
   double tma_cycles = 0;     ///< the part of `shared_cycles` in which TMA writes them
   double shared_cycles = 0;  ///< cycles of shared memory, bank conflicts included
   double accumulators = 1;   ///< independent sums
   double chain = 0;          ///< dependent updates of one sum
   double tensor_chain = 0;   ///< the part of `chain` by tensor tiles
-  double tensor_fma = 0;     ///< tensor multiply-adds of a warp, in units of 16-bit ones
+  double tensor_fma = 0;     ///< multiply-adds of tensor tiles, in units of 16-bit ones
   double drains = 0;        ///< times that a warpgroup waits until its tensor instructions are done
   double operands = 0;      ///< registers for values in flight
   double partial_sums = 0;  ///< registers of products that are added to the sums outside of tiles
@@ -53,43 +53,47 @@ struct SectionFacts {
   double waits = 0;         ///< waits for the first global loads after a barrier
 };
 
-/// A loop whose iterations wait for asynchronous copies to shared memory that were started some
-/// iterations before.
+/// Facts of a pipeline: a loop whose iterations wait for asynchronous copies to shared memory that
+/// earlier iterations started.
 struct PipelineFacts {
-  double entries = 0;                          ///< times that one block enters it
-  double iterations = 0;                       ///< iterations of one block, over all entries
-  double ahead = 1;                            ///< iterations from the start of a copy to its use
-  size_t first_section = 0, last_section = 0;  ///< sections inside of it, the last not included
+  double entries = 0;     ///< times that one block enters it
+  double iterations = 0;  ///< iterations of one block, over all entries
+  double ahead = 1;       ///< number of iterations from the start of a copy to its use
+  /// Sections inside of the loop, without last_section.
+  size_t first_section = 0, last_section = 0;
 };
 
 struct GpuPhaseFacts {
   double blocks = 0;
-  double threads = 0;  ///< threads of a block; the next numbers are of a block, too
+  double threads = 0;  ///< threads of a block; the numbers up to `barriers` are of a block, too
   double warps = 0;
   double registers = 0;  ///< estimated registers of a thread: private buffers, operands, addresses
   double spills = 0;     ///< registers beyond those that a thread can have
   double shared_bytes = 0;
   double barriers = 0;
-  double resident = 0;         ///< blocks per multiprocessor at once; 0: a block does not fit
-  double occupancy = 0;        ///< resident threads / threads that fit
-  double waves = 0;            ///< blocks / blocks at once on all multiprocessors
-  double tail = 0;             ///< blocks of the busiest multiprocessor / of the average one
-  bool has_producers = false;  ///< producer warps issue the copies; other warps never meet
-  bool is_persistent = false;  ///< a block computes one task after another
+  double resident = 0;   ///< blocks per multiprocessor at once; 0: a block does not fit
+  double occupancy = 0;  ///< resident threads / threads that fit
+  double waves = 0;      ///< blocks / blocks at once on all multiprocessors
+  /// Blocks on the busiest multiprocessor / mean number of blocks on a multiprocessor.
+  double tail = 0;
+  /// True if producer warps issue the copies; the other warps then never meet at a barrier.
+  bool has_producers = false;
+  bool is_persistent = false;  ///< true if a block computes several tasks, one after another
   double pipeline_depth = 0;   ///< iterations that the deepest pipeline keeps in shared memory
   std::vector<SectionFacts> sections;
   std::vector<PipelineFacts> pipelines;
   WarpInstructions instructions;  ///< all numbers from here on are of the whole phase
-  double useful_lanes = 0;        ///< active lanes of memory instructions / all lanes, 0 to 1
-  double sectors = 0, ideal_sectors = 0;  ///< sectors touched, and those of dense accesses
+  double useful_lanes = 0;        ///< active lanes / all lanes, of memory instructions, 0 to 1
+  /// Sectors touched, and sectors that dense accesses would touch.
+  double sectors = 0, ideal_sectors = 0;
   double shared_cycles = 0;
   double wide_bytes = 0;           ///< mean bytes of one global access of a thread
   double requested_bytes = 0;      ///< bytes of sectors that warps load from L1
   double l2_bytes = 0;             ///< traffic between L1 and L2
-  double tma_bytes = 0;            ///< the part of it that TMA copies to shared memory
-  double partial_store_bytes = 0;  ///< the part of it that stores of parts of sectors touch
+  double tma_bytes = 0;            ///< the part of `l2_bytes` that TMA copies to shared memory
+  double partial_store_bytes = 0;  ///< the part of `l2_bytes` in sectors that stores write in part
   double dram_bytes = 0;
-  double bytes_in_flight = 0;  ///< most bytes that a block requests before it waits
+  double bytes_in_flight = 0;  ///< largest number of bytes that a block requests before it waits
   double unique_bytes = 0;     ///< different bytes: the traffic if no byte is fetched twice
 };
 
@@ -97,7 +101,7 @@ struct GpuFacts {
   std::vector<GpuPhaseFacts> phases;
 };
 
-/// Analyses a program. Requires: the target is a GPU. Fails for programs that are not well formed.
+/// Analyses a program. Fails if it is not well formed. Requires: the target is a GPU.
 Result<GpuFacts> extract_gpu_facts(const schedules::Program& program, const Target& target);
 
 }  // namespace tw::cost_model

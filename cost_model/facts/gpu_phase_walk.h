@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The walk through a phase of a GPU's kernel, which gathers its facts (gpu_facts.h). Of the class,
-// gpu_phase_walk.cpp has the walk, sections and totals, gpu_accesses.cpp what warps access, and the
-// traffic that follows. Private to the cost model. Not thread-safe.
+// The walk through a phase of a GPU's kernel, which gathers the phase's facts (gpu_facts.h). The
+// class is in two files: gpu_phase_walk.cpp has the walk, sections and totals; gpu_accesses.cpp has
+// the accesses of warps, and the traffic that follows from them. Private to the cost model. Not
+// thread-safe.
 
 #include <algorithm>
 #include <cstddef>
@@ -42,8 +43,8 @@ using schedules::Wait;
 
 inline constexpr double register_bytes = 4;
 
-// Instructions of a condition (compare, branch), and of a loop iteration (count, compare, branch),
-// which the compiler shares between the iterations of a loop that it unrolls.
+// Instructions of a condition (compare, branch) and of a loop iteration (count, compare, branch).
+// The copies of an unrolled loop share the instructions of an iteration.
 inline constexpr double condition_instructions = 2, iteration_instructions = 1;
 
 inline bool is_own(Scope scope) { return scope == Scope::Register || scope == Scope::Local; }
@@ -63,17 +64,17 @@ inline bool is_straight(const Level& level) {
 struct GlobalUse {
   Access access;
   std::vector<Level> levels;
-  std::vector<const Loop*> loops;  // serial loops, innermost first
-  std::vector<double> trips;       // iterations of each
-  std::vector<double> footprints;  // bytes of one iteration of each, then of the block
-  double requested = 0;            // bytes of sectors, by one block
-  bool is_tma = false;             // TMA copies it
+  std::vector<const Loop*> loops;  // serial loops around, innermost first
+  std::vector<double> trips;       // iterations of each of `loops`
+  std::vector<double> footprints;  // bytes of one iteration of each of `loops`, then of the block
+  double requested = 0;            // bytes of the sectors that one block requests
+  bool is_tma = false;             // true if TMA makes the access
 };
 
 /// The memory that the lanes of a warp touch in one access.
 struct WarpAccess {
-  double executed = 0;  // share of the warps with a lane that takes part
-  double lanes = 0;     // active ones, of a warp that executes it
+  double executed = 0;  // share of the warps that execute the access, because some lane takes part
+  double lanes = 0;     // active lanes of a warp that executes the access
   double sectors = 0, bank_cycles = 0;
 };
 
@@ -92,7 +93,8 @@ class GpuPhaseWalk {
  private:
   // ---- the walk ----
 
-  /// The loops and conditions around a statement, as far as they change what it costs.
+  /// The context of a statement: the loops and conditions around it, as far as they change its
+  /// cost.
   struct Around {
     const Loop* innermost = nullptr;  ///< innermost serial or thread loop
     bool in_nest = false;             ///< true inside of thread loops
@@ -102,7 +104,7 @@ class GpuPhaseWalk {
 
   void add_global(const Buffer& buffer);
   Status visit(const Block& body);
-  /// Visits what stands in these surroundings.
+  /// Visits the body in this context.
   Status visit(const Block& body, const Around& around);
   Status visit(const Stmt& stmt);
   Status visit_loop(const Loop& loop);
@@ -132,62 +134,66 @@ class GpuPhaseWalk {
 
   // ---- sections ----
 
-  /// The current section; it begins at its first statement.
+  /// Returns the current section, and creates it at its first statement.
   SectionFacts& section();
 
-  /// Copies of the current statement that its unrolled and vector loops make.
+  /// Number of copies of the current statement that its unrolled and vector loops make.
   double copies() const;
 
   /// True if an index changes with the innermost serial loop and that loop is inside of the thread
   /// loops.
   bool moves(const std::vector<Expr>& indices) const;
 
-  /// Adds the number of independent sums, and the length of each one's chain of updates.
+  /// Sets the number of independent sums, and the length of the chain of updates of a sum.
   void add_chain(SectionFacts& s, const Access& access);
 
-  /// Instructions for divisions by constants. Loop-invariant ones are computed before the loop, and
-  /// those with the same value in all threads, such as slots of a pipeline, once for many accesses.
+  /// Number of instructions for divisions by constants. Loop-invariant divisions are computed
+  /// before the loop. Divisions with the same value in all threads, such as those for slots of a
+  /// pipeline, are computed once for many accesses.
   double divisions(const Expr& expr) const;
 
   // ---- accesses ----
 
   bool holds(const Expr& condition, const WarpPoint& point, WarpPoint& rest) const;
 
-  /// The point with the lanes that satisfy all conditions; nullopt if there is no such lane.
+  /// Returns the point with only the lanes that satisfy all conditions; nullopt if no lane does.
   std::optional<WarpPoint> under(const std::vector<Expr>& conditions, const WarpPoint& point) const;
   WarpAccess warps_under(const std::vector<Expr>& conditions) const;
 
-  /// Byte offsets of the lanes' accesses in the buffer; nullopt if an index depends on data.
+  /// Returns the byte offsets in the buffer of the lanes' accesses; nullopt if an index depends on
+  /// data.
   std::optional<LaneValues> addresses(const Buffer& buffer, const std::vector<Expr>& indices,
                                       const WarpPoint& point) const;
   static LaneValues swizzled(const Buffer& buffer, LaneValues addresses);
 
-  /// Bytes of one access of a thread. Neighbours along the innermost vector or unrolled loop form
-  /// one access of up to 16 bytes, if every address is aligned to its size.
+  /// Returns the bytes of one access of a thread. Contiguous elements along the innermost vector or
+  /// unrolled loop form one access of up to 16 bytes, if every address is aligned to the access's
+  /// size.
   int64_t width(const Buffer& buffer, const std::vector<Expr>& indices) const;
   WarpAccess look_at(const Buffer& buffer, const std::vector<Expr>& indices, int64_t bytes,
                      const std::vector<Expr>& conditions) const;
   void note_life(const SectionFacts& s, const Buffer& buffer);
 
-  /// Counts one access of the statement's copies; returns the registers that hold what it loads.
+  /// Counts one access of all copies of the statement. Returns the number of registers that hold
+  /// the loaded values.
   double add_access(SectionFacts& s, const Buffer& buffer, const std::vector<Expr>& indices,
                     bool is_store, const std::vector<Expr>& conditions, double turns);
 
-  /// Adds an access to global memory, independent of the instructions that make it.
+  /// Adds the traffic of an access to global memory; the caller counts the instructions.
   void add_global_traffic(SectionFacts& s, Access access, bool is_store, double count,
                           const WarpAccess& warp, double bytes);
 
-  /// Bytes that a block touches while the threads and the loops from `first` on run; the threads
-  /// run through the loops around them together.
+  /// Returns the bytes that a block touches while its threads and the loops from `first` on run.
+  /// The threads run through the loops around these together.
   double within(const Access& access, size_t first) const;
 
-  /// True for a private array that lies in memory, because an index is not constant after
-  /// unrolling.
+  /// True if a private array is in memory and not in registers, because an index is not constant
+  /// after unrolling.
   bool is_in_memory(const Buffer& buffer, const std::vector<Expr>& indices) const;
 
-  /// Number of values that registers keep. In the order of the unrolled statements a value is
-  /// reused across the outermost unrolled loop that it does not depend on, so all values within one
-  /// iteration of that loop are kept.
+  /// Returns the number of values that registers keep. In the order of the unrolled statements, a
+  /// value is reused across the outermost unrolled loop that it does not depend on, so all values
+  /// of one iteration of that loop are kept.
   double kept(const Access& access, double elements) const;
 
   // ---- totals ----
@@ -195,7 +201,8 @@ class GpuPhaseWalk {
   double own_elements(const Buffer& buffer) const;
   void estimate_registers();
 
-  /// A block must fit on a multiprocessor, so the compiler limits each thread to its share.
+  /// Returns the limit on the registers of a thread. A block must fit on a multiprocessor, so the
+  /// compiler limits each thread to its share.
   double registers_of_thread() const;
   void find_residence();
   void add_up();
@@ -207,25 +214,28 @@ class GpuPhaseWalk {
   static double sum(const ByBuffer& bytes);
   void find_traffic();
 
-  /// A block's part of L1.
+  /// Returns a resident block's share of L1.
   double l1_of_block() const;
 
-  /// Traffic into L1, by the rule of the CPU's caches: if the data of an iteration fits, the part
-  /// that the next iteration shares with it hits.
+  /// Returns the traffic into L1, by the rule for the CPU's caches: if the data of an iteration
+  /// fits, the data that the next iteration shares with it hits.
   double into_l1(const GlobalUse& use, const std::map<const Loop*, double>& working_sets) const;
 
-  /// Blocks that run at the same time share the data that they fetch. If all data fits into L2,
-  /// later blocks find it there too; if it fits twice, so does the next call.
+  /// Computes the traffic to DRAM. Blocks that run at the same time share the data that they fetch.
+  /// If all data fits into L2, later blocks find it there too; if twice the data fits, so does the
+  /// next call.
   void find_dram_traffic(const ByBuffer& fetched);
 
-  /// Bytes that `blocks` consecutive blocks touch together; the last axes of blocks vary fastest.
+  /// Returns the bytes that `blocks` consecutive blocks touch together; the last axes of blocks
+  /// vary fastest.
   double touched(const GlobalUse& use, double blocks) const;
   const Gpu& gpu_;
   const Target& target_;
   const CacheLines lines_ = lines_of(target_.machine.caches[0]);
   GpuPhaseFacts facts_;
   std::map<std::string, const Buffer*, std::less<>> buffers_;
-  /// Sections in which a private buffer of a thread is accessed; it is held in between.
+  /// The first and the last section that access a private buffer of a thread. The buffer is held in
+  /// registers between them.
   struct Life {
     size_t first, last;
   };
@@ -236,14 +246,14 @@ class GpuPhaseWalk {
   std::vector<std::pair<const Loop*, size_t>> serial_;  // serial loops around, and their levels
   std::vector<Expr> conditions_;  // conditions around that differ between threads
   Around around_;
-  schedules::ThreadNest nest_;    // the latest nest
-  double producer_warps_ = 0;     // producer warps, additional to those of the body
-  bool has_waited_ = false;       // for global loads, since the last barrier
+  schedules::ThreadNest nest_;  // the latest nest of thread loops
+  double producer_warps_ = 0;   // producer warps, in addition to the body's warps
+  bool has_waited_ = false;     // true if a warp has waited for global loads since the last barrier
   bool is_asynchronous_ = false;  // the current copy is asynchronous
-  bool in_box_ = false;           // a TMA copy is looked at
+  bool in_box_ = false;           // true inside of a TMA copy
   double barrier_copies_ = 1;     // copies of the barrier in unrolled loops
   std::vector<WarpPoint> points_;
-  std::map<const Loop*, size_t> section_of_;  // by its innermost loop
+  std::map<const Loop*, size_t> section_of_;  // index of the section, by its innermost loop
 
   std::vector<GlobalUse> uses_;
   double address_count_ = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The loops around a point of a program, with the number of iterations that each makes on average.
-// A loop that is trimmed at the border of a tensor (`for ky in max(0, 1 - y)..min(3, 57 - y)`)
-// makes a different number at each point of the loops around it: all points are counted where they
-// are few, a fixed sample where they are many, so that equal programs always give equal numbers.
-// Values.
+// The loops around a point of a program, and the average number of iterations of each. A loop that
+// is trimmed at the border of a tensor (`for ky in max(0, 1 - y)..min(3, 57 - y)`) makes a
+// different number of iterations at each point of the loops around it. The average is over all
+// points if they are few, else over a fixed sample, so that equal programs always give equal
+// numbers. Values.
 
 #include <cstdint>
 #include <optional>
@@ -22,19 +22,19 @@ struct Level {
   dsl::Expr begin, end;
   schedules::LoopKind kind = schedules::LoopKind::Serial;
   bool is_task_axis = false;
-  double trips = 1;       ///< on average over the levels around it
-  double most_trips = 1;  ///< of all points looked at
+  double trips = 1;       ///< mean number of iterations over the levels around
+  double most_trips = 1;  ///< largest number of iterations at a point
   bool has_literal_bounds = true;
-  double first = 0;  ///< begin, where the bounds are literal
+  double first = 0;  ///< begin, if the bounds are literals
 };
 
-/// The level's trips from its bounds and the levels around it, outermost first. A bound that is not
-/// integer arithmetic over `outer` counts as zero iterations.
+/// Makes a level, and computes its trips from its bounds and the levels around it, outermost first.
+/// A bound that is not integer arithmetic over `outer` gives zero iterations.
 Level make_level(const std::vector<Level>& outer, std::string variable, dsl::Expr begin,
                  dsl::Expr end, schedules::LoopKind kind);
 
-/// The fraction of the points of `outer` where the condition holds; 0.5 for a condition that
-/// depends on data.
+/// Returns the fraction of the points of `outer` at which the condition holds; 0.5 for a condition
+/// that depends on data.
 double probability(const std::vector<Level>& outer, const dsl::Expr& condition);
 
 }  // namespace tw::cost_model::facts

@@ -9,25 +9,26 @@
 
 namespace tw::cost_model {
 
-// Allocation granularity: whole warps, 8 registers of a thread, 128 bytes of shared memory. CUDA
-// reserves 1 KiB of shared memory of each block for itself (CUDA's occupancy calculator).
+// Resources are allocated in units: whole warps, 8 registers per thread, 128 bytes of shared
+// memory. CUDA reserves 1 KiB of shared memory of each block for itself (CUDA's occupancy
+// calculator).
 inline constexpr double registers_granule = 8, reserved_shared_bytes = 1024;
 
-/// Number of resident blocks that each resource alone would allow.
+/// Number of resident blocks that each resource would allow if it were the only limit.
 struct Residency {
   double by_threads = 0;
   double by_registers = 0;
   double by_shared_memory = 0;
-  double by_slots = 0;  ///< limit on the number of blocks, whatever their size
+  double by_slots = 0;  ///< limit of the multiprocessor on blocks of any size
 
   /// Number of resident blocks; 0: a block does not fit.
   double blocks() const;
-  /// "threads", "registers", "shared memory" or "slots for blocks".
+  /// Name of the limiting resource: "threads", "registers", "shared memory" or "slots for blocks".
   std::string_view limit() const;
 };
 
-/// Residency of blocks of `threads` threads with `registers` registers each, and `shared_bytes` of
-/// shared memory for each block. Requires: threads >= 1.
+/// Computes the residency of blocks of `threads` threads, with `registers` registers for each
+/// thread and `shared_bytes` of shared memory for each block. Requires: threads >= 1.
 Residency residency(double threads, double registers, double shared_bytes, const Gpu& gpu);
 
 }  // namespace tw::cost_model

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The walk through a phase of a kernel for processors, which gathers its facts (facts.h). Of the
-// class, phase_walk.cpp has the walk, loops and totals, phase_statements.cpp what the statements of
-// a block compute and load, phase_traffic.cpp what loops fetch from caches and memory. Private to
-// the cost model. Not thread-safe.
+// The walk through a phase of a kernel for processors, which gathers the phase's facts (facts.h).
+// The class is in three files: phase_walk.cpp has the walk, loops and totals; phase_statements.cpp
+// has the computations and loads of a block's statements; phase_traffic.cpp has the data that loops
+// fetch from caches and memory. Private to the cost model. Not thread-safe.
 
 #include <algorithm>
 #include <cstddef>
@@ -45,39 +45,40 @@ struct Known {
   bool vectorized = false;
   const Allocate* allocation = nullptr;                        // nullptr for a global buffer
   size_t loops_around = 0;                                     // loops around the allocation
-  std::optional<std::vector<std::string>> storing_loops = {};  // set where it is first asked for
+  std::optional<std::vector<std::string>> storing_loops = {};  // set when it is first needed
 };
 
-/// Stretches of memory that inner loops read in turns.
+/// Stretches of memory that inner loops read in turns: some lines of one stretch, then of the next.
 struct Turns {
-  double runs = 0;   ///< 0: no inner loop does
-  double lines = 0;  ///< read of one stretch before the next one's turn
+  double runs = 0;   ///< number of stretches; 0: no inner loop reads in turns
+  double lines = 0;  ///< lines that are read of a stretch before the turn of the next
 };
 
-/// Memory of one buffer that a loop touches.
+/// The memory of one buffer that a loop touches.
 struct Use {
   size_t buffer = 0;
-  Footprint body = {}, loop = {};  // footprints of one iteration and of all, by the largest access
-  double body_aliased = 0;         // largest Footprint::aliased_bytes of one iteration
-  Traffic direct{};                // bytes that one iteration fetches into each cache
-  Traffic waits{};                 // loads of one iteration that nothing fetched ahead, in sequence
-  double begun = 0;                // bytes of one iteration at the beginnings of stretches
-  // Iterations of an inner loop leave gaps within a page, which later ones fill: the first reads
-  // the lines 0, 4 and 8, the second 1, 5 and 9.
+  // Footprints of one iteration and of all, by the access with the largest.
+  Footprint body = {}, loop = {};
+  double body_aliased = 0;  // largest Footprint::aliased_bytes of one iteration
+  Traffic direct{};         // bytes that one iteration fetches into each cache
+  Traffic waits{};   // loads of one iteration that wait in sequence, since nothing fetched ahead
+  double begun = 0;  // bytes of one iteration at the beginnings of stretches
+  // True if iterations of an inner loop leave gaps within a page, which later iterations fill: the
+  // first reads the lines 0, 4 and 8, the second 1, 5 and 9.
   bool is_scattered = false;
   Turns turns = {};
-  AllOrigins origins = {};  // of the accesses in the loop
+  AllOrigins origins = {};  // origins of the accesses in the loop
 };
 
 /// A serial loop or a task axis; the first node of a phase stands for the phase itself.
 struct Node {
   int parent = -1;
   size_t first_inner_level = 0;  // levels from here on run within one iteration
-  size_t depth = 0;              // serial nodes from the phase down to here
+  size_t depth = 0;              // number of serial nodes from the phase to this node
   bool is_task_axis = false;
   double trips = 1;
   double entries = 1;                // times that the loop starts, per kernel call
-  double entries_per_iteration = 1;  // of the parent's body
+  double entries_per_iteration = 1;  // starts per iteration of the parent
   bool has_literal_bounds = true;
   std::vector<Use> uses;
   std::optional<size_t> block;
@@ -87,33 +88,35 @@ struct Node {
 
 struct Site {
   const Assign* assign;
-  double copies = 1;     // of the statement in its block
+  double copies = 1;     // copies of the statement in its block
   double registers = 1;  // vector registers that one copy's lanes fill
-  double weight = 1;     // copies that run, where conditions skip some
+  double weight = 1;     // average number of copies that run, since conditions may skip some
   size_t first_inner_level = 0;
 };
 
-/// Addresses that the statements of a block load from one buffer, each counted once.
+/// The addresses that the statements of a block load from one buffer. Each address counts once.
 struct Loaded {
   size_t buffer;
   const Assign* latest = nullptr;  // the last statement that loads from the buffer
   size_t latest_body = 0;          // the loop body that contains `latest`
   AllOrigins origins = {};
   double addresses = 0;
-  double shared = 0;       // values that earlier statements loaded too
-  double most_shared = 0;  // those of one statement that wait for it at a time
+  double shared = 0;  // number of values that earlier statements have loaded too
+  // Largest number of shared values that wait in registers for one statement at a time.
+  double most_shared = 0;
 };
 
 /// Updates of one buffer by the statements of a block.
 struct Sums {
   size_t buffer;
   AllOrigins origins = {};
-  double updates = 0;  // unrolled statements
-  double targets = 0;  // different elements
+  double updates = 0;  // number of unrolled statements that update
+  double targets = 0;  // number of different elements
 };
 
-/// Bytes of a buffer that a phase fetches into each cache that begins without the buffer: `once`
-/// for each line, and `again` for lines that were evicted since.
+/// Bytes of a buffer that a phase fetches into each cache, if no cache holds any of the buffer at
+/// the start: `once` for the first fetch of each line, and `again` for lines that were evicted
+/// since.
 struct Fetched {
   size_t buffer;
   Traffic once{}, again{}, waits{};
@@ -121,7 +124,8 @@ struct Fetched {
   bool is_stored = false;  // the phase stores to the buffer
 };
 
-/// Bytes of the cache; a level that the machine lacks has the bytes of the level before.
+/// Returns the bytes of a cache. A level that the machine lacks has the bytes of the level before
+/// it.
 inline double capacity_of(const Machine& machine, size_t cache) {
   int64_t bytes = 0;
   for (size_t level = 0; level <= cache; ++level)
@@ -143,7 +147,7 @@ class PhaseWalk {
     for (const Buffer& buffer : program.scratch) known_.push_back({&buffer});
   }
 
-  /// Arguments and scratch, in an order that is the same for all phases.
+  /// The arguments and scratch buffers, in an order that is the same for all phases.
   const std::vector<Known>& known() const { return known_; }
   /// The arguments and scratch that the phase touches. Requires: walk().
   const std::vector<Fetched>& fetched() const { return fetched_; }
@@ -153,23 +157,24 @@ class PhaseWalk {
  private:
   // ---- the walk ----
 
-  /// A statement that computes nothing but tiles of a core, whose sums are in registers meanwhile.
+  /// A statement that computes only tiles of a core, and keeps their sums in registers.
   struct TileSums {
-    size_t outside;  ///< number of the loops around it
+    size_t outside;  ///< number of loops around the statement
     bool begin_with_zero;
   };
-  /// The loops and conditions around a statement, as far as they change what it costs.
+  /// The context of a statement: the loops and conditions around it, as far as they change its
+  /// cost.
   struct Around {
     int node = -1;          ///< the innermost node
-    double weight = 1;      ///< of the conditions within the node
+    double weight = 1;      ///< probability of the conditions within the node
     bool masked = false;    ///< true under a condition that differs between lanes
-    double lane_share = 1;  ///< of the lanes that meet it
+    double lane_share = 1;  ///< share of the lanes that meet the condition
     size_t body = 0;        ///< number of the body of the innermost loop that is no vector loop
-    std::optional<TileSums> tile_sums = {};  ///< the statement around
+    std::optional<TileSums> tile_sums = {};  ///< set inside of a statement that computes only tiles
   };
 
   Status visit(const Block& body);
-  /// Visits what stands in these surroundings.
+  /// Visits the body in this context.
   template <typename Body>
   Status visit(const Body& body, const Around& around) {
     const Around outer = std::exchange(around_, around);
@@ -178,21 +183,23 @@ class PhaseWalk {
     return status;
   }
 
-  /// True if the statement sets the sums of the next one to 0, which are in tile registers there.
+  /// True if the statement sets the sums of the next statement to 0, which keeps them in tile
+  /// registers.
   bool begins_tiles(const Stmt& stmt, const Stmt& next) const;
   Status visit(const Stmt& stmt);
   Status visit_loop(const Loop& loop);
 
-  /// A dot product is a multiply-add of lanes that have several neighbours each. Where the target
-  /// has no instruction for it, each of the products that a lane sums is a vector.
+  /// Counts a dot product: a multiply-add of lanes that each sum products of several contiguous
+  /// elements. If the target has no instruction for it, each of the products that a lane sums is a
+  /// vector.
   Status visit_dot_product(const DotProduct& dot);
 
-  /// A tile of a core is one instruction, which takes the time of many multiply-adds. Its sums are
-  /// in memory before and after the loops that continue them.
+  /// Counts a tile of a core: one instruction, which takes the time of many multiply-adds. Its sums
+  /// are in memory before and after the loops that continue them.
   Status visit_core_tile(const Loop& loop);
 
-  /// The load of a tile whose rows are those of one loop, and whose neighbours are the iterations
-  /// of the other, and groups of terms.
+  /// Counts the load of a tile. The iterations of `rows` are the tile's rows; the iterations of
+  /// `neighbours` and the terms of a group are the elements of a row.
   Status add_tile_load(BlockFacts& block, const schedules::CoreNest& nest, const dsl::Read& read,
                        const Loop& rows, const Loop& neighbours);
   void enter(const Loop& loop, LoopKind kind);
@@ -200,37 +207,40 @@ class PhaseWalk {
   Status visit_allocate(const Allocate& allocate);
   Status visit_assign(const Assign& assign);
 
-  /// True if iterations of the loop store to the buffer that is read. Each iteration of a loop
-  /// around the allocation has a buffer of its own.
+  /// True if iterations of the loop store to the buffer that is read. A loop around the allocation
+  /// does not, because each of its iterations has its own buffer.
   bool is_stored_in(const dsl::Read& read, size_t loop);
 
-  /// Elements between neighbours along a level; nullopt where they are not equally far apart.
+  /// Returns the distance in elements of successive accesses along a level; nullopt if the
+  /// distances differ.
   static std::optional<double> step_along(const Access& access, size_t level);
 
-  /// True if both factors lie as instructions read them: the products of a lane side by side, and
-  /// those of the second factor lane by lane. Requires: the loop over lanes is the last level.
+  /// True if both factors lie in memory as instructions read them: the products of a lane side by
+  /// side, and the elements of the second factor lane by lane. Requires: the loop over lanes is the
+  /// last level.
   Result<bool> has_neighbours(const DotProduct& dot);
 
-  /// Requires: the loop over lanes is the last level.
+  /// Counts a dot product that is one instruction. Requires: the loop over lanes is the last level.
   Status add_dot_product(const DotProduct& dot, const schedules::DotInstruction& instruction,
                          size_t target);
 
-  /// The number of digits that copies of a dot product take from one load: a vector is shifted and
-  /// masked for each.
+  /// Returns the number of digits that copies of a dot product take from one load: a vector is
+  /// shifted and masked for each digit.
   double digits_of_load(const DotProduct& dot);
   Status visit_prefetch(const schedules::PrefetchLines& prefetch);
 
   // ---- trees ----
 
-  /// The first of the loops that repeat the statements of a block: its innermost serial loop.
+  /// Returns the first of the loops that repeat the statements of a block: the block's innermost
+  /// serial loop.
   size_t first_varying_level();
 
-  /// The number of partial sums that an unrolled loop adds up to one element, as at the end of a
-  /// reduction over the lanes of a vector; 0 for any other statement.
+  /// Returns the number of partial sums that an unrolled loop adds to one element, as at the end of
+  /// a reduction over the lanes of a vector; 0 for other statements.
   double terms_of_tree(const Site& site, const Operations& operations, size_t target) const;
 
-  /// LLVM adds partial sums as vectors, in registers: first whole registers, then the halves of a
-  /// register, each of which takes a shuffle and an addition.
+  /// Counts the additions of partial sums. LLVM adds them as vectors, in registers: first whole
+  /// registers, then the halves of a register, which takes a shuffle and an addition each time.
   void add_tree(BlockFacts& block, const Site& site, const Operations& operations, size_t target,
                 double terms);
 
@@ -238,17 +248,19 @@ class PhaseWalk {
 
   Node& current() { return nodes_[static_cast<size_t>(around_.node)]; }
 
-  /// Adds a node in the current one, and returns its number.
+  /// Adds a node inside of the current one, and returns its index.
   int add_node(double trips, bool has_literal_bounds, bool is_task_axis);
 
-  /// A vector loop runs all its lanes at once.
+  /// Returns the copies that a level makes of the code in it. A vector loop makes one, because it
+  /// runs all its lanes at once.
   static double code_copies(const Level& level);
   bool is_unrolled(size_t level, const Site& site) const;
   std::optional<size_t> vector_level() const;
   bool differs_by_lane(const Expr& condition) const;
 
-  /// Share of the registers of a contiguous vector that straddle two cache lines: 0 if every vector
-  /// begins at a multiple of the register width, or of the line where the width does not divide it.
+  /// Returns the share of the registers of a contiguous vector that straddle two cache lines. It is
+  /// 0 if every vector begins at a multiple of the register width, or of the line if the width does
+  /// not divide the line.
   double split_share(const Access& access, Pattern how) const;
   double lanes() const;
   double registers_for(double lanes, double element_bytes) const;
@@ -263,16 +275,16 @@ class PhaseWalk {
   BlockFacts& current_block();
   void add_operations(BlockFacts& block, const Site& site, const Operations& operations);
 
-  /// The time to divide a register of this statement, in divisions of 32 bytes of f32.
+  /// Returns the time to divide a register of this statement, in divisions of 32 bytes of f32.
   double divider_work(const Site& site) const;
   void add_flops(BlockFacts& block, const Site& site, const Operations& operations);
 
-  /// The average share of a whole tile that the trimmed loops and guards around leave.
+  /// Returns the average share of a whole tile that the trimmed loops and guards around leave.
   double evenness() const;
   Status add_reads(BlockFacts& block, const Site& site, const Operations& operations,
                    size_t target);
 
-  /// An operand as a block loads it.
+  /// The pattern in which a block loads an operand, and the registers that it keeps.
   struct Operand {
     Pattern how = Pattern::Broadcast;
     double registers = 0;  ///< vector registers that hold values for later statements
@@ -281,36 +293,37 @@ class PhaseWalk {
                            size_t target);
   void mark_vectorized(size_t buffer, const Access& access);
 
-  /// Counts the loads of one operand, each address once a block.
+  /// Counts the loads of one operand. Each address counts once per block.
   Operand add_load(BlockFacts& block, const Site& site, const Access& access, size_t buffer,
                    bool into_registers);
   static double size_of(const Access& access) { return size_bytes(access.buffer->type); }
 
   bool varies_in_innermost_loop(const Access& access) const;
 
-  /// In the order of the unrolled statements a value is reused across the outermost unrolled loop
-  /// whose iterations share it: all of them, if the access does not depend on the loop, or
-  /// neighbours, as taps of a window do. What an iteration of that loop shares must be kept.
+  /// Returns the number of values that must be kept for reuse. In the order of the unrolled
+  /// statements, a value is reused across the outermost unrolled loop whose iterations share it.
+  /// All iterations share the value if the access does not depend on the loop; successive
+  /// iterations share it if they access overlapping taps of a window. The values that an iteration
+  /// of that loop shares must be kept.
   double kept_values(const Site& site, const Access& access) const;
 
-  /// Values that an iteration of an unrolled loop has in common with the next one.
+  /// Returns the number of values that successive iterations of an unrolled loop have in common.
   double shared_values(const Site& site, const Access& access, size_t loop) const;
   void add_target(BlockFacts& block, const Site& site, size_t target);
   void add_store(BlockFacts& block, const Site& site, const Access& access, size_t target);
 
-  /// Statements that update the same element wait for each other, whether they are copies of one or
-  /// of several, as the taps of a window are where padding cuts some of them.
-  /// An update takes as long as `latency` multiply-adds.
+  /// Notes the chains of updates of a statement. Statements that update the same element wait for
+  /// each other: copies of one statement, or several statements, such as the taps of a window if
+  /// padding cuts some of them. An update takes as long as `latency` multiply-adds.
   void add_chains(BlockFacts& block, const Site& site, const Access& access, size_t target,
                   double latency = 1);
 
-  /// Notes the updates of a statement that wait for each other, unless another statement of the
-  /// block has more.
+  /// Notes the chains of a statement, unless another statement of the block has a longer one.
   static void note_chains(BlockFacts& block, double chains, double depth, bool loop_reduces,
                           double iterations);
 
-  /// Iterations of the serial loops that update the same elements, from the innermost loop outward,
-  /// without the first `outside` of all loops.
+  /// Returns the number of iterations of serial loops that update the same elements, from the
+  /// innermost loop outward. The first `outside` of all loops are not considered.
   double iterations_of_sums(const Access& access, size_t outside = 0) const;
   Loaded& loaded_from(size_t block, size_t buffer);
   Sums& sums_of(size_t block, size_t buffer);
@@ -320,51 +333,54 @@ class PhaseWalk {
 
   Use& use_of(Node& node, size_t buffer);
 
-  /// Notes the access's footprint in each loop around it, together with that of other accesses of
-  /// the buffer there.
+  /// Adds the access to the footprint of the buffer in each loop around it.
   void touch(const Access& access, size_t buffer);
 
-  /// Lines at the beginning of a stretch, which prefetchers have not yet seen to be one.
+  /// Returns the lines at the beginning of a stretch, before a prefetcher follows it.
   static double untrained(const Footprint& footprint);
 
-  /// The waits of a body that reads stretches of several pages side by side. Prefetchers follow
-  /// stretches of one page by their distance, and a single one by its lines.
+  /// Returns the waits of a body that reads stretches of several pages side by side. Prefetchers
+  /// follow stretches within one page by their distance, and a single stretch by its lines.
   static double waits_of(const Footprint& body);
 
-  /// Bytes at the beginnings of stretches of `bytes` in all, where memory is slow. Those of
-  /// stretches so short that nothing fetches their lines ahead count twice.
+  /// Returns the bytes at the beginnings of `runs` stretches of `bytes` bytes in all, where memory
+  /// is slow. Bytes of stretches that are so short that nothing fetches their lines ahead count
+  /// twice.
   static double begun_of(double bytes, double runs);
 
-  /// True if each iteration of a loop goes on along the stretches of the one before, and these are
-  /// few enough to be followed.
+  /// True if each iteration of a loop continues the stretches of the iteration before, and
+  /// prefetchers can follow that many stretches.
   static bool goes_on(const Use& use);
 
-  /// The share that a loop fetches, of the bytes that it would fetch if iterations shared nothing.
+  /// Returns `fetched`, the bytes that a loop fetches into the cache, as a share of the bytes that
+  /// it would fetch if its iterations shared nothing.
   static double share_of(const Node& node, const Use& use, size_t cache, double fetched);
 
-  /// The waits of all iterations of a loop that fetches `fetched` of the bytes that its iterations
-  /// touch. Where the loop goes on, only the beginnings of its stretches are waited for.
+  /// Returns the waits of all iterations of a loop that fetches `fetched` bytes into the cache. If
+  /// the loop goes on along stretches, only the beginnings of the stretches are waited for.
   static double waits_of(const Node& node, const Use& use, size_t cache, double fetched);
 
-  /// True if prefetchers follow the stretches of a loop's iterations as the loop goes on along
-  /// them: one that is read from end to end, or a few in different pages.
+  /// True if prefetchers follow the stretches of a loop that goes on along them: a single stretch
+  /// that is read from end to end, or a few stretches in different pages.
   static bool is_followed(const Use& use);
 
-  /// The turns in which the stretches of one iteration are read: an inner loop that goes on along
+  /// Returns the turns in which one iteration reads its stretches. An inner loop that goes on along
   /// all of them changes between them more often than the iteration as a whole.
   static Turns turns_of(const Use& use);
 
-  /// Bytes that all iterations of a loop fetch from memory at the beginnings of stretches.
+  /// Returns the bytes that a loop, which fetches `fetched` bytes from memory in all its
+  /// iterations, fetches at the beginnings of stretches.
   static double begun_of(const Node& node, const Use& use, double fetched);
   static double total_footprint(const Node& node);
 
-  /// Inner loops first: where an iteration's data fits into a cache, what the next iteration shares
-  /// with it is still there, and the loop fetches each line once; elsewhere each iteration pays
-  /// anew.
+  /// Computes the traffic of all loops, inner loops first. If an iteration's data fits into a
+  /// cache, the data that the next iteration shares with it is still there, and the loop fetches
+  /// each line once; else each iteration fetches its data anew.
   void finish_traffic();
   double capacity(size_t cache) const { return capacity_of(machine_, cache); }
 
-  /// The share of `bytes`, touched again and again, that is not in the cache when it is touched.
+  /// Returns the share of data of `bytes` bytes, which is touched again and again, that is no
+  /// longer in the cache when it is touched.
   double lost_share(size_t cache, double bytes) const;
   void add_traffic(const Node& node, size_t buffer, size_t cache, double bytes, double waits);
   void add_begun(const Node& node, const Use& use, double bytes);
@@ -376,13 +392,14 @@ class PhaseWalk {
   double registers_of(const std::vector<size_t>& buffers) const;
   void finish_blocks();
 
-  /// Number of vector registers that a block can use. If multiply-adds cannot take their broadcast
-  /// factor from memory, LLVM loads the factors of an unrolled reduction ahead, so tiles that leave
-  /// no register for this spill (14 x 1 on AVX2: 8 to 80 spill instructions where the reduction is
-  /// unrolled, none where it is not).
+  /// Returns the number of vector registers that a block can use. If multiply-adds cannot take
+  /// their broadcast factor from memory, LLVM loads the factors of an unrolled reduction ahead, so
+  /// tiles that leave no register for these loads spill (14 x 1 on AVX2: 8 to 80 spill instructions
+  /// if the reduction is unrolled, none if it is not).
   double available_registers(const BlockFacts& block) const;
 
-  /// Values that statements share where only `free` registers are left for them.
+  /// Returns the number of shared values that are loaded again if only `free` registers are left
+  /// for shared values.
   static double reloads(const std::vector<Loaded>& loads, double free);
   void add_footprints(BlockFacts& block, int innermost);
   void add_to_kernel(const BlockFacts& block);
@@ -395,19 +412,19 @@ class PhaseWalk {
   KernelFacts& kernel_;
   PhaseFacts phase_;
   std::vector<Known> known_;
-  std::vector<size_t> live_;  // allocated buffers in scope
+  std::vector<size_t> live_;  // indices of the allocated buffers in scope
   std::vector<Level> levels_;
   std::vector<Node> nodes_;
   Around around_;
   int task_node_ = 0;
-  size_t bodies_ = 0;  // bodies of loops that are no vector loops, so far
+  size_t bodies_ = 0;  // number of bodies so far of loops that are not vector loops
   std::vector<int> block_nodes_;
   // For each block, the sets of Register buffers that are in scope at the same time.
   std::vector<std::vector<std::vector<size_t>>> block_buffers_;
   std::vector<std::vector<Sums>> block_sums_;
   std::vector<std::vector<Loaded>> block_loads_;
   std::vector<Fetched> fetched_;
-  std::set<size_t> stored_;  // buffers
+  std::set<size_t> stored_;  // indices of the buffers that are stored to
 };
 
 }  // namespace tw::cost_model::facts

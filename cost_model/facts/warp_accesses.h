@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The lanes of one warp, evaluated side by side: which addresses a warp touches is found by looking
-// at all 32 of them at sampled points of the loops around. Values; pure functions.
+// The accesses of one warp. The addresses of its 32 lanes are evaluated side by side, at sampled
+// points of the loops around. Values; pure functions.
 
 #include <array>
 #include <cstdint>
@@ -15,31 +15,33 @@
 
 namespace tw::cost_model::facts {
 
-inline constexpr double sector_bytes = 32;  ///< what L1 and L2 of GPUs fetch by
-inline constexpr int shared_banks = 32;     ///< of 4 bytes each, one access a cycle each
+inline constexpr double sector_bytes = 32;  ///< unit in which L1 and L2 of GPUs fetch
+inline constexpr int shared_banks = 32;     ///< banks of 4 bytes; each serves one access per cycle
 
 using LaneValues = std::array<int64_t, warp_threads>;
 
-/// A value of each level in each lane, and which lanes are threads at all.
+/// The value of each level in each lane, and the lanes that are threads of the block.
 struct WarpPoint {
   std::vector<LaneValues> values;
   std::array<bool, warp_threads> active{};
   int count() const;
 };
 
-/// The first, and others that are always the same for the same levels. Vector levels stand at their
-/// beginning; without a thread level only lane 0 is active.
+/// Samples points of the levels for a warp: the first point, and others that are always the same
+/// for the same levels. Vector levels stand at their beginning. Without a thread level only lane 0
+/// is active.
 std::vector<WarpPoint> sample_warps(const std::vector<Level>& levels);
 
-/// Nothing for what is not integer arithmetic over the levels.
+/// Evaluates the expression in each lane. nullopt if it is not integer arithmetic over the levels.
 std::optional<LaneValues> evaluate(const dsl::Expr& expr, const std::vector<Level>& levels,
                                    const WarpPoint& point);
 
-/// 32-byte sectors that a warp's accesses of `bytes` at these addresses touch.
+/// Returns the number of 32-byte sectors that the active lanes touch by accesses of `bytes` bytes
+/// at these addresses.
 int sectors(const LaneValues& addresses, int64_t bytes, const WarpPoint& point);
 
-/// Cycles that shared memory takes for them at least: a bank serves one word of 4 bytes a cycle, to
-/// any number of lanes.
+/// Returns the least number of cycles that shared memory takes for these accesses: a bank serves
+/// one word of 4 bytes per cycle, to any number of lanes.
 int bank_cycles(const LaneValues& addresses, int64_t bytes, const WarpPoint& point);
 
 }  // namespace tw::cost_model::facts
