@@ -267,8 +267,8 @@ std::string CPrinter::before_rounding(DType type, const Expr& value) {
   return cast && cast->type == type ? as_float(cast->a).text : print(value).text;
 }
 
-/// 16-bit floats are computed on in float. The double becomes a float that rounds to 16 bits as the
-/// double would.
+/// Converts a value to float, in which 16-bit floats are computed. A double becomes a float that
+/// rounds to 16 bits as the double would.
 CPrinter::Text CPrinter::as_float(const Expr& expr) {
   const Text text = print(expr);
   if (expr.type() == Float64) return {fmt::format("tw_to_odd({})", text.text), atom_level};
@@ -432,8 +432,8 @@ CPrinter::Text CPrinter::shift(const dsl::Binary& b, const Text& x, const Text& 
           unary_level};
 }
 
-/// +, - and *. Integers of 32 bits, products of u16, and integers of 64 bits that are no plain
-/// index may overflow: they wrap through unsigned arithmetic.
+/// Prints +, - and *. Integers of 32 bits, products of u16, and integers of 64 bits other than
+/// plain indices may overflow: they wrap through unsigned arithmetic.
 CPrinter::Text CPrinter::arithmetic(BinaryOp op, DType type, const Text& x, const Text& y,
                                     bool is_value) const {
   const int level = op == BinaryOp::Mul ? mul_level : add_level;

@@ -127,8 +127,8 @@ int reap(pid_t pid, bool kill_it) {
   return status;
 }
 
-/// True where a signal from outside ended the program, as when all processes of a run are told to
-/// stop or memory runs out.
+/// True if a signal from outside ended the program, as when the user stops all processes of a run
+/// or memory runs out.
 bool was_stopped(int status) {
   if (!WIFSIGNALED(status)) return false;
   const int signal = WTERMSIG(status);

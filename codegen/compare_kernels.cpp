@@ -38,8 +38,9 @@ DIFFERENCE(difference_f16, ushort, OF_F16)
 DIFFERENCE(difference_bf16, ushort, OF_BF16)
 )";
 
-/// PTX that reads the number of elements and finds the first element of a thread: its index in %i,
-/// the index of the element after it as %i + %step, and eight times the index in %at.
+/// PTX that reads the number of elements into %count and finds the first element of a thread. %i is
+/// the element's index, %step the distance to the thread's next element, and %at eight times the
+/// index.
 constexpr const char* ptx_first_element = R"(  ld.global.u64 %count, [%count];
   mov.u32 %block, %ctaid.x;
   mov.u32 %size, %ntid.x;
@@ -96,8 +97,8 @@ end:
 )";
 }
 
-/// The kernel whose elements, 2^shift bytes each, an instruction loads from [%at] into %raw, as
-/// another turns them into %value.
+/// Returns a difference kernel for elements of 2^shift bytes. The instruction `load` loads an
+/// element from [%at] into %raw, and `convert` converts %raw to %value.
 std::string ptx_difference(const std::string& name, int shift, const std::string& load,
                            const std::string& convert) {
   // Each thread has got in %got and expected in %expected: addresses of its next elements.

@@ -121,8 +121,7 @@ Result<Artifact> make_artifact(const KernelSpec& spec, std::string_view object,
   return artifact;
 }
 
-/// The programs of several specs, packs and preparations included, and which of them belong to
-/// which spec.
+/// The programs of several specs, including packs and preparations, and the spec of each program.
 struct Batch {
   std::vector<NamedProgram> programs;
   std::vector<size_t> owners;

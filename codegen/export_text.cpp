@@ -79,8 +79,8 @@ std::string declared_parameters(const KernelInfo& info, const std::vector<std::s
   return join(parameters, ", ");
 }
 
-/// Places in the working memory: scratch first, then each array in the kernel's own layout, then
-/// what the preparation computes.
+/// The layout of the working memory: scratch first, then the arrays that are in the kernel's own
+/// layout, then the results of the preparation.
 struct Workspace {
   std::vector<int64_t> offsets;  ///< one an argument; -1: the caller's array is used as it is
   std::vector<int64_t> prepared;
@@ -104,8 +104,8 @@ Workspace workspace_of(const KernelInfo& info) {
   return workspace;
 }
 
-/// Text that may stand in a comment or a string of C. A space separates the characters that would
-/// end or begin a comment: "a */ b" becomes "a * / b".
+/// Returns the text in a form that may stand in a comment or a string of C. A space separates the
+/// characters that would end or begin a comment: "a */ b" becomes "a * / b".
 std::string quotable(std::string_view text) {
   std::string safe;
   for (const char c : text) {
@@ -133,8 +133,9 @@ std::string argument_lines(const KernelInfo& info, const std::vector<std::string
 
 // ---- the source -----------------------------------------------------------------------------
 
-// Whatever the kernel is: the checks, the order of packing, phases and unpacking, and the calling
-// convention of TVM-FFI, whose structures are those of tvm/ffi/c_api.h and dlpack.h.
+// The source that is the same for every kernel: the checks, the order of packing, phases and
+// unpacking, and the calling convention of TVM-FFI, whose structures are those of tvm/ffi/c_api.h
+// and dlpack.h.
 constexpr std::string_view source_of_every_kernel = R"c(
 enum { OK = 0, INTERNAL = 1, USAGE = 2, INVALID = 5, ENVIRONMENT = 7 };
 
@@ -383,7 +384,7 @@ std::string compiler_name(const std::string& feature) {
   return name;
 }
 
-// Linux keeps tile registers from a process that did not ask for them: arch_prctl, request
+// Linux allows tile registers only to a process that has asked for them: arch_prctl requests
 // permission for component 18 of the registers' state.
 constexpr const char* tile_registers =
     "long syscall(long number, ...);\n"

@@ -41,8 +41,8 @@ Range product(Range a, Range b) {
   return {low, high};
 }
 
-/// The range of all numbers that are no larger than those of another one; an unknown one is not
-/// bounded.
+/// Returns the range of the numbers whose magnitude is at most that of a number in `a`. An unknown
+/// range stays unbounded.
 Range up_to_magnitude(Range a) {
   if (is_unknown(a.low) || is_unknown(a.high)) return {};
   const int64_t most = std::max(std::abs(a.low), std::abs(a.high));
@@ -67,8 +67,8 @@ Range remainder(Range a, Range b, const Expr& divisor) {
   return {0, *k - 1};
 }
 
-/// A shift to the right never makes a number larger. A literal count below the bits of every type
-/// divides both bounds by a power of two.
+/// Returns the range of a >> count. A shift to the right never makes a number larger. A literal
+/// count below the number of bits of every type divides both bounds by a power of two.
 Range shifted_right(Range a, const Expr& count) {
   const auto k = dsl::as_int(count);
   if (k && *k >= 0 && *k < 8)
@@ -125,8 +125,8 @@ Range of_binary(BinaryOp op, Range x, Range y, const Expr& divisor) {
   }
 }
 
-/// The range of a result in `type`: an exact result that leaves the type wraps and may have any
-/// value of it.
+/// Returns the range of a result in `type`. An exact result outside of the type wraps, and may
+/// become any value of the type.
 Range within(DType type, Range exact) {
   const Range all = of_type(type);
   return exact.low >= all.low && exact.high <= all.high ? exact : all;

@@ -12,58 +12,59 @@
 namespace tw::cost_model {
 namespace {
 
-// Ports, latencies, bandwidths and the clock are the machine's. What stands here describes the code
-// that the compiler makes of a block, what threads cost, and numbers that the machine does not have
-// and that were measured on one core for all.
+// Ports, latencies, bandwidths and the clock come from the machine. The constants here describe the
+// code that the compiler makes of a block, the cost of threads, and properties that the machine
+// does not list and that were measured on one core for all.
 
 // A polynomial of about 20 operations, with the range reduction.
 constexpr double call_operations = 24;
-// An element that is loaded or stored alone takes its access and a shuffle, which share the ports
-// of vector accesses.
+// A lane that is loaded or stored alone takes an access and a shuffle, which share the ports of
+// vector accesses.
 constexpr double lane_accesses = 2;
 // A branch around a statement: it is predicted, but keeps its neighbours apart.
 constexpr double test_cycles = 0.7;
-// Counter, compare and branch (one instruction to the scheduler), two address increments; and
-// setting a loop up. Exits of loops with few iterations are predicted: 0, 1, 2, 4 and 8 cycles give
-// mean rank correlations of 0.8324, 0.8326, 0.8319, 0.8306 and 0.824 on the recorded trials of
-// Zen 4.
+// Instructions of an iteration: counter, compare and branch (one instruction to the scheduler), and
+// two address increments. The cost of setting a loop up follows. Exits of loops with few iterations
+// are predicted: 0, 1, 2, 4 and 8 cycles give mean rank correlations of 0.8324, 0.8326, 0.8319,
+// 0.8306 and 0.824 on the recorded trials of Zen 4.
 constexpr double loop_instructions = 4;
 constexpr double loop_entry_cycles = 1;
 constexpr double dynamic_entry_cycles = 8;  // evaluating min/max bounds besides
-// An access that straddles two lines takes a turn for each, and waits for both to be joined: with
-// 1, 2 and 3 further turns, the mean rank correlation on the recorded trials of Zen 4 is 0.815,
-// 0.825 and 0.833.
+// Further turns of an access that straddles two lines: it takes a turn for each line, and waits for
+// the halves to be joined. With 1, 2 and 3 further turns, the mean rank correlation on the recorded
+// trials of Zen 4 is 0.815, 0.825 and 0.833.
 constexpr double split_turns = 3;
 // Times of an empty parallel region with two threads, and of a task of the queue that they share.
 constexpr double phase_ns = 740;
 constexpr double queued_task_ns = 28;
-// A task of a thread that knows its tasks beforehand, because it is alone or has one task, is a
-// call through two pointers: 256 tasks that add up a row of 256 numbers took 8.7 ns each on a
-// Sapphire Rapids, 6 of them in arithmetic.
+// Time to start a task on a thread that knows its tasks beforehand, because it is the only thread
+// or has one task: a call through two pointers. 256 tasks that add up a row of 256 numbers took 8.7
+// ns each on a Sapphire Rapids, of which the arithmetic took 6.
 constexpr double own_task_ns = 3;
 // Cycles of a division or a root of 32 bytes of f32. Divisions of 64 bytes took 10 cycles on a
 // Sapphire Rapids, roots 12; Zen 3 to 5 divide 32 bytes in 5 to 6.
 constexpr double divider_cycles = 5;
 // Instructions that wait in the schedulers of a core: 97 in a Skylake, 160 to 200 in later cores.
-// While a sum waits for its own last update, as many instructions of the next sums begin.
+// While a sum waits for its own last update, that many instructions of the next sums can begin.
 constexpr double waiting_instructions = 160;
 
-// The share of their time that ports cost which are in use beside the busiest one, and that
-// transfers between caches cost beside computing. Chosen with one half of the workloads of
-// bench/corpus. On the other half they put the first pick at 0.867 of the best, and times off by
-// 1.34.
+// The share of its time that a port costs if it is in use at the same time as a busier port, and
+// that a transfer between caches costs at the same time as computing. The shares were chosen with
+// one half of the workloads of bench/corpus. On the other half, the first pick has 0.867 of the
+// best speed, and times are off by a factor of 1.34.
 constexpr double port_overlap_loss = 0.1, transfer_overlap_loss = 0.25;
 
-// The latency of L3, for which loads of lines wait that nothing fetched ahead (46 cycles on a Zen
-// 3). A product of 1500 x 384 x 1536 that read 256 bytes of each row at a time took 28 to 37 ms
-// there, and 19 where it read whole rows.
+// The latency of L3. Loads of lines that nothing fetched ahead wait for it (46 cycles on a Zen 3).
+// There a product of 1500 x 384 x 1536 took 28 to 37 ms if it read 256 bytes of each row at a time,
+// and 19 ms if it read whole rows.
 constexpr double l3_latency_cycles = 45;
 
-// Bytes that memory sends a core in a nanosecond where a stretch begins, as far as its bandwidth
-// allows it: the lines that a core waits for at once, in the latency of memory. 9 to 11 on a Zen 4.
+// Bytes per nanosecond that a core gets from memory where a stretch begins, within the memory's
+// bandwidth: the lines for which a core waits at once, divided by the latency of memory. A Zen 4
+// gets 9 to 11.
 constexpr double begun_bytes_per_ns = 10;
 
-/// Sums that are under way at a time: where sums are finished after few iterations, the core
+/// Number of sums that are in progress at a time. If sums end after few iterations, the core
 /// executes the next sums while it waits for the last updates.
 double sums_at_once(const BlockFacts& block) {
   const double instructions = block.instructions.total() * block.sum_iterations;
@@ -75,9 +76,9 @@ double spill_cycles(const Core& core) {
   return 1 / core.stores_per_cycle + 1 / core.loads_per_cycle;
 }
 
-/// Accesses of single elements in a cycle. A core that loads fewer than two registers of 64 bytes
-/// in a cycle loads and stores them in halves. A Zen 4 loaded two elements in a cycle and stored
-/// one, loaded one register or one element into all lanes of it, and stored half a register.
+/// Accesses of single elements per cycle. A core that loads fewer than two 64-byte registers per
+/// cycle loads and stores registers in halves. For example, in a cycle a Zen 4 loaded two elements,
+/// stored one element, loaded one register or broadcast one element, and stored half a register.
 double element_accesses_per_cycle(const Core& core) {
   const bool loads_halves = core.vector_bytes > 32 && core.loads_per_cycle < 2;
   return loads_halves ? 2 * core.loads_per_cycle : core.loads_per_cycle;
@@ -92,8 +93,8 @@ double spill_penalty(const BlockFacts& block, const Core& core) {
   return (block.spills * std::max(1.0, block.chain) + block.reloads + hoisted) * spill_cycles(core);
 }
 
-/// Starting loops, and counting those whose bodies are no blocks: where the body is one, these
-/// instructions are issued beside its own.
+/// Cycles to start loops, and to count the iterations of those loops whose bodies are no blocks. If
+/// a body is a block, these instructions are issued with the block's own.
 double loop_cycles(const PhaseFacts& phase, const Core& core) {
   double iterations = phase.serial_iterations;
   for (const BlockFacts& block : phase.blocks) iterations -= block.in_loop ? block.executions : 0;
@@ -127,21 +128,22 @@ double share_from_l3(const PhaseFacts& phase) {
   return phase.traffic[1] > 0 ? std::max(0.0, 1 - read_from_memory(phase) / phase.traffic[1]) : 1;
 }
 
-/// The share of the lines that a phase reads which come from memory. Where it is 1, as in a product
-/// with a vector, lines arrive evenly while the core computes. Where it is small, as in a product
-/// that reads each tile of its weights again and again, they come in bursts, and the core waits.
+/// The share of the lines that a phase reads which come from memory. If it is 1, as in a product
+/// with a vector, lines arrive evenly while the core computes. If it is small, as in a product that
+/// reads each tile of its weights again and again, lines arrive in bursts, and the core waits.
 double streamed_share(const PhaseFacts& phase) {
   return phase.traffic[0] > 0 ? std::min(1.0, read_from_memory(phase) / phase.traffic[0]) : 0;
 }
 
-/// The share of what comes from memory that is requested long before it is read, so that no load
-/// waits for it as long as memory keeps up.
+/// The share of the bytes from memory that are requested long before they are read, so that no load
+/// waits for them as long as memory keeps up.
 double prefetched_share(const PhaseFacts& phase) {
   return phase.traffic[2] > 0 ? std::min(1.0, phase.prefetched / phase.traffic[2]) : 0;
 }
 
-/// Cycles until the last thread has what a phase fetches from memory. Each thread waits for the
-/// beginnings of its own stretches; all together get at most what the cores read that fill memory.
+/// Cycles until the last thread has all that a phase fetches from memory. Each thread waits for the
+/// beginnings of its own stretches; all threads together get at most the bandwidth of the cores
+/// that saturate memory.
 double memory_cycles(const PhaseFacts& phase, const Machine& machine, double threads) {
   const double share = std::clamp(std::min(threads, phase.tasks), 1.0,
                                   std::max(1.0, machine.cores_that_fill_memory));

@@ -13,12 +13,12 @@
 namespace tw::cost_model {
 namespace {
 
-// Standard deviations of natural logarithms: of the factor that a resource costs more than thought,
-// and of the error that all kernels of a workload share. docs/cost_model.md says how well trials
-// are ordered with these.
+// Standard deviations of natural logarithms: of the factor by which a resource is slower than the
+// model assumes, and of the error that all kernels of a workload share. docs/cost_model.md reports
+// how well trials are ordered with these.
 constexpr double factor_deviation = 0.1, group_deviation = 2;
-// The factor that scales corrections is found as if further trials had agreed with corrections of
-// this sum of squares, in natural logarithms.
+// The factor that scales corrections is computed as if there were further trials whose errors equal
+// their corrections, with this sum of squares, in natural logarithms.
 constexpr double prior_agreement = 0.2;
 constexpr size_t least_judged = 3;
 // Share of the similarity that counts between kernels of two groups.
@@ -75,8 +75,8 @@ std::vector<const MeasuredKernel*> chosen_from(std::span<const MeasuredKernel> k
   return chosen;
 }
 
-/// ln(measured / expected time) of each kernel, less the mean of its group: throughputs may be
-/// in any unit, and corrections compare kernels of one group only.
+/// Returns ln(measured / expected time) of each kernel, less the mean of its group: throughputs may
+/// be in any unit, and corrections compare only kernels of one group.
 std::vector<double> errors_of(const std::vector<const MeasuredKernel*>& kernels) {
   std::map<uint64_t, double> sums, counts;
   std::vector<double> errors;
@@ -113,8 +113,8 @@ Solution solve(SquareMatrix covariances, std::span<const double> errors) {
   return solution;
 }
 
-/// The measured kernels of one group, of which each is predicted by all others. Natural logarithms,
-/// and corrections and errors less the mean error of the others.
+/// The measured kernels of one group, each predicted from all others. Times are natural logarithms.
+/// Corrections and errors are relative to the mean error of the other kernels.
 struct LeftOut {
   std::vector<double> times, measured;  ///< ordering_time_of; measured, up to a constant
   std::vector<double> corrections, errors;
@@ -136,8 +136,8 @@ LeftOut leave_out(size_t count, const std::vector<const MeasuredKernel*>& kernel
   return left_out;
 }
 
-/// The factor from 0 to 1 that brings the corrections nearest to the errors; 1 for a single trial,
-/// which has nothing to be compared with.
+/// Returns the factor from 0 to 1 that brings the corrections nearest to the errors. It is 1 for a
+/// single trial, which cannot be compared with another.
 double shrinkage_of(const LeftOut& left_out) {
   if (left_out.times.size() < 2) return 1;
   double agreed = prior_agreement, all = prior_agreement;

@@ -9,13 +9,13 @@
 namespace tw::cost_model {
 namespace {
 
-// exp and similar functions have a quarter of the integer units' lanes, and need some
-// multiply-adds.
+// exp and similar functions run on a quarter as many lanes as integer instructions, and also need
+// some multiply-adds.
 constexpr double call_pipe_cycles = 4, call_instructions = 8;
 // L1 and shared memory deliver 128 bytes per cycle; L2 delivers 64 to one multiprocessor.
 constexpr double l1_sectors_per_cycle = 4, l2_bytes_per_multiprocessor_cycle = 64;
-// L2 takes as long for a store of a part of a sector as for this number of whole ones (measured on
-// an H100: 51 MB take 60 us by halves of sectors, and 24 us by whole ones).
+// L2 takes as long for a store to a part of a sector as for this number of stores to whole sectors
+// (measured on an H100: 51 MB take 60 us by halves of sectors, and 24 us by whole sectors).
 constexpr double partial_store_sectors = 2.5;
 // Latency of a TMA copy beyond that of a load, from the request to the thread that waits (estimated
 // from pipelines of two stages on an H100).
@@ -31,7 +31,7 @@ constexpr double iterations_in_flight = 4;
 // A spilled accumulator is stored and loaded again for each update.
 constexpr double spill_accesses = 2;
 // Time that each further kernel of a graph adds, estimated. An empty kernel takes 0.6 us on an
-// H200; one that works also fills and drains the multiprocessors.
+// H200; a kernel that works must also fill and drain the multiprocessors.
 constexpr double launch_ns = 1200;
 // The share of their time that units and transfers cost which are in use beside the busiest one.
 constexpr double gpu_overlap_loss = 0.15;
@@ -90,9 +90,9 @@ double alone(const SectionFacts& s, const Pipes& p, const Gpu& gpu, double memor
   return busy + drain + std::max(loads, shared) / ahead;
 }
 
-/// Cycles that a block which is alone waits in a pipeline: for its first copies, and in each
-/// iteration if the iterations by which copies are ahead take less time than the latency. Latencies
-/// vary, so that a copy which is ahead by just its latency is late now and then.
+/// Cycles that a block waits in a pipeline if it runs alone: for its first copies, and in each
+/// iteration if `ahead` iterations take less time than the latency. Latencies vary, so a copy that
+/// is ahead by just its latency is late now and then.
 double waiting(const PipelineFacts& pipeline, const std::vector<double>& cycles,
                double memory_latency) {
   double busy = 0;
@@ -138,8 +138,8 @@ GpuPhaseCost gpu_phase_cost(const GpuPhaseFacts& phase, const Machine& machine) 
   }
   const double copied = latency + (phase.tma_bytes > 0 ? tma_latency_cycles : 0);
   for (const PipelineFacts& pipeline : phase.pipelines) path += waiting(pipeline, cycles, copied);
-  // A persistent block starts once, and its producers start the copies of a task while the results
-  // of the one before are stored.
+  // A persistent block starts once. Its producers start the copies of a task while the results of
+  // the previous task are stored.
   double once = 0;
   if (phase.is_persistent) {
     once = block_cycles;

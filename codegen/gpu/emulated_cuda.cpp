@@ -14,8 +14,9 @@
 namespace tw::codegen {
 namespace {
 
-// All static shared arrays lie in one section, whose begin and end symbols the linker defines, so
-// that they can be poisoned as a whole. Barriers are told apart by their source lines.
+// All static shared arrays are in one section, so that all of them can be poisoned together; the
+// linker defines symbols for the section's begin and end. Barriers are distinguished by their
+// source lines.
 constexpr std::string_view prelude = R"(#define TW_HOST_TWIN
 #include <math.h>
 #include <stdint.h>
@@ -144,8 +145,9 @@ static void tw_call(void (*kernel)(A...), void* const* arguments) {
 
 )";
 
-// Instructions of tensor tiles: a lane hands its factors to all of its warp, and takes what the
-// hardware's layout says (PTX ISA, "Matrix Fragments for mma.m16n8k8" and those after it).
+// Instructions of tensor tiles. Each lane publishes its factors to the warp, and reads those that
+// the hardware's layout assigns to it (PTX ISA, "Matrix Fragments for mma.m16n8k8" and the next
+// sections).
 constexpr std::string_view tensor_prelude = R"(
 static unsigned tw_factors[1024][6];  // registers of each thread: a0 to a3, b0 and b1
 
@@ -200,9 +202,9 @@ TW_MMA(tw_mma_m16n8k32_s8, int, 4, (int)(signed char)(bits >> 8 * i))
 
 )";
 
-// Instructions of a warpgroup read shared memory by descriptors and swizzle its addresses, as the
-// hardware does (PTX ISA, "Matrix Descriptor Format" and "Shared Memory Matrix Layout"), and they
-// run when their threads wait for them: until then there is a pattern in place of the sums.
+// Instructions of a warpgroup. They read shared memory through descriptors and swizzle its
+// addresses, as the hardware does (PTX ISA, "Matrix Descriptor Format" and "Shared Memory Matrix
+// Layout"). They run when their threads wait for them; until then the sums hold a pattern.
 constexpr std::string_view warpgroup_prelude = R"(
 #include <stdlib.h>
 

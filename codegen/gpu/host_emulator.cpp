@@ -34,8 +34,8 @@ struct MapParameter {
   const EmulatedMap* map;
 };
 
-/// The bytes of a box in the order of its destination: zeros outside of the tensor, swizzled as the
-/// map says.
+/// Returns the bytes of a box in the order of its destination: swizzled as the map says, with zeros
+/// for elements outside of the tensor.
 std::vector<unsigned char> box_of(const EmulatedMap& from, const int* first) {
   const runtime::TensorMap& map = *from.map;
   const auto size = static_cast<size_t>(size_bytes(map.type));
@@ -58,8 +58,8 @@ std::vector<unsigned char> box_of(const EmulatedMap& from, const int* first) {
   return bytes;
 }
 
-/// An mbarrier in shared memory: it counts arrivals of threads and bytes of copies. A phase is
-/// complete when all arrivals and bytes that it expects have come; phases are numbered.
+/// An mbarrier in shared memory. It counts arrivals of threads and bytes of copies; a phase is
+/// complete when all expected arrivals and bytes have come. Phases are numbered.
 class BoxBarrier {
  public:
   explicit BoxBarrier(int arrivals = 1) : arrivals_(arrivals) {}
@@ -71,8 +71,8 @@ class BoxBarrier {
   }
   bool has_copies() const { return !copies_.empty(); }
 
-  /// True if the phase of this parity is over. Copies arrive as late as possible: when a thread
-  /// waits for them, or when the next phase begins.
+  /// True if the phase of this parity is over. Emulated copies arrive as late as possible: when a
+  /// thread waits for them, or when the next phase begins.
   bool is_over(int parity) {
     if (phase_ % 2 == parity) complete();
     return phase_ % 2 != parity;
@@ -164,8 +164,8 @@ class Block {
     if (running_->fault_.empty()) running_->fault_ = what;
   }
 
-  /// Implements tw_copy_async(): the copy is made when the thread waits for its commit group, and
-  /// until then the destination holds a pattern.
+  /// Implements tw_copy_async(). The copy is made when the thread waits for its commit group; until
+  /// then the destination holds a pattern.
   static void defer(void* to, const void* value, int bytes) {
     Fiber& fiber = running();
     Copy copy{static_cast<unsigned char*>(to), {}, static_cast<size_t>(bytes), fiber.committed};
@@ -314,8 +314,8 @@ class Block {
     swapcontext(&scheduler_, &fibers_[thread].context);
   }
 
-  /// Resumes the warps and warpgroups whose lanes have all reached the same instruction; true if
-  /// there are any. An instruction that some of the lanes do not reach is an error.
+  /// Resumes the warps and warpgroups whose lanes have all reached the same instruction, and
+  /// returns true if there are any. It is an error if only some lanes reach an instruction.
   Result<bool> release_warps() {
     bool any = false;
     for (size_t thread = 0; thread < fibers_.size(); ++thread) {
@@ -343,8 +343,8 @@ class Block {
     return any;
   }
 
-  /// Resumes the first threads of the block if all of them have reached their barrier; false if
-  /// they wait at none.
+  /// Resumes the first threads of the block if all of them have reached their barrier; returns
+  /// false if they wait at no barrier.
   Result<bool> release_first() {
     const size_t among = fibers_[0].among;
     if (std::any_of(fibers_.begin() + static_cast<ptrdiff_t>(among), fibers_.end(),

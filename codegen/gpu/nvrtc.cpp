@@ -73,8 +73,8 @@ void add_wheel(const fs::path& directory, std::vector<std::string>& places) {
   }
 }
 
-// The library asks the loader for its other half by name alone, which finds it in a directory that
-// the loader does not know only when it is already there.
+// Opens libnvrtc-builtins. NVRTC asks the loader for this library by name alone; in a directory
+// that the loader does not search, the library is found only if it is already open.
 void open_builtins(const std::string& place) {
   std::error_code error;
   for (const auto& file : fs::directory_iterator(place, error))
@@ -112,9 +112,9 @@ std::string first_errors(std::string_view log) {
   return first_lines(log.substr(line == std::string_view::npos ? 0 : line), 6);
 }
 
-/// Names of the architectures with these numbers. The library lists numbers only: from sm_90 on an
-/// architecture also has a variant with features of its own ("a"), from sm_100 on one with those of
-/// its family ("f").
+/// Returns the names of the architectures with these numbers. The library lists only numbers. From
+/// sm_90 on, an architecture also has a variant with features of its own ("a"), and from sm_100 on
+/// a variant with features of its family ("f").
 std::vector<std::string> architecture_names(const std::vector<int>& numbers) {
   std::vector<std::string> names;
   for (int number : numbers) {
@@ -165,7 +165,7 @@ class Compilation {
   Code code_;
 };
 
-/// The error of a failed compilation. A verbose ptxas reports its statistics in place of its
+/// Returns the error of a failed compilation. A verbose ptxas reports statistics in place of
 /// errors, so the text is compiled again without that option.
 Error failure(const Functions& functions, const std::string& text, const std::string& architecture,
               Code code, const Compilation& failed) {

@@ -16,7 +16,7 @@
 namespace tw::codegen {
 namespace {
 
-// The functions of integers: S ends the names for the type INT, whose unsigned type is UINT.
+// Functions of integers of the type INT, whose unsigned type is UINT. Their names end with S.
 // clang-format off
 #define INTEGER_FUNCTIONS(S, INT, UINT)                                                       \
   {"tw_floor_div" S "(", "INLINE " INT " tw_floor_div" S "(" INT " a, " INT " b) {\n"         \
@@ -42,8 +42,8 @@ namespace {
    "INLINE " INT " tw_abs" S "(" INT " a) { return a < 0 ? (" INT ")(0 - (" UINT ")a) : a; }\n"}
 // clang-format on
 
-// Each dialect defines INLINE, LONG, ULONG, FLOAT_BITS and BITS_FLOAT. No function calls another,
-// except those of tensor tiles and those that pack.
+// Functions of all dialects. Each dialect defines INLINE, LONG, ULONG, FLOAT_BITS and BITS_FLOAT.
+// No function calls another function, except those of tensor tiles and those that pack.
 constexpr PreludeFunction shared_functions[] = {
     INTEGER_FUNCTIONS("", "int", "unsigned"),
     INTEGER_FUNCTIONS("_i64", "LONG", "ULONG"),
@@ -162,14 +162,15 @@ INLINE void tw_wait() {
 }
 INLINE int tw_shuffle(int value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
 )"},
-    // The type stands for CUtensorMap. TMA exists on sm_90 and newer only; legality keeps it from
-    // older targets.
+    // tw_tensor_map stands for CUtensorMap. TMA exists only on sm_90 and newer; legality keeps it
+    // from older targets.
     {"tw_tensor_map", R"(struct __align__(128) tw_tensor_map {
   unsigned long long words[16];
 };
 )"},
-    // An mbarrier of TMA copies expects one arrival, by the thread that has issued all copies of a
-    // commit group, and their bytes. The fences make the mbarriers visible to the copy engine.
+    // An mbarrier of TMA copies expects one arrival, of the thread that has issued all copies of a
+    // commit group, and the bytes of these copies. The fences make the mbarriers visible to the
+    // copy engine.
     {"tw_open_barriers(", R"(INLINE void tw_open_barriers(unsigned long long* barriers, int count,
                              int arrivals) {
 #if __CUDA_ARCH__ >= 900
@@ -286,8 +287,8 @@ INLINE void tw_more_registers() {
 )"},
 };
 
-// Conversions to 16-bit floats that GPUs have from sm_80 on. A pair is in one register, the first
-// number in the lower half. The instructions make one NaN of all NaNs.
+// Conversions to 16-bit floats by instructions of sm_80 and newer. A pair is in one register, with
+// the first number in the lower half. The instructions convert all NaNs to the same NaN.
 constexpr PreludeFunction rounding_functions[] = {
     {"tw_to_bf16(", R"(INLINE unsigned short tw_to_bf16(float value) {
 #if __CUDA_ARCH__ >= 800
@@ -325,9 +326,10 @@ constexpr PreludeFunction packing_functions[] = {
 )"},
 };
 
-// Tensor tiles that are more than one instruction, in the words of those that follow. Tensor cores
-// truncate what they add to, so that a long sum of theirs loses a bit of its f32 for each doubling
-// of its terms: split tf32 is summed outside of them (Ootomo and Yokota, arXiv 2203.03341).
+// Tensor tiles that take more than one instruction, in terms of the single instructions. Tensor
+// cores truncate when they add, so a long sum in a tensor core loses a bit of its f32 for each
+// doubling of its terms. Therefore split tf32 is summed outside of them (Ootomo and Yokota, arXiv
+// 2203.03341).
 constexpr PreludeFunction tile_functions[] = {
     {"tw_mma_m16n8k8_tf32(", R"(INLINE void tw_mma_m16n8k8_tf32(
     float& c0, float& c1, float& c2, float& c3,
@@ -355,9 +357,9 @@ constexpr PreludeFunction tile_functions[] = {
 )"},
 };
 
-// A tf32 is an f32 whose last 13 bits are zeros. In plain arithmetic, which compilers do once for
-// all tiles that share a factor, and not by cvt.rna.tf32 in assembler, which they repeat. NaN stays
-// NaN: its first bit is in the big part.
+// Conversions to tf32, which is an f32 whose last 13 bits are zeros. They are plain arithmetic,
+// because compilers compute that once for all tiles that share a factor, but repeat cvt.rna.tf32 in
+// assembler for each tile. NaN stays NaN: its first bit is in the big part.
 constexpr PreludeFunction tile_parts[] = {
     {"tw_to_tf32(", R"(INLINE unsigned tw_to_tf32(float value) {
   const unsigned bits = FLOAT_BITS(value);
@@ -375,9 +377,9 @@ constexpr PreludeFunction tile_parts[] = {
 )"},
 };
 
-// The instruction of a tile: sums of the type SUM, which the assembler constrains by BY. It is not
-// volatile, so that a factor that tiles share is loaded once (NVRTC 13.0, 2 x 4 tiles by 2: 16
-// loads instead of 48). Compilers do not move assembler into a divergent branch.
+// The instruction of a tile. SUM is the type of its sums, and BY their constraint in the assembler.
+// The assembler is not volatile, so a factor that several tiles share is loaded once (NVRTC 13.0, 2
+// x 4 tiles by 2: 16 loads instead of 48). Compilers do not move assembler into a divergent branch.
 // clang-format off
 #define TILE_INSTRUCTION(NAME, SHAPE, TYPES, SUM, BY)                                            \
   {NAME "(", "INLINE void " NAME "(\n"                                                           \
@@ -398,11 +400,12 @@ constexpr PreludeFunction tile_instructions[] = {
 };
 #undef TILE_INSTRUCTION
 
-// A matrix in shared memory, as instructions of a warpgroup take it, in units of 16 bytes: where it
-// begins, in the bits from 16 on the leading, from 32 on the stride byte offset, and how it is
-// swizzled (PTX ISA, "Matrix Descriptor Format" and "Strides"). K-major, the second is the step
-// from eight rows to the next eight, and the first has no meaning. MN-major, the first is the step
-// from 64 neighbours to the next 64, and the second that from eight terms to the next eight.
+// Descriptors of matrices in shared memory, for instructions of a warpgroup: the begin, from bit 16
+// on the leading byte offset, from bit 32 on the stride byte offset, all in units of 16 bytes, and
+// the swizzle (PTX ISA, "Matrix Descriptor Format" and "Strides"). If the matrix is K-major, the
+// stride is the step from eight rows to the next eight, and the leading offset has no meaning. If
+// it is MN-major, the leading offset is the step from 64 adjacent rows to the next 64, and the
+// stride that from eight terms to the next eight.
 constexpr PreludeFunction descriptor_functions[] = {
     {"tw_descriptor<", R"(template <int swizzle>
 INLINE ULONG tw_descriptor(const void* first) {
@@ -421,7 +424,7 @@ INLINE ULONG tw_descriptor_mn(const void* first) {
 };
 
 // The accumulators are operands of the fence and of the wait. This keeps the compiler from moving
-// code that accesses them in between, while the instructions own the registers.
+// code that accesses them between the two, where the instructions own the registers.
 constexpr PreludeFunction warpgroup_functions[] = {
     {"tw_descriptor", R"(INLINE ULONG tw_shared_address(const void* in) {
   return (ULONG)__cvta_generic_to_shared(in);
@@ -473,8 +476,8 @@ constexpr PreludeFunction opencl_functions[] = {
 )"},
 };
 
-/// Words reserved in addition to those of C: keywords, and names that kernels call or that
-/// compilers define.
+/// Words that are reserved in addition to those of C: keywords, names that kernels call, and names
+/// that compilers define.
 constexpr std::string_view gpu_words[] = {"INFINITY",
                                           "NAN",
                                           "acos",
@@ -625,10 +628,10 @@ std::string functions_for(std::string_view body, std::span<const PreludeFunction
   return text;
 }
 
-/// The call `tw_wgmma_m64n128k16_bf16(sums, a, b)` of any number of columns, or that of factors
-/// which are MN-major, `tw_wgmma_m64n128k16_bf16_tb(sums, a, b)`. A lane's sums are its row's
-/// neighbours in pairs, then those of the row eight further down; the instruction has them pair by
-/// pair.
+/// Returns the definition of a function such as `tw_wgmma_m64n128k16_bf16(sums, a, b)`, for any
+/// number of columns; a suffix as in `..._bf16_tb` names the factors that are MN-major. `sums`
+/// holds the pairs of adjacent sums of the lane's first row, then those of the row eight further
+/// down. The instruction takes the pairs of the two rows in turn.
 std::string warpgroup_instruction(const std::string& name) {
   int columns = 0, depth = 0;
   char type[16] = "";

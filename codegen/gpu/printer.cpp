@@ -67,8 +67,8 @@ std::string KernelPrinter::print_kernel(GpuKernel& kernel) {
   for (size_t i = 0; i < kernel.maps.size(); ++i)
     parameters.push_back(fmt::format("const __grid_constant__ tw_tensor_map tw_map_{}", i));
   print_phase();
-  // print_phase() has determined the indices and the buffers that the body uses. Only these indices
-  // are numbered, and scratch buffers that it does not use are not declared.
+  // print_phase() has found the indices and the buffers that the body uses. Only these indices are
+  // numbered, and only these scratch buffers are declared.
   const std::string numbered = numbers(), declared = declarations();
   return fmt::format("// {}: {} x {}\n{}{}({}) {{\n{}{}{}}}\n", phase_.name,
                      counted(kernel.blocks, "block"), counted(kernel.threads, "thread"),
@@ -131,10 +131,10 @@ std::string KernelPrinter::mbarrier_declarations() const {
       producer_text_);
 }
 
-// ---- producers and the others ---------------------------------------------------------------
+// ---- producers and consumers ----------------------------------------------------------------
 // Thread numbers of producers follow those of the consumers. Each consumer warp arrives at
-// `tw_emptied` when it comes to its wait: then the buffer that the iteration before has read may be
-// overwritten.
+// `tw_emptied` when it comes to its wait: from then on the buffer that the previous iteration has
+// read may be overwritten.
 
 void KernelPrinter::print_phase() {
   if (!plan_.has_producers) return print_uniform(*phase_.body, 1);
@@ -158,8 +158,8 @@ void KernelPrinter::print_phase() {
       1);
 }
 
-/// Prints the statements of a task. In a persistent block a loop over the block's tasks surrounds
-/// them:
+/// Prints the statements of a task. In a persistent block, a loop over the block's tasks surrounds
+/// the statements:
 ///   for (unsigned block = blockIdx.x; block < 392; block += gridDim.x) { ... }
 void KernelPrinter::print_tasks(const std::function<void(int indent)>& print_task, int indent) {
   if (!plan_.is_persistent) return print_task(indent);
@@ -289,8 +289,8 @@ void KernelPrinter::print_nest(const Loop& loop, const PrintBody& print_inside, 
   line(indent, "}");
 }
 
-/// Issues the warpgroup instructions of the nest, prints the copies before it, then waits for the
-/// instructions: they run while the threads copy.
+/// Issues the warpgroup instructions of the nest, prints the copies before the nest, then waits for
+/// the instructions. So the instructions run while the threads copy.
 void KernelPrinter::print_overlapped(const Block& block, size_t i, size_t nest, int indent) {
   std::set<std::string> sums;
   const auto issue = [&](const Block& body, int inner) {
@@ -305,8 +305,8 @@ void KernelPrinter::print_overlapped(const Block& block, size_t i, size_t nest, 
 
 // ---- reductions -----------------------------------------------------------------------------
 
-/// The threads of the first warp each combine every 32nd iteration, then combine their partial
-/// results by shuffles:
+/// Prints a reduction by the first warp. Each of its threads combines every 32nd iteration; then
+/// the threads combine their partial results by shuffles:
 ///   if (thread < 32) {
 ///     float tw_own = 0.0f;
 ///     for (...; j += 32) tw_own = tw_own + partial[j];

@@ -23,8 +23,8 @@ using schedules::Wait;
 
 namespace {
 
-/// Iterations of a loop over rows that are unrolled, so that their loads do not wait for each
-/// other. The analytic model of GPUs assumes as many (cost_model/gpu_analytic.cpp).
+/// Number of iterations by which loops over rows are unrolled, so that their loads do not wait for
+/// each other. The analytic model of GPUs assumes this number (cost_model/gpu_analytic.cpp).
 constexpr int64_t loads_in_flight = 4;
 
 bool reads_table(const Assign& assign) {
@@ -58,8 +58,8 @@ void KernelPrinter::print_loop(const Loop& loop, int indent) {
   if (plan_.is_persistent && loop.pipeline) print_end_of_pipeline(false, indent);
 }
 
-/// In a tensor tile without an instruction the loops that index the accumulators are unrolled, so
-/// that the accumulators stay in registers.
+/// Returns the unroll pragma of a loop. In a tensor tile that is no instruction, the loops that
+/// index the accumulators are unrolled, so that the accumulators stay in registers.
 std::string KernelPrinter::pragma_of(const Loop& loop) const {
   const bool is_rolled =
       loop.kind == LoopKind::Serial || loop.kind == LoopKind::Reduce || loop.kind == LoopKind::Bulk;
@@ -69,9 +69,9 @@ std::string KernelPrinter::pragma_of(const Loop& loop) const {
   return fmt::format("#pragma unroll {}", is_row_loop(loop) ? loads_in_flight : 1);
 }
 
-/// True for a loop that reads global memory whose iterations are a few assignments of a thread, as
-/// those over rows: an innermost loop, or one around a nest of threads. Partly unrolled, the loads
-/// of several iterations are in flight.
+/// True for an innermost loop, or a loop around a nest of threads, that reads global memory and
+/// whose iterations are a few assignments of a thread, such as a loop over rows. If it is partly
+/// unrolled, the loads of several iterations are in flight.
 bool KernelPrinter::is_row_loop(const Loop& loop) const {
   if (loop.kind != LoopKind::Serial && loop.kind != LoopKind::Reduce) return false;
   const auto end = dsl::as_int(loop.end);
@@ -93,9 +93,9 @@ bool KernelPrinter::is_row_loop(const Loop& loop) const {
   return is_plain(*loop.body) && reads_global;
 }
 
-/// The slot is a second loop counter. With a remainder in its place NVRTC 13.0 cannot prove that
-/// addresses are aligned and splits reads of 16 bytes into four. If every iteration has its own
-/// slot, the loop variable is the slot.
+/// Prints a pipelined loop, with the slot as a second loop counter. If the slot were a remainder,
+/// NVRTC 13.0 could not prove that addresses are aligned, and would split reads of 16 bytes into
+/// four. If every iteration has its own slot, the loop variable is the slot.
 void KernelPrinter::print_pipeline(const Loop& loop, int indent) {
   const int64_t slots = loop.pipeline->slots;
   const std::string variable = identifier(loop.variable);
@@ -193,8 +193,8 @@ bool KernelPrinter::print_scatter(const Loop& loop, int indent) {
   return true;
 }
 
-/// A store of computed values to memory that others see, as one store. The values of neighbours
-/// that all lanes read come from vector loads. Where lanes have conditions of their own and not all
+/// Prints a store of computed values to global or shared memory as one store. Contiguous values
+/// that all lanes read come from vector loads. If the lanes have separate conditions and only some
 /// of them hold, the elements are stored one by one:
 ///   if ((i < 7) && (i + 1 < 7)) {
 ///     const float2 tw_v0 = *(const float2*)&a[i];
@@ -233,8 +233,8 @@ bool KernelPrinter::print_vector_store(const Loop& loop, int indent) {
   return true;
 }
 
-/// The loads and the store of all lanes. The text names an element of a loaded vector where an
-/// expression reads it.
+/// Prints the loads and the store of all lanes. Where an expression reads an element of a loaded
+/// vector, the text names the vector's element.
 void KernelPrinter::print_lanes(const VectorStore& store, int indent) {
   const size_t held_before = held_.size();
   std::vector<std::string> loads;
@@ -306,16 +306,16 @@ void KernelPrinter::print_assign(const Assign& assign, int indent) {
                                               : fmt::format("{} = {};", to, from));
 }
 
-/// A copy whose alternative stores zeros becomes one cp.async with a condition: where it fails,
-/// cp.async reads nothing and writes zeros.
+/// Prints branches. A copy whose alternative stores zeros becomes one cp.async with a condition: if
+/// the condition fails, cp.async reads nothing and writes zeros.
 void KernelPrinter::print_branches(const Branches& branches, int indent) {
   const auto copy = branches.stores_zeros ? copy_of(*branches.taken.body) : std::nullopt;
   if (!copy) return CPrinter::print_branches(branches, indent);
   line(indent, asynchronous(*copy, value(branches.taken.condition)));
 }
 
-/// The operands of a body that is one asynchronous copy; nullopt for other bodies, and if the
-/// address cannot be computed when the copy is not made.
+/// Returns the operands of a body that is one asynchronous copy; nullopt for other bodies, and if
+/// the address cannot be computed when the condition fails.
 std::optional<KernelPrinter::Copy> KernelPrinter::copy_of(const Block& body) {
   const Loop* loop = body[0].as<Loop>();
   std::optional<VectorAccess> vectors;
@@ -358,9 +358,9 @@ bool KernelPrinter::print_tma_copy(const Loop& loop, int indent) {
 
 // ---- barriers, commits and waits ------------------------------------------------------------
 
-/// Warpgroup instructions read shared memory through the asynchronous proxy, which is not ordered
-/// with ordinary stores and copies (PTX ISA, "Async proxy"): each thread puts a fence after its
-/// own writes, before the barrier.
+/// Prints a barrier. Warpgroup instructions read shared memory through the asynchronous proxy,
+/// which is not ordered with ordinary stores and copies (PTX ISA, "Async proxy"). So each thread
+/// puts a fence after its own writes, before the barrier.
 void KernelPrinter::print_barrier(int indent) {
   if (plan_.runs_warpgroups) line(indent, "tw_fence_async();");
   line(indent, plan_.has_producers ? fmt::format("tw_sync<{}>();", plan_.threads)
@@ -391,9 +391,10 @@ void KernelPrinter::print_tma_order(const Wait* wait, int indent) {
   line(indent, "}");
 }
 
-/// After the pipeline of a persistent block's task: consumers leave all slots, and take the commit
-/// groups that nobody waits for, those of the last iterations; the producer waits until they have.
-/// The next task then finds each mbarrier at the phase that its number says.
+/// Prints the end of the pipeline in a task of a persistent block. Consumers release all slots, and
+/// wait for the commit groups of the last iterations, for which nobody has waited. The producer
+/// waits until they have done so. The next task then finds each mbarrier in the phase that its
+/// number says.
 void KernelPrinter::print_end_of_pipeline(bool of_producer, int indent) {
   line(indent, "#pragma unroll 1");
   line(indent, "for (; tw_arrived < tw_committed; ++tw_arrived) {");

@@ -15,8 +15,8 @@ using schedules::TensorTile;
 
 namespace {
 
-/// "tw_wgmma_m64n128k16_bf16" of the tile "wgmma_m64k16_bf16"; then "_t" and which factors are
-/// MN-major: "_ta", "_tb" or "_tab".
+/// Returns the name of a function: "tw_wgmma_m64n128k16_bf16" for the tile "wgmma_m64k16_bf16". A
+/// suffix says which factors are MN-major: "_ta", "_tb" or "_tab".
 std::string warpgroup_function(const TensorNest& nest, const FactorLayout& a,
                                const FactorLayout& b) {
   std::string name = fmt::format("tw_{}", nest.tile->name);
@@ -55,8 +55,8 @@ void KernelPrinter::print_tile(const TensorNest& nest, int indent) {
   line(indent, "}");
 }
 
-/// Declares this lane's elements of a factor, two 32-bit registers. `indices` are those of one
-/// element, as expressions of lane_number().
+/// Declares this lane's elements of a factor, which take two 32-bit registers. `indices` are the
+/// indices of one element, as expressions of lane_number().
 void KernelPrinter::declare_factors(std::string_view name, const TensorTile& tile,
                                     const dsl::Read& factor, const std::vector<Expr>& indices,
                                     int indent) {

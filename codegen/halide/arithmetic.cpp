@@ -8,8 +8,8 @@
 namespace tw::codegen::halide {
 namespace {
 
-/// Division of integers, rounded towards minus infinity, by any number: 0 where that is 0. Halide's
-/// has remainders that are never negative, and traps on the least number over -1.
+/// Divides integers, rounding towards minus infinity; the result is 0 if the divisor is 0. Halide's
+/// division differs: its remainders are never negative, and it traps on the least number over -1.
 HExpr floor_division(BinaryOp op, const HExpr& a, const HExpr& b) {
   const Halide::Type type = a.type();
   const HExpr zero = hi::make_zero(type), one = hi::make_one(type);
@@ -30,8 +30,8 @@ bool divides_as_halide(const HExpr& divisor) {
   return divisor.type().is_float() || hi::is_positive_const(divisor);
 }
 
-/// Counts are reduced modulo the bits: Halide shifts to the other side by a negative count, and
-/// leaves large counts undefined.
+/// Shifts by a count that is reduced modulo the number of bits. Halide shifts to the other side by
+/// a negative count, and leaves large counts undefined.
 HExpr shifted(BinaryOp op, const HExpr& a, const HExpr& b) {
   const Halide::Type modular = a.type().with_code(halide_type_uint);
   const Halide::Type counts = b.type().with_code(halide_type_uint);

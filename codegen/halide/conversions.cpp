@@ -9,9 +9,9 @@
 namespace tw::codegen::halide {
 namespace {
 
-/// f64 with the first 14 bits of its significand, the last of which is 1 where bits are lost:
-/// rounding that by way of f32 to f16 or bf16 gives what rounding the number itself once would. No
-/// NaN becomes infinite.
+/// Returns the f64 with only the first 14 bits of its significand, the last of which is set to 1 if
+/// nonzero bits are lost (rounding to odd). Rounding this value by way of f32 to f16 or bf16 gives
+/// the same result as rounding the original number once. No NaN becomes infinite.
 HExpr rounded_to_odd(const HExpr& x) {
   constexpr uint64_t lost = (uint64_t{1} << 39) - 1;
   const HExpr bits = bits_of(x);
@@ -43,7 +43,7 @@ HExpr truncated(Halide::Type type, const HExpr& a) {
   return Halide::select(a >= number(top), type.max(), Halide::cast(type, inside));
 }
 
-// Every NaN becomes one that survives rounding; that also keeps LLVM from joining this conversion
+// Every NaN becomes a NaN that survives rounding. This also keeps LLVM from joining this conversion
 // with the next one, to f16, for which it would call a function of the compiler's library.
 HExpr to_odd_f32(const HExpr& x) {
   const Halide::Type narrow = Halide::Float(32), word = Halide::UInt(32);

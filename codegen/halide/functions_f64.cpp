@@ -60,8 +60,8 @@ Split split_f64(const HExpr& x) {
           exponent - Halide::select(is_small, f64(54), f64(0))};
 }
 
-/// 2 + 2 x / 3 + 2 x^2 / 5 + ..., without the first terms: log(m) = s * (2 + 2 s^2 / 3 + ...) with
-/// s = (m - 1) / (m + 1).
+/// Coefficients of 2 + 2 x / 3 + 2 x^2 / 5 + ..., without the first terms. The series gives log(m)
+/// = s * (2 + 2 s^2 / 3 + ...) with s = (m - 1) / (m + 1).
 std::vector<double> atanh_series(int first) {
   std::vector<double> series;
   for (int k = 21; k >= first; k -= 2) series.push_back(2.0 / k);
@@ -73,8 +73,8 @@ struct Halves {
   HExpr high, low;
 };
 
-/// log2(x) of a positive number with an error of 2^-60, as the C library of FreeBSD (e_pow.c) does
-/// it. Of 0 and infinity it leaves the exponents with every factor.
+/// log2(x) of a positive number with an error of 2^-60, by the method of FreeBSD's C library
+/// (e_pow.c). The results for 0 and infinity exceed the range of exponents with every factor.
 Halves log2_in_halves(const HExpr& x) {
   const auto [mantissa, exponent] = split_f64(x);
   // s = (mantissa - 1) / (mantissa + 1)
@@ -180,8 +180,9 @@ HExpr sigmoid_f64(const HExpr& x) {
   return f64(1) / (f64(1) + exp_f64(hi::Min::make(-x, f64(709))));
 }
 
-/// sin(x + quarters * pi / 2), as sin_f32 does it, with Cephes' polynomials of sin and cos. pi / 2
-/// is taken off in three parts, of which products of the first two with up to 2^20 are exact.
+/// sin(x + quarters * pi / 2) by the method of sin_f32, with Cephes' polynomials of sin and cos. pi
+/// / 2 is subtracted in three parts; products of the first two parts with numbers up to 2^20 are
+/// exact.
 HExpr sin_f64(const HExpr& x, int quarters) {
   const HExpr multiple = Halide::round(x * f64(2 * std::numbers::inv_pi));
   HExpr rest = x;

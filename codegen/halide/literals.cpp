@@ -38,8 +38,8 @@ double gathered(const Expr& expr) {
   return gathered_by(*b).value_or(1);
 }
 
-/// The sum of the magnitudes of what is added in an expression, literals and literal factors of the
-/// terms: no order of them exceeds it.
+/// Returns the sum of the magnitudes of the terms of an expression: of literals, and of the literal
+/// factors of other terms. No partial sum of the literals, in any order, exceeds it.
 double magnitude(const Expr& expr) {
   if (const auto* u = expr.as<dsl::Unary>(); u && u->op == UnaryOp::Neg) return magnitude(u->a);
   const auto* b = expr.as<dsl::Binary>();
@@ -53,7 +53,7 @@ bool may_gather_terms(const dsl::Binary& b) {
   return std::isfinite(computed(b.a.type(), magnitude(b.a) + magnitude(b.b)));
 }
 
-/// True if the expression can be an infinite literal for some operands, as an attention mask can:
+/// True if the expression is an infinite literal for some operands, as an attention mask is:
 /// select(k <= j, 0, -inf).
 bool may_be_infinite_literal(const Expr& expr) {
   if (const auto* c = expr.as<dsl::Const>()) return is_float(c->type) && std::isinf(c->float_value);
@@ -69,8 +69,9 @@ bool compares(BinaryOp op) {
   return op == BinaryOp::Eq || op == BinaryOp::Lt || op == BinaryOp::Le;
 }
 
-/// The operation without LLVM's assumption that no float is infinite, under which a literal operand
-/// that is infinite is undefined: LLVM makes x of x + select(c, 0, -inf).
+/// Returns the form of an operation for which LLVM does not assume that no float is infinite. Under
+/// that assumption an infinite literal operand is undefined: LLVM makes x of x + select(c, 0,
+/// -inf).
 std::optional<hi::Call::IntrinsicOp> strict_operation(BinaryOp op) {
   switch (op) {
     case BinaryOp::Add:
@@ -92,8 +93,8 @@ std::optional<hi::Call::IntrinsicOp> strict_operation(BinaryOp op) {
   }
 }
 
-/// The operation that keeps what it is declared to be where its literals must not be gathered;
-/// nullopt where they may.
+/// Returns the strict form of an operation whose literals must not be combined; nullopt if they
+/// may.
 std::optional<hi::Call::IntrinsicOp> operation_kept_apart(const dsl::Binary& b) {
   if (!is_float(b.a.type())) return std::nullopt;
   if (may_be_infinite_literal(b.a) || may_be_infinite_literal(b.b)) return strict_operation(b.op);

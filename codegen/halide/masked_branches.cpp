@@ -7,8 +7,8 @@
 namespace tw::codegen::halide {
 namespace {
 
-/// True if the reads of an expression can run under a mask: a read without a mask must be legal
-/// for lanes that do not take the branch, too.
+/// True if the reads of an expression can run under a mask. A read that does not get a mask must be
+/// legal also for lanes that do not take the branch.
 bool reads_can_be_masked(const PhaseScope& scope, const Expr& expr, bool anywhere) {
   bool can = true;
   dsl::for_each(expr, [&](const Expr& e) {

@@ -14,8 +14,9 @@ struct DropKept : hi::IRMutator {
   }
 };
 
-/// Accesses whose first lanes are outside of the buffer, and masked off, start at a variable:
-/// Halide 21 takes a constant for an offset into the buffer and asserts that it is not negative.
+/// Lets accesses start at a variable if their first lanes are outside of the buffer and masked off.
+/// Halide 21 takes a constant start for an offset into the buffer, and asserts that it is not
+/// negative.
 struct NameNegativeStarts : hi::IRMutator {
   using hi::IRMutator::visit;
   HExpr visit(const hi::Load* load) override {
@@ -59,8 +60,8 @@ HStmt run_passes(HStmt body) {
   body = hi::simplify(body);
   body = hi::flatten_nested_ramps(body);
   body = hi::find_intrinsics(body);
-  // Indices are not lifted: a ramp that a load and a store share would become a variable, and
-  // Halide no longer sees that such an access is contiguous.
+  // Indices are not lifted into variables: if a load and a store shared a ramp as a variable,
+  // Halide would no longer see that the accesses are contiguous.
   body = hi::common_subexpression_elimination(DropKept().mutate(body));
   return NameNegativeStarts().mutate(body);
 }

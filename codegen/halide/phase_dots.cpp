@@ -6,8 +6,8 @@
 namespace tw::codegen::halide {
 namespace {
 
-/// Halide's simplifier narrows factors by their values, and then no instruction matches. An
-/// explicit product of 8 bits prevents that.
+/// Sums products to lanes. Halide's simplifier narrows factors by their values, after which no
+/// instruction matches. An explicit 8-bit product prevents that.
 HExpr sums_of(const HExpr& own, const HExpr& shared, Halide::Type type, int lanes) {
   const Halide::Type wide = type.with_lanes(own.type().lanes());
   const bool are_bytes = own.type().bits() == 8 && shared.type().bits() == 8;
@@ -16,8 +16,8 @@ HExpr sums_of(const HExpr& own, const HExpr& shared, Halide::Type type, int lane
   return hi::VectorReduce::make(hi::VectorReduce::Add, products, lanes);
 }
 
-/// Halide selects `vpmaddubsw` for saturating sums of two products. No sum saturates, since
-/// digits are at most 127.
+/// Sums products to lanes, in pairs. Halide selects `vpmaddubsw` for saturating sums of two
+/// products. No sum saturates, because digits are at most 127.
 HExpr sums_by_pairs(const HExpr& own, const HExpr& shared, Halide::Type type, int lanes) {
   const HExpr pairs = hi::VectorReduce::make(
       hi::VectorReduce::SaturatingAdd, Halide::widening_mul(own, shared), own.type().lanes() / 2);
@@ -86,8 +86,7 @@ HStmt PhaseTranslator::as_instruction(const DotProduct& dot) {
       static_cast<int>(*dsl::as_int(dot.lanes->end) - *dsl::as_int(dot.lanes->begin));
   const auto depth = static_cast<int>(products);
   const HExpr own = second_factor(dot, *instruction, lanes * depth);
-  // Halide 21 fails ("Cast may not change vector widths") where it narrows a Broadcast of a
-  // vector.
+  // Halide 21 fails ("Cast may not change vector widths") if it narrows a Broadcast of a vector.
   const HExpr shared = hi::Shuffle::make_broadcast(
       neighbours(dot, dot.shared->tensor, dot.shared->indices, depth), lanes);
   const HExpr sums = instruction->by_pairs ? sums_by_pairs(own, shared, value_type(type), lanes)

@@ -16,16 +16,16 @@ HExpr literal(const dsl::Const& c) {
   return hi::make_const(value_type(c.type), c.float_value);
 }
 
-/// A concatenation of many tensors is a tree of selects, of which all lanes take the same side
-/// unless it is along the vector's axis. Computing all sides would load from each tensor for each
-/// vector; a single select is cheaper than a jump.
+/// True if a select should become a branch. A concatenation of many tensors is a tree of selects,
+/// and all lanes take the same side unless the concatenation is along the vector's axis. Computing
+/// all sides would load from each tensor for each vector. A single select is cheaper than a jump.
 bool is_branch(const dsl::Select& s, const HExpr& condition) {
   const auto is_tree = [](const Expr& side) { return side.as<dsl::Select>() != nullptr; };
   return condition.type().is_scalar() && (is_tree(s.a) || is_tree(s.b));
 }
 
-/// Only one side is computed. Its loads keep their masks all the same, because the elimination of
-/// common subexpressions may move them in front of the branch.
+/// Computes only one side. The loads of both sides keep their masks, because the elimination of
+/// common subexpressions may move the loads in front of the branch.
 HExpr branch_between(const HExpr& condition, const HExpr& a, const HExpr& b) {
   const int lanes = std::max(a.type().lanes(), b.type().lanes());
   const auto as_vector = [&](const HExpr& side) {

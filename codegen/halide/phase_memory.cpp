@@ -71,8 +71,9 @@ HStmt PhaseTranslator::translate_prefetch(const PrefetchLines& prefetch) {
   return hi::Block::make(lines);
 }
 
-/// Selects are computed on both sides, so a read that only its condition keeps inside must not
-/// happen, or happen elsewhere.
+/// Translates a read. Both sides of a select are computed, so if only the select's condition keeps
+/// a read inside of the buffer, the read must be left out, or read another element, when the
+/// condition fails.
 HExpr PhaseTranslator::read(const dsl::Read& r) {
   const Access& access = scope_.access(r.tensor);
   const HExpr index = linear(access.buffer, r.indices);
@@ -93,8 +94,9 @@ HExpr PhaseTranslator::load_under(const HExpr& condition, const Access& access,
 
 // ---- addresses ------------------------------------------------------------------------------
 
-/// A base, computed once where its variables are known, plus what differs between unrolled copies
-/// and lanes: LLVM's time goes with the number of instructions it is given.
+/// Returns the index as a base plus a rest. The base is computed once, as soon as its variables are
+/// known; the rest differs between unrolled copies and lanes. This saves LLVM time, which grows
+/// with the number of instructions that it is given.
 HExpr PhaseTranslator::linear(const Buffer& buffer, const std::vector<Expr>& indices) {
   const Affine affine = scope_.affine_index(buffer, indices);
   const Halide::Type type =

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiles of a core become Halide's intrinsics for tile registers: tile_zero(rows, bytes of a row),
-// tile_load(rows, bytes of a row, pointer, offset, stride), tile_matmul(rows, bytes of a row of
-// sums, bytes of a row of the first factor, sums, first, second), and tile_store(). Registers are
-// allocations in MemoryType::AMXTile, all accesses to which are of a whole tile. Offsets and
+// Translates tiles of a core to Halide's intrinsics for tile registers: tile_zero(rows, bytes of a
+// row), tile_load(rows, bytes of a row, pointer, offset, stride), tile_matmul(rows, bytes of a row
+// of sums, bytes of a row of the first factor, sums, first, second), and tile_store(). Registers
+// are allocations in MemoryType::AMXTile, which are accessed only as whole tiles. Offsets and
 // strides are in bytes.
 
 #include "codegen/halide/phase_translator.h"

@@ -28,8 +28,8 @@ Halide::Target halide_target(const Target& target) {
       {{"avx512vbmi", "avx512ifma", "avx512_bf16", "avx512_vnni", "avx512_bitalg",
         "avx512_vpopcntdq", "avx512_vbmi2"},
        T::AVX512_Zen4},
-      // LLVM then compiles for Sapphire Rapids, and else for Zen 4, with instructions of SSE4A that
-      // no processor of Intel has.
+      // With this feature LLVM compiles for Sapphire Rapids. Without it LLVM compiles for Zen 4,
+      // with instructions of SSE4A that no processor of Intel has.
       {{"avx512_fp16", "avx_vnni", "amx_bf16", "amx_int8", "amx_tile"}, T::AVX512_SapphireRapids},
       {{"asimddp"}, T::ARMDotProd},
       {{"asimdhp"}, T::ARMFp16}};

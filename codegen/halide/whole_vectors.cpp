@@ -8,8 +8,8 @@
 namespace tw::codegen::halide {
 namespace {
 
-/// True for elements of 32 bits: not every target can mask narrower lanes. False for buffers of
-/// inner blocks, which are not translated yet.
+/// True if the buffer has elements of 32 bits, because not every target can mask narrower lanes.
+/// False for buffers of inner blocks, which are not translated yet.
 bool is_word(const PhaseScope& scope, const std::string& buffer) {
   const Access* access = scope.find_access(buffer);
   return access && size_bytes(access->buffer.type) == 4;
@@ -58,7 +58,7 @@ Buffer with_whole_rows(const PhaseScope& scope, const Masks& masks, const Buffer
   return whole_rows;
 }
 
-/// LLVM would turn a constant mask into shuffles, so the limits contain the task number, whose
+/// LLVM would turn a constant mask into shuffles. So the limits contain the task number, whose
 /// range LLVM does not know.
 HExpr lane_exists(const PhaseScope& scope, const Loop& loop) {
   const HExpr begin = static_cast<int>(*dsl::as_int(loop.begin));

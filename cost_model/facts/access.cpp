@@ -14,8 +14,8 @@ namespace {
 using dsl::BinaryOp;
 using dsl::Expr;
 
-/// Values that the operations around a subexpression of an index give to all terms in it: the
-/// fields of IndexTerm that do not depend on the level.
+/// The fields of IndexTerm that the operations around a subexpression of an index determine. They
+/// are the same for all terms of the subexpression.
 struct Movement {
   double factor = 1;
   double most = 1e300;
@@ -72,8 +72,8 @@ bool has_remainder(const schedules::Affine& affine) {
   });
 }
 
-/// The index of a dimension of this extent and of the one outside of it, where they are digits of
-/// one number.
+/// Returns the joint index of a dimension of this extent and the next outer dimension, if their
+/// indices are digits of one number; else nullopt.
 std::optional<schedules::Affine> joined(const schedules::Affine& outer, int64_t extent,
                                         const schedules::Affine& inner) {
   schedules::Affine all = inner;

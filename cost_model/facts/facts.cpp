@@ -9,8 +9,8 @@
 namespace tw::cost_model::facts {
 namespace {
 
-/// The traffic of phases that run one after the other, call after call, and find in the caches what
-/// earlier phases left.
+/// Computes the traffic of phases that run one after another, call after call, and find in the
+/// caches the data that earlier phases left.
 class CallSequence {
  public:
   CallSequence(const Machine& machine, dsl::CacheState state, std::vector<Known> known,
@@ -41,9 +41,9 @@ class CallSequence {
   }
 
  private:
-  /// The share of a buffer that the phase has to fetch into the cache: 0 where the bytes touched
-  /// since its last use fill at most half of the cache, 1 where they exceed the cache or other
-  /// operators evicted it.
+  /// The share of a buffer that the phase must fetch into the cache. It is 0 if the bytes touched
+  /// since the buffer's last use fill at most half of the cache, and 1 if they exceed the cache or
+  /// if other operators evicted the buffer.
   double cold_share(size_t phase, size_t buffer, size_t cache) const {
     size_t back = 1;  // phases since the last use of the buffer, in this call or the previous one
     while (back < phases_.size() && !touches(before(phase, back), buffer)) ++back;
@@ -61,9 +61,9 @@ class CallSequence {
     return bytes;
   }
 
-  /// Bytes touched between two uses of an element, in this phase and the phase `back` before it:
-  /// all bytes of the phases in between, and half of the bytes of either phase, as elements lie
-  /// anywhere in a buffer.
+  /// Bytes touched between a use of an element in this phase and its use in the phase `back`
+  /// before: all bytes of the phases in between, and half of the bytes of either phase, because
+  /// elements lie anywhere in a buffer.
   double bytes_since(size_t phase, size_t back) const {
     double bytes = 0;
     for (size_t buffer = 0; buffer < known_.size(); ++buffer) {
@@ -84,7 +84,7 @@ class CallSequence {
                                [&](const Fetched& f) { return f.buffer == buffer; });
   }
 
-  /// True where other operators of the network evicted the buffer from the cache since the previous
+  /// True if other operators of the network evicted the buffer from the cache since the previous
   /// call used it (dsl::CacheState).
   bool is_evicted(size_t cache, const Known& known) const {
     if (state_ == dsl::CacheState::Hot || !(known.is_constant || known.is_output)) return false;

@@ -11,16 +11,16 @@
 namespace tw::cost_model::facts {
 namespace {
 
-// Registers that the compiler needs for thread and block numbers, loop counters and temporaries.
-// With a 64-bit address for each access to memory, tiles of 8x8 accumulators need about 110, as
-// they do with nvcc.
+// Registers that the compiler needs for thread and block numbers, loop counters and temporaries,
+// and for a 64-bit address of each access to memory. Tiles of 8x8 accumulators then need about 110
+// registers, as with nvcc.
 constexpr double base_registers = 20, address_registers = 2;
 
 // Upper bound on registers for loads that are issued before the first of them is used.
 constexpr double most_operands = 48;
 
-// Registers for partial sums of tensor tiles that ptxas keeps even when it has to spill. While
-// registers are free it takes more of them (nvrtc 13.0, products in split tf32).
+// Registers for partial sums of tensor tiles that ptxas keeps even if it must spill. It takes more
+// while registers are free (nvrtc 13.0, products in split tf32).
 constexpr double least_partial_sums = 64;
 
 // Instructions of a division by a constant: a shift or mask for a power of two, else a 64-bit
@@ -255,8 +255,8 @@ Status GpuPhaseWalk::visit_tile(const Loop& loop) {
     return {};
   }
   const size_t outside = levels_.size();
-  // A product that takes several instructions is added to the accumulators outside of the tensor
-  // cores (codegen/gpu/prelude.cpp).
+  // A product that takes several instructions is added to the accumulators by ordinary additions,
+  // not by the tensor cores (codegen/gpu/prelude.cpp).
   if (tile.instructions > 1) {
     s.instructions.arithmetic += copies() * lane_sums * share;
     s.partial_sums += copies() * lane_sums;

@@ -11,8 +11,8 @@ using dsl::BinaryOp;
 using dsl::Expr;
 using schedules::Assign;
 
-// The polynomial of tanh is that of an exponential and a rational function behind it: 21 cycles for
-// a register on a Sapphire Rapids, where exp takes 12.
+// tanh in units of calls: it is the polynomial of an exponential and then a rational function. A
+// register took 21 cycles on a Sapphire Rapids, where exp takes 12.
 constexpr double tanh_calls = 1.75;
 
 /// The multiplication under casts and a select with a constant, as in `select(inside, a * b, 0)`.
@@ -23,8 +23,8 @@ const dsl::Binary* multiplication(const Expr& expr) {
   return b && b->op == BinaryOp::Mul ? b : nullptr;
 }
 
-/// Processors have no vector instruction for a division of integers, which takes as long as a
-/// function unless the divisor is a literal.
+/// True for a division of integers whose divisor is no literal. Processors have no vector
+/// instruction for it, so it takes as long as a function.
 bool divides_by_data(const dsl::Binary& b) {
   return (b.op == BinaryOp::Div || b.op == BinaryOp::Mod) && !is_float(b.b.type()) &&
          !dsl::as_int(b.b);
@@ -59,8 +59,8 @@ class OperationCounter {
     operations_.flops += flops;
   }
 
-  /// True if iterations of the loop have different values of the expression: it uses the loop's
-  /// variable, or reads a buffer that the loop stores to.
+  /// True if the value of the expression differs between iterations of the loop: the expression
+  /// uses the loop's variable, or reads a buffer that the loop stores to.
   bool varies_in(size_t loop, const Expr& expr) const {
     bool varies = false;
     dsl::for_each(expr, [&](const Expr& e) {
@@ -70,9 +70,10 @@ class OperationCounter {
     return varies;
   }
 
-  /// The part of a copy's evaluation of the expression that is its own. Copies of the statement in
-  /// unrolled loops that do not change the expression compute it once, since LLVM eliminates common
-  /// subexpressions: weights that 6 rows of a tile unpack alike count a sixth in each.
+  /// Returns the share of the expression's evaluation that counts for one copy of the statement.
+  /// Copies in unrolled loops that do not change the expression compute it once, because LLVM
+  /// eliminates common subexpressions. For example, weights that 6 rows of a tile unpack alike
+  /// count a sixth in each.
   double share(const Expr& expr) const {
     double share = 1;
     for (const size_t loop : unrolled_)
@@ -132,8 +133,8 @@ class OperationCounter {
     });
   }
 
-  /// False for a division by a literal, which is a multiplication by its inverse, and for one that
-  /// is computed before the block.
+  /// True for a division that takes the divider. A division by a literal is a multiplication by the
+  /// inverse, and a hoisted division is computed before the block.
   bool takes_divider(const dsl::Binary& b) const {
     return b.op == BinaryOp::Div && is_float(b.b.type()) && !b.b.as<dsl::Const>() &&
            (varies(b.a) || varies(b.b));

@@ -9,8 +9,8 @@
 namespace tw::cost_model::facts {
 namespace {
 
-// The time of a division of f64 over that of as many bytes of f32: 8 and 5 cycles for 32 bytes on
-// Intel's cores since Ice Lake.
+// The ratio of the time of f64 divisions to that of f32 divisions of as many bytes: 8 and 5 cycles
+// for 32 bytes on Intel's cores since Ice Lake.
 constexpr double division_of_doubles = 1.6;
 
 }  // namespace
@@ -148,8 +148,8 @@ PhaseWalk::Operand PhaseWalk::add_load(BlockFacts& block, const Site& site, cons
                                        size_t buffer, bool into_registers) {
   const auto runs = [&](size_t level) { return is_unrolled(level, site); };
   const double of_statement = distinct_elements(access, levels_, runs);
-  // Taps of a window are statements of their own where padding cuts some of them. What several
-  // share is loaded once and kept, unless a store or a branch lies in between.
+  // Taps of a window are separate statements if padding cuts some of them. A value that several
+  // statements share is loaded once and kept, unless a store or a branch lies in between.
   double addresses = of_statement;
   if (into_registers && around_.weight == 1) {
     Loaded& loaded = loaded_from(*current().block, buffer);
@@ -160,8 +160,8 @@ PhaseWalk::Operand PhaseWalk::add_load(BlockFacts& block, const Site& site, cons
     addresses = std::clamp(together - loaded.addresses, 0.0, of_statement);
     if (loaded.latest && loaded.latest != site.assign) {
       const double shared = of_statement - addresses;
-      // Copies of two statements of one body alternate, those of statements in different ones
-      // follow each other.
+      // Copies of two statements of the same body alternate; copies of statements in different
+      // bodies follow each other.
       const bool alternate = loaded.latest_body == around_.body;
       loaded.most_shared = std::max(loaded.most_shared, alternate ? std::min(1.0, shared) : shared);
       loaded.shared += shared;
@@ -175,7 +175,7 @@ PhaseWalk::Operand PhaseWalk::add_load(BlockFacts& block, const Site& site, cons
   const double per_address = how == Pattern::Broadcast    ? 1
                              : how == Pattern::Contiguous ? registers_for(lanes(), size_of(access))
                                                           : lanes();
-  // A value that stays the same over the innermost loop is loaded before it, if no store to
+  // A value that does not change in the innermost loop is loaded before the loop, unless a store to
   // memory may change it meanwhile.
   const bool hoisted = into_registers && !varies_in_innermost_loop(access);
   const double share = around_.weight / (hoisted ? std::max(1.0, current().trips) : 1.0);

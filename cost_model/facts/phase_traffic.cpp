@@ -9,23 +9,24 @@ namespace {
 
 constexpr int64_t page_bytes = 4 << 10;  // whose place in memory the system chooses
 
-// Lines at the beginning of a stretch of memory until a prefetcher follows it, how many stretches
-// one follows at a time, and how many loads a core waits for at once.
+// The lines at the beginning of a stretch of memory before a prefetcher follows it, the number of
+// stretches that a prefetcher follows at a time, and the number of loads that a core waits for at
+// once.
 constexpr double lines_until_trained = 4, most_followed = 16, most_side_by_side = 10;
 
-// Prefetchers ask memory for few lines ahead where a stretch begins, and for more as it goes on. A
-// Zen 4 read whole arrays at 28 GB/s, stretches of 256 bytes to 8 KiB that do not continue each
-// other at 9 to 11, of 16 KiB at 14 and of 32 KiB at 20.
+// Bytes of a stretch until prefetchers are far ahead: they request few lines ahead where a stretch
+// begins, and more as it goes on. A Zen 4 read whole arrays at 28 GB/s, and stretches that do not
+// continue each other at 9 to 11 GB/s (256 bytes to 8 KiB), 14 (16 KiB) and 20 (32 KiB).
 constexpr double bytes_until_far_ahead = 8 << 10;
 
-// Nothing is fetched ahead of such short stretches: a Zen 4 read stretches of one or two lines at 5
-// to 6 GB/s.
+// Length in bytes of stretches ahead of which nothing is fetched: a Zen 4 read stretches of one or
+// two lines at 5 to 6 GB/s.
 constexpr double bytes_without_prefetch = 128;
 
-// Lines that a core may take of one stretch before it turns to the next, where prefetchers are to
-// follow several stretches. A Zen 4 that only read 2 to 16 of them in turns lost a tenth with 512
-// bytes at a time, a third with 1 KiB and nearly half with 4 KiB. Kernels give prefetchers more
-// time: a product by weights of 4 bits lost a tenth with 2 KiB.
+// Limit on the lines that a core takes of one stretch before it turns to the next, if prefetchers
+// are to follow several stretches. A Zen 4 that only read 2 to 16 stretches in turns lost a tenth
+// of its speed with 512 bytes at a time, a third with 1 KiB and nearly half with 4 KiB. Kernels
+// give prefetchers more time: a product by weights of 4 bits lost a tenth with 2 KiB.
 constexpr double most_lines_in_turns = 32;
 
 /// The probability that a Poisson variable of this mean is `count` or more.
@@ -125,8 +126,8 @@ Turns PhaseWalk::turns_of(const Use& use) {
 double PhaseWalk::begun_of(const Node& node, const Use& use, double fetched) {
   const double all = node.trips * use.begun * share_of(node, use, cache_levels - 1, fetched);
   if (!is_followed(use)) return all;
-  // Four whole rows of a matrix are one stretch of memory, but a core that reads them side by
-  // side begins four.
+  // Four whole rows of a matrix are one stretch of memory, but a core that reads the rows side by
+  // side begins four stretches.
   return std::min(all, begun_of(use.loop.bytes, std::max(use.loop.runs, use.body.runs)));
 }
 
@@ -144,8 +145,7 @@ void PhaseWalk::finish_traffic() {
       const double lost = lost_share(c, body);
       for (Use& use : node.uses) {
         const double anew = node.trips * use.direct[c];
-        // Inner loops that fetch lines again can make one iteration fetch more than the loop
-        // touches.
+        // One iteration can fetch more than the loop touches, if inner loops fetch lines again.
         const double once = std::min(anew, std::max(use.direct[c], use.loop.bytes));
         const bool is_aliased = c == 0 && use.body_aliased > capacity(c);
         const double fetched = is_aliased ? anew : once + lost * (anew - once);
@@ -161,11 +161,12 @@ void PhaseWalk::finish_traffic() {
 double PhaseWalk::lost_share(size_t cache, double bytes) const {
   const CacheLevel& level = machine_.caches[cache];
   const double ways = level.ways, filled = bytes / std::max(1.0, capacity(cache));
-  // Arrays fill the sets of a cache that addresses index evenly, as far as its ways are larger
-  // than a page; other data that passes takes a way of each set.
+  // If the ways of a cache are no larger than a page, arrays fill the cache's sets evenly; other
+  // data that passes takes a way of each set.
   if (level.way_bytes() <= page_bytes) return filled <= 1 - 1 / ways ? 0 : 1;
-  // Pages lie in memory at random, so the number of them that share the same sets is Poisson's.
-  // If there are more of these than ways, each throws out the next that is needed.
+  // Pages lie in memory at random, so the number of pages that share the same sets has a Poisson
+  // distribution. If that number exceeds the number of ways, each page evicts the page that is
+  // needed next.
   return at_least(level.ways, ways * filled);
 }
 

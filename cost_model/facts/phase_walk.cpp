@@ -11,13 +11,14 @@ namespace {
 // Latency of a shuffle and an addition after it, in additions.
 constexpr double shuffled_updates = 1.5;
 
-// Cycles from the beginning of a tile's products to its sums (Intel 64 and IA-32 Architectures
-// Optimization Reference Manual, "Intel AMX").
+// Cycles from the start of a tile's products until its sums are ready (Intel 64 and IA-32
+// Architectures Optimization Reference Manual, "Intel AMX").
 constexpr double core_tile_latency_cycles = 52;
 
-// The addition behind a dot product, and the widening of a factor, take this share of the time of a
-// multiplication. Cores multiply on two ports, and add integers on these and one or two others.
-// Chosen for quantized networks on a Zen 3, whose predictions stay above their measured times.
+// The addition after a dot product, and the widening of a factor, each take this share of the time
+// of a multiplication. Cores multiply on two ports, and add integers on these and one or two
+// others. The share was chosen for quantized networks on a Zen 3, whose predicted times stay above
+// the measured ones.
 constexpr double light_share = 0.25;
 
 /// The variables of the loops in the body that contain a store to the buffer.
@@ -191,8 +192,8 @@ void PhaseWalk::enter(const Loop& loop, LoopKind kind) {
 }
 
 Status PhaseWalk::visit_if(const If& branch) {
-  // A condition that differs between lanes is a mask, made once. All lanes go through the
-  // statements.
+  // A condition that differs between lanes becomes a mask, which is computed once. All lanes
+  // execute the statements.
   Around around = around_;
   if (differs_by_lane(branch.condition)) {
     around.lane_share *= probability(levels_, branch.condition);
@@ -286,8 +287,8 @@ Status PhaseWalk::add_dot_product(const DotProduct& dot,
   block.statements += site.copies * site.registers * (instruction.accumulates ? 1 : 2);
   add_target(block, site, target);
   describe(block, site, *known_[target].buffer);
-  // The lanes of the one factor lie side by side, and so do the products of a lane. The other
-  // factor is the same for all lanes, which are innermost for it.
+  // For one factor, the lanes lie side by side, and so do the products of a lane. The other factor
+  // is the same for all lanes, so lanes are its innermost level.
   levels_.push_back(
       make_level(levels_, dot.depth->variable, dot.depth->begin, dot.depth->end, LoopKind::Vector));
   Operations multiply_add;
