@@ -28,7 +28,8 @@ struct CSpelling {
   std::string_view before_int64,
       after_int64;  ///< prefix and suffix of a literal that needs more than 32 bits
   std::string_view nan, infinity;
-  std::string_view float_suffix;  ///< appended to exp, sqrt, ... on float
+  /// Suffix of the names of exp, sqrt, ... for float: "f" in C, "" in OpenCL.
+  std::string_view float_suffix;
   /// True if tw_min and similar functions compute in 32 bits and have variants in 64 bits, named
   /// _i64. False if they compute in 64 bits.
   bool has_narrow_functions;

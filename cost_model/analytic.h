@@ -23,8 +23,8 @@ namespace tw::cost_model {
 struct AnalyticCost {
   double compute_ns = 0;   ///< ports, latency, spills and loop overhead
   double l2_ns = 0;        ///< moving data from L2 into L1
-  double l3_ns = 0;        ///< from L3 into L2; GPUs have none
-  double memory_ns = 0;    ///< from memory into the last cache
+  double l3_ns = 0;        ///< moving data from L3 into L2; 0 on GPUs
+  double memory_ns = 0;    ///< moving data from memory into the last cache
   double dispatch_ns = 0;  ///< starting tasks, barriers between phases; on a GPU, launches
   double total_ns = 0;
   Spent spent;  ///< total_ns by resource

@@ -34,7 +34,7 @@ struct BoosterOptions {
 class Matrix {
  public:
   explicit Matrix(size_t columns) : columns_(columns) {}
-  /// Requires: row.size() == columns().
+  /// Appends a row. Requires: row.size() == columns().
   void append(std::span<const float> row);
   void reserve(size_t rows) { values_.reserve(rows * columns_); }
   size_t columns() const { return columns_; }

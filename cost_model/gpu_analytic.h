@@ -23,7 +23,7 @@ struct GpuPhaseCost {
   Spent spent_computing() const;  ///< compute() by resource
   double compute() const {
     return spent_computing().total();
-  }  ///< of the multiprocessor that ends last
+  }  ///< time without transfers and launch, of the multiprocessor that ends last
   double total() const { return spent().total(); }
 };
 /// Computes the cost of a phase. Requires: the machine is a GPU.

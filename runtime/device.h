@@ -147,7 +147,7 @@ class DeviceFunction {
  private:
   friend class Device;
   friend class DeviceModule;
-  const Device* device_ = nullptr;  // kept alive by the handle
+  const Device* device_ = nullptr;  // the device that loaded the function; handle_ keeps it alive
   std::shared_ptr<void> handle_;
   std::string name_;
   FunctionFacts facts_;

@@ -59,7 +59,7 @@ struct ModelTensor {
   DType dtype = Float32;
   std::vector<int64_t> shape;  ///< logical
   std::string layout;          ///< text as in ArgumentInfo; empty: row-major
-  int64_t bytes = 0;           ///< in storage layout; 0: a constant that only preparations read
+  int64_t bytes = 0;  ///< size in storage layout; 0 for a constant that only preparations read
   Place place = Place::Arena;
   int64_t at = 0;  ///< index of the input or output, or byte offset in constants or arena
   Slide slide = {};
@@ -227,9 +227,9 @@ Status write_model(const std::string& path, const ModelFile& model);
 
 /// A model whose constants are mapped from its file.
 struct MappedModel {
-  ModelFile model;  ///< without constants
+  ModelFile model;  ///< the model with empty `constants`
   MappedFile file;
-  std::string_view constants;  ///< within the file, at a multiple of 4096
+  std::string_view constants;  ///< the constants, inside of `file`, at a multiple of 4096
 };
 /// The treatment of constants when a model is opened. Checked constants are compared with their
 /// hash, which reads all of them; trusted constants are not.

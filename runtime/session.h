@@ -33,9 +33,10 @@
 namespace tw::runtime {
 
 struct SessionOptions {
-  std::string database;  ///< path of a tuning database; empty: kernels come from load() only
-  std::string cache;     ///< directory of compiled artifacts, whose file names are artifact_name()
-  int threads = 0;  ///< threads of the pool; 0: as many as affinity mask and cgroup quota allow
+  /// Path of a tuning database; empty: none, so kernels come only from load().
+  std::string database;
+  std::string cache;  ///< directory of compiled artifacts, whose file names are artifact_name()
+  int threads = 0;    ///< threads of the pool; 0: as many as affinity mask and cgroup quota allow
   /// Name of the device as in records. Records of this device are preferred to other records of the
   /// target. Empty: for a GPU gpu_text(); for a processor no preference.
   std::string device;

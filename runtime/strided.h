@@ -14,7 +14,7 @@ struct StridedView {
   char* data = nullptr;
   int64_t element_bytes = 1;
   std::vector<int64_t> shape;
-  std::vector<int64_t> strides;  ///< one for each element of shape
+  std::vector<int64_t> strides;  ///< one for each dimension
 };
 
 std::vector<int64_t> row_major_strides(const std::vector<int64_t>& shape);
@@ -36,6 +36,8 @@ struct ByteRange {
 };
 std::optional<ByteRange> byte_range(const StridedView& view);
 
+/// Copies the elements of a view to a contiguous array, in row-major order; scatter() copies them
+/// back.
 void gather(const StridedView& from, char* contiguous);
 void scatter(const char* contiguous, const StridedView& to);
 

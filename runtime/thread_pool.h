@@ -98,7 +98,7 @@ class ThreadPool {
   int threads_;
   int spins_, spins_awake_;
   std::atomic<int> awake_{0};  ///< number of Awakes
-  std::vector<int> cores_;     // workers are pinned to these in order; empty: no pinning
+  std::vector<int> cores_;     // cores to which workers are pinned, in order; empty: no pinning
   std::unique_ptr<Shared> shared_;
   std::atomic<int> pinned_{0};
 };

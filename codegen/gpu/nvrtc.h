@@ -41,7 +41,7 @@ struct CudaFunctionFacts {
   int64_t stack_bytes = 0;  ///< local arrays and spilled registers
   int64_t spill_store_bytes = 0;
   int64_t spill_load_bytes = 0;
-  int64_t shared_bytes = 0;  ///< without `extern __shared__`
+  int64_t shared_bytes = 0;  ///< static shared memory, without `extern __shared__`
 };
 
 struct CudaCode {

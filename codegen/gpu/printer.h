@@ -44,7 +44,8 @@ class KernelPrinter : CPrinter {
   /// Prints statements that all threads of the block reach together. Consecutive statements that
   /// thread 0 alone executes go under one condition.
   void print_uniform(const Block& block, int indent);
-  /// Requires: concerns_all(stmt).
+  /// Prints one statement that all threads of the block reach together. Requires:
+  /// concerns_all(stmt).
   void print_uniform(const schedules::Stmt& stmt, bool is_last, int indent);
   void print_once(const Block& statements, int indent);
   using PrintBody = std::function<void(const Block& body, int indent)>;
@@ -121,9 +122,10 @@ class KernelPrinter : CPrinter {
   const KernelPlan plan_;
   bool is_block_uniform_ = true;  // true if all threads execute what is being printed
   bool uses_thread_ = false;
-  const schedules::ThreadNest* nest_ = nullptr;  // the nest that is being printed
-  std::set<std::string> as_vectors_;             // names of arrays that are accessed as vectors
-  std::string producer_text_;                    // text of the producer warps
+  // The thread nest that is being printed; null outside of nests.
+  const schedules::ThreadNest* nest_ = nullptr;
+  std::set<std::string> as_vectors_;  // names of arrays that are accessed as vectors
+  std::string producer_text_;         // text of the producer warps
 };
 
 }  // namespace tw::codegen

@@ -13,7 +13,7 @@ namespace tw::codegen::halide {
 
 enum class Fallbacks { Plain, Marked };
 
-/// The statement with a mark.
+/// Returns the statement with a mark.
 HStmt as_fallback(const HStmt& body);
 
 /// True if the statement has a mark.

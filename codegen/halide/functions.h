@@ -30,7 +30,7 @@ HExpr sin_f64(const HExpr& x, int quarters);
 /// x to the power y. If x is negative, y must be whole; else the result is NaN.
 HExpr pow_f64(const HExpr& x, const HExpr& y);
 
-/// The value of a polynomial; the coefficient of the highest power comes first.
+/// The value of a polynomial at x. The coefficient of the highest power comes first.
 HExpr polynomial(const HExpr& x, const std::vector<double>& coefficients);
 
 }  // namespace tw::codegen::halide

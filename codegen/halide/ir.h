@@ -39,10 +39,10 @@ namespace hi = Halide::Internal;
 
 inline const Halide::Type index32 = Halide::Int(32), index64 = Halide::Int(64);
 
-/// The type of elements in memory. Bool is a byte.
+/// Halide's type of elements in memory. A Bool is stored as a byte.
 Halide::Type storage_type(DType type);
 
-/// The type in which values are computed.
+/// Halide's type in which values of the elements are computed.
 Halide::Type value_type(DType type);
 
 /// A variable for a pointer that is a parameter of the function, or bound at the function's top.

@@ -21,7 +21,7 @@ namespace tw::codegen::halide {
 
 struct Access {
   Buffer buffer;
-  std::string name;  ///< unique in the function
+  std::string name;  ///< name of the buffer in the generated function, where it is unique
   Halide::Parameter
       external;  ///< defined for arguments, for which only the alignment of an element is assumed
   /// True if private to the thread: an element may be rewritten with its old value.
@@ -36,7 +36,7 @@ struct Variable {
 
 class PhaseScope {
  public:
-  /// A name that is unique in the function.
+  /// Makes a name that is unique in the generated function.
   std::string fresh(const std::string& name);
 
   /// Enters a loop. `name` is the name of its variable in the generated function.
@@ -45,7 +45,8 @@ class PhaseScope {
   /// Enters a branch with this condition.
   void enter(const Expr& condition);
 
-  /// Leaves the loops and branches that were entered since the mark.
+  /// A position in the nest of loops and branches. restore() leaves the loops and branches that
+  /// were entered since the mark.
   struct Mark {
     schedules::Bounds::Mark bounds;
     int depth;
@@ -58,12 +59,13 @@ class PhaseScope {
   /// The depth of the innermost variable that the expression uses; -1 if it uses none.
   int depth(const Expr& expr) const;
 
-  /// Requires: the variable was entered.
+  /// The variable of a loop or task axis. Requires: the variable was entered.
   const Variable& variable(const std::string& name) const { return variables_.at(name); }
 
   /// Adds a buffer. It replaces a buffer of the same name.
   void declare(const Access& access) { accesses_[access.buffer.name] = access; }
-  /// Requires: the buffer was declared. Valid until a buffer of that name is declared again.
+  /// The buffer of that name. Requires: the buffer was declared. The reference is valid until a
+  /// buffer of that name is declared again.
   const Access& access(const std::string& buffer) const { return accesses_.at(buffer); }
   /// As access(), but nullptr if the buffer was not declared.
   const Access* find_access(const std::string& buffer) const;

@@ -51,7 +51,7 @@ class PhaseTranslator {
   std::pair<HExpr, HExpr> loop_bounds(const Expr& begin, const Expr& end);
   HStmt translate_if(const If& branch);
   HStmt fallback(const HStmt& body) const;
-  /// The statements of a branch for lanes that all satisfy its condition.
+  /// Translates the statements of a branch for lanes that all satisfy its condition.
   HStmt taken(const If& branch);
   /// Translates statements that only those lanes execute that satisfy the condition.
   HStmt masked(const HExpr& condition, const Block& body);
@@ -143,7 +143,7 @@ class PhaseTranslator {
   const Fallbacks fallbacks_;
   PhaseScope scope_;
   std::vector<Body> bodies_;
-  std::optional<TileSums> tile_sums_;  ///< within translate_tiles()
+  std::optional<TileSums> tile_sums_;  ///< set inside of translate_tiles()
   HExpr mask_;   ///< conjunction of the conditions of the masked branches around; undefined: none
   HExpr guard_;  ///< mask_ and the conditions of the selects around; undefined: none
 };

@@ -30,8 +30,8 @@ struct CacheLines {
 };
 CacheLines lines_of(const CacheLevel& cache);
 
-/// Addresses of the lanes of one vector access: neighbouring elements, the same element, elements
-/// at equal steps, or any others.
+/// Pattern of the addresses of the lanes of one vector access: contiguous elements, the same
+/// element, elements at equal steps, or any others.
 enum class Pattern { Contiguous, Broadcast, Strided, Gather };
 
 /// A term of an index: the movement of the index when a level advances by one iteration.
@@ -40,7 +40,7 @@ struct IndexTerm {
   double coefficient;      ///< mean movement per iteration: 1/4 for x / 4
   double most = 1e300;     ///< limit on the total movement over the level: 3 for `x % 4`
   double unit = 0;         ///< each movement is a multiple of this: 2 for 2 * (x / 4)
-  bool irregular = false;  ///< not affine
+  bool irregular = false;  ///< true if the index is not affine in the level
 };
 /// The index of one dimension of storage, as a sum of terms.
 using IndexForm = std::vector<IndexTerm>;
@@ -54,7 +54,7 @@ bool is_irregular(const IndexForm& form);
 struct Access {
   const schedules::Buffer* buffer = nullptr;
   std::vector<IndexForm> dimensions;
-  SmallVector<int64_t, 8> extents;  ///< of the dimensions, at least 1
+  SmallVector<int64_t, 8> extents;  ///< extents of the dimensions, at least 1
   /// The linear index of the accessed element if the variables of all levels are 0.
   double offset = 0;
   SmallVector<double, 8> origin;  ///< index of each dimension in the first iteration of all levels

@@ -69,7 +69,7 @@ struct BlockFacts {
   double lanes = 1;     ///< lanes of the vector loop
   double lane_use = 0;  ///< lanes that compute / lanes of the registers in use
   double element_bytes = 4;
-  double reduction_depth = 1;  ///< reduction steps unrolled into the block
+  double reduction_depth = 1;  ///< number of reduction steps that are unrolled into the block
   double trips = 1;            ///< iterations of the innermost serial loop
   double serial_depth = 0;     ///< number of serial loops and task axes around the block
   bool in_loop = false;        ///< true if the block is the body of a serial loop
@@ -115,7 +115,7 @@ struct KernelFacts {
   Instructions instructions;  ///< instructions of all phases
   double flops = 0;  ///< operations that are executed, including those of guarded or padded lanes
   double useful_flops = 0;  ///< without products that a select replaces by a constant
-  double lane_flops = 0;    ///< flops if every lane of every register counted
+  double lane_flops = 0;  ///< flops that would be executed if every lane of every register counted
   double fma_flops = 0;
   double partial_flops = 0;  ///< operations in trimmed or guarded tiles that are not whole
   double loaded_bytes = 0;   ///< bytes that load instructions read from L1

@@ -50,7 +50,7 @@ struct SectionFacts {
   double operands = 0;      ///< registers for values in flight
   double partial_sums = 0;  ///< registers of products that are added to the sums outside of tiles
   double trips = 1;         ///< iterations of a thread's own innermost serial loop
-  double waits = 0;         ///< waits for the first global loads after a barrier
+  double waits = 0;         ///< number of waits for the first global loads after a barrier
 };
 
 /// Facts of a pipeline: a loop whose iterations wait for asynchronous copies to shared memory that
@@ -73,7 +73,7 @@ struct GpuPhaseFacts {
   double barriers = 0;
   double resident = 0;   ///< blocks per multiprocessor at once; 0: a block does not fit
   double occupancy = 0;  ///< resident threads / threads that fit
-  double waves = 0;      ///< blocks / blocks at once on all multiprocessors
+  double waves = 0;      ///< number of blocks / blocks that run at once on all multiprocessors
   /// Blocks on the busiest multiprocessor / mean number of blocks on a multiprocessor.
   double tail = 0;
   /// True if producer warps issue the copies; the other warps then never meet at a barrier.

@@ -118,8 +118,8 @@ class GpuPhaseWalk {
   /// the tensor instructions.
   Status visit_tile(const Loop& loop);
 
-  /// Counts a warp's part of a warpgroup instruction, which reads the factors itself and overlaps
-  /// with earlier ones.
+  /// Counts a warp's part of a warpgroup instruction. The instruction reads the factors itself, and
+  /// overlaps with earlier instructions.
   static void add_warpgroup(SectionFacts& s, const schedules::TensorNest& nest,
                             double instructions);
 
@@ -243,15 +243,16 @@ class GpuPhaseWalk {
   schedules::NumberedDimensions numbered_;
   double kernel_bytes_ = 0;
   std::vector<Level> levels_;
-  std::vector<std::pair<const Loop*, size_t>> serial_;  // serial loops around, and their levels
-  std::vector<Expr> conditions_;  // conditions around that differ between threads
+  // Serial loops around the statement, and the indices of their levels.
+  std::vector<std::pair<const Loop*, size_t>> serial_;
+  std::vector<Expr> conditions_;  // conditions around the statement that differ between threads
   Around around_;
   schedules::ThreadNest nest_;  // the latest nest of thread loops
   double producer_warps_ = 0;   // producer warps, in addition to the body's warps
   bool has_waited_ = false;     // true if a warp has waited for global loads since the last barrier
   bool is_asynchronous_ = false;  // the current copy is asynchronous
   bool in_box_ = false;           // true inside of a TMA copy
-  double barrier_copies_ = 1;     // copies of the barrier in unrolled loops
+  double barrier_copies_ = 1;  // number of copies of the current barrier that unrolled loops make
   std::vector<WarpPoint> points_;
   std::map<const Loop*, size_t> section_of_;  // index of the section, by its innermost loop
 

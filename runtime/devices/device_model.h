@@ -26,7 +26,7 @@ namespace tw::runtime {
 /// Time of one run of a step in a call.
 struct StepTime {
   int step = 0;
-  int64_t begin_ns = 0, end_ns = 0;  ///< since the first step began
+  int64_t begin_ns = 0, end_ns = 0;  ///< nanoseconds since the first step began
 };
 
 /// The parts of a network on a device that all variants share: the kernels and the constants.
