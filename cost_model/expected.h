@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The time that is expected of a kernel before anything is measured. On x86-64 the trees that the
-// program carries predict it (pretrained.h); they were trained on the corpus. On other targets, and
-// if XGBoost is not installed, it is the analytic model's time.
+// The time that is expected of a kernel before anything is measured. On x86-64 it is predicted by
+// the trees that the program carries (pretrained.h), which were trained on the corpus. On other
+// targets, and if XGBoost is not installed, the expected time is the analytic model's.
 //
 //   TW_TRY(std::vector<float> row, extract_features(program, target, threads));
 //   std::vector<float>* const rows[] = {&row};
 //   expect(rows, target);
 //   expected_time_of(row);   // log2 ns
 //
-// While an AnalyticOnly lives, the trees are not used, for comparisons. Thread-safe.
+// While an AnalyticOnly lives, the analytic model's times are used everywhere, so that the two
+// models can be compared. Thread-safe.
 
 #include <span>
 #include <string>

@@ -19,8 +19,8 @@ inline constexpr int64_t arena_alignment = 64;
 
 class Arena {
  public:
-  /// Allocates at least `bytes` bytes. Environment, "out of memory", if the machine has less memory
-  /// than that; no page is touched before this check.
+  /// Allocates at least `bytes` bytes. Environment, "out of memory", if `bytes` exceeds the
+  /// machine's memory; no page is touched before this check.
   static Result<Arena> allocate(int64_t bytes);
 
   Arena() = default;

@@ -160,8 +160,8 @@ Result<std::string> artifact_bytes(const Artifact& artifact);
 /// check that the machine can run the code. Requires: bytes whose origin the caller trusts.
 Result<Artifact> parse_artifact(std::string_view bytes);
 
-/// Writes the artifact to `path`, readable by its owner only. The file is replaced atomically: a
-/// reader sees the old file or the new one, also after a crash.
+/// Writes the artifact to `path`, as replace_file() does: only the owner may write the file, and it
+/// is replaced atomically, so a reader sees the old file or the new one, also after a crash.
 Status write_artifact(const std::string& path, const Artifact& artifact);
 
 /// Reads and checks an artifact, without loading its code. The file is opened once, and no symbolic

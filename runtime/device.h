@@ -268,8 +268,8 @@ class Device : public std::enable_shared_from_this<Device> {
   friend class DeviceBuffer;
   friend class DeviceModule;
 
-  // The operations that a driver implements. Device has checked the arguments before it calls them,
-  // and that the device is not known to be lost.
+  // The operations that a driver implements. Before it calls them, Device checks the arguments, and
+  // that the device is not known to be lost.
   virtual Result<std::shared_ptr<void>> allocate_memory(int64_t bytes) = 0;
   /// Makes a kernel argument of `bytes` bytes of the caller's memory, from byte `offset` on.
   virtual Result<std::shared_ptr<void>> part_of(DeviceAddress memory, int64_t offset,

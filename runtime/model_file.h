@@ -163,8 +163,8 @@ Status for_each_run(const ModelVariant& variant, const Run& run) {
   return for_each_run(variant, 0, variant.steps.size(), run);
 }
 
-/// Calls `run(chain, first, end)` for each chain of the band, which consists of the steps `first`
-/// to `end` - 1.
+/// Calls `run(chain, first, end)` for each chain of the band. `chain` is the number of the chain,
+/// which consists of the steps `first` to `end` - 1.
 template <typename Run>
 void for_each_chain(const ModelBand& band, const Run& run) {
   auto first = static_cast<size_t>(band.first);
@@ -221,8 +221,7 @@ Result<std::string> model_bytes(const ModelFile& model);
 /// can run the model. Requires: bytes whose origin the caller trusts.
 Result<ModelFile> parse_model(std::string_view bytes);
 
-/// Writes the model to `path`, replacing the file atomically, readable by its owner only, as
-/// write_artifact().
+/// Writes the model to `path`, replacing the file atomically, as write_artifact() does.
 Status write_model(const std::string& path, const ModelFile& model);
 
 /// A model whose constants are mapped from its file.
