@@ -119,8 +119,9 @@ class AblationRun {
   Status add_model(const Result<tuner::PlannedNetwork>& planned, AblationRow& row) {
     TW_RETURN_IF_ERROR(planned);
     TW_TRY(tuner::BuiltModel built,
-           tuner::build_model(graph_, tuned_, *planned, ablation_.network, target_,
-                              options_.tuning.threads, environment_, kernels_));
+           tuner::build_model(graph_, tuned_, *planned,
+                              {ablation_.network, target_, options_.tuning.threads}, environment_,
+                              kernels_));
     TW_RETURN_IF_ERROR(check_interrupt());
     if (built.unverified > 0)
       return fail(ErrorCode::NoCandidate,

@@ -85,7 +85,7 @@ class Planner {
     TW_TRY(const Script script, make_script(graph, tuned.plans.front()));
     TW_RETURN_IF_ERROR(build_kernels(script.kernels, target_, environment_, builders_, kernels_));
     TW_TRY(BuiltModel built,
-           build_model(graph, tuned, 0, "case", target_, 1, environment_, kernels_));
+           build_model(graph, tuned, 0, {"case", target_}, environment_, kernels_));
     return runtime::Model::load(std::move(built.file));
   }
 

@@ -635,31 +635,28 @@ std::vector<ScriptBand> chosen(const std::vector<ScriptBand>& bands,
 }  // namespace
 
 Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned, size_t plan,
-                               const std::string& name, const Target& target, int threads,
-                               const Environment& environment, BuiltKernels& kernels,
-                               const std::vector<bool>& side_by_side) {
-  return build_model(graph, tuned, tuned.plans[plan], name, target, threads, environment, kernels,
-                     side_by_side);
+                               const ModelSpec& spec, const Environment& environment,
+                               BuiltKernels& kernels) {
+  return build_model(graph, tuned, tuned.plans[plan], spec, environment, kernels);
 }
 
 Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned,
-                               const PlannedNetwork& planned, const std::string& name,
-                               const Target& target, int threads, const Environment& environment,
-                               BuiltKernels& kernels, const std::vector<bool>& side_by_side) {
+                               const PlannedNetwork& planned, const ModelSpec& spec,
+                               const Environment& environment, BuiltKernels& kernels) {
   TW_TRY(Script script, make_script(graph, planned));
   BuiltModel built;
-  if (threads > 1 && !target.is_gpu()) {
-    script = with_bands(std::move(script), threads);
+  if (spec.threads > 1 && !spec.target.is_gpu()) {
+    script = with_bands(std::move(script), spec.threads);
     built.bands = script.bands.size();
-    script.bands = chosen(script.bands, side_by_side);
+    script.bands = chosen(script.bands, spec.side_by_side);
   }
   kernels.insert(tuned.built.begin(), tuned.built.end());
   TW_TRY(const std::vector<runtime::Artifact> artifacts,
-         build_kernels(script.kernels, target, environment, kernels));
+         build_kernels(script.kernels, spec.target, environment, kernels));
   TW_TRY(built.file, assemble(graph, script, artifacts,
-                              {.name = name,
-                               .target = target.to_string(),
-                               .threads = threads,
+                              {.name = spec.name,
+                               .target = spec.target.to_string(),
+                               .threads = spec.threads,
                                .plan = graph::to_text(graph, tuned.schemes, planned.plan,
                                                       labels_of(planned.kernels))}));
   std::set<size_t> unverified;

@@ -6,7 +6,7 @@
 //   TW_TRY(TunedNetwork tuned, tune_network(graph, target, options, store, environment, progress));
 //   BuiltKernels kernels;
 //   TW_TRY(const BuiltModel built,
-//          build_model(graph, tuned, 0, name, target, 1, environment, kernels));
+//          build_model(graph, tuned, 0, {name, target}, environment, kernels));
 //   TW_RETURN_IF_ERROR(runtime::write_model("net.twart", built.file));
 //
 // First, the times of all schemes of all operators are predicted. With Effort::None only the
@@ -134,20 +134,24 @@ struct BuiltModel {
   size_t unverified = 0;
   size_t bands = 0;  ///< number of bands in which steps may run (tuner/network/bands.h)
 };
+/// The model to build from a plan.
+struct ModelSpec {
+  std::string name;
+  Target target;
+  int threads = 1;  ///< number of threads that its kernels were chosen for
+  /// For each band of the plan's steps (tuner/network/bands.h), true if the chains of the band run
+  /// side by side; missing elements are false. The steps of other bands run one after another, in
+  /// the same order. Processors with several threads only.
+  std::vector<bool> side_by_side = {};
+};
 /// Builds the kernels of tuned.plans[plan] and assembles the model. Kernels in `kernels` and
 /// tuned.built are not built again; new ones are added to `kernels`. Errors as build_kernels().
-///
-/// On processors with several threads, the steps are in the order of their bands. The file has only
-/// the bands whose element of `side_by_side` is true; missing elements are false. The steps of
-/// other bands run one after another, in the same order.
 Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned, size_t plan,
-                               const std::string& name, const Target& target, int threads,
-                               const Environment& environment, BuiltKernels& kernels,
-                               const std::vector<bool>& side_by_side = {});
+                               const ModelSpec& spec, const Environment& environment,
+                               BuiltKernels& kernels);
 /// As build_model() above, for a plan that was chosen from tuned.schemes.
 Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned,
-                               const PlannedNetwork& planned, const std::string& name,
-                               const Target& target, int threads, const Environment& environment,
-                               BuiltKernels& kernels, const std::vector<bool>& side_by_side = {});
+                               const PlannedNetwork& planned, const ModelSpec& spec,
+                               const Environment& environment, BuiltKernels& kernels);
 
 }  // namespace tw::tuner

@@ -333,9 +333,9 @@ Result<BuiltModel> build_plan(ModelRun& run, size_t plan, ModelContext& context,
                               const Environment& environment,
                               const std::vector<bool>& side_by_side) {
   const int64_t before = environment.clock();
-  TW_TRY(BuiltModel built,
-         build_model(*run.graph, run.tuned, plan, run.name, context.target, context.threads(),
-                     environment, context.kernels, side_by_side));
+  TW_TRY(BuiltModel built, build_model(*run.graph, run.tuned, plan,
+                                       {run.name, context.target, context.threads(), side_by_side},
+                                       environment, context.kernels));
   run.building_s += static_cast<double>(environment.clock() - before) / 1e9;
   return built;
 }

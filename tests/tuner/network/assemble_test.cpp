@@ -99,7 +99,7 @@ class Assembling : public testing::Test {
     ASSERT_TRUE(valid) << valid.error().message;
     const auto tuned = planned(graph, times);
     ASSERT_TRUE(tuned) << tuned.error().message;
-    const auto file = build_model(graph, *tuned, 0, "test", target_, 1, environment_, kernels_);
+    const auto file = build_model(graph, *tuned, 0, {"test", target_}, environment_, kernels_);
     ASSERT_TRUE(file) << file.error().message;
     model_ = file->file;
     EXPECT_EQ(file->unverified, model_.kernels.size());
@@ -116,12 +116,13 @@ class Assembling : public testing::Test {
     ASSERT_TRUE(valid) << valid.error().message;
     const auto tuned = planned(graph, times);
     ASSERT_TRUE(tuned) << tuned.error().message;
-    const auto in_order = build_model(graph, *tuned, 0, "test", target_, 2, environment_, kernels_);
+    const auto in_order =
+        build_model(graph, *tuned, 0, {"test", target_, 2}, environment_, kernels_);
     ASSERT_TRUE(in_order) << in_order.error().message;
     EXPECT_TRUE(in_order->file.variants[0].bands.empty());
     const std::vector<bool> all(in_order->bands, true);
     const auto built =
-        build_model(graph, *tuned, 0, "test", target_, 2, environment_, kernels_, all);
+        build_model(graph, *tuned, 0, {"test", target_, 2, all}, environment_, kernels_);
     ASSERT_TRUE(built) << built.error().message;
     model_ = built->file;
     EXPECT_EQ(model_.variants[0].bands.size(), in_order->bands);
@@ -193,7 +194,7 @@ TEST_F(Assembling, OperatorsThatExchangeRowMajorArraysReadTheirOwnCopies) {
   ASSERT_TRUE(tuned) << tuned.error().message;
   ASSERT_TRUE(tuned->choices.at(0)) << tuned->choices[0].error().message;
   const auto built =
-      build_model(graph, *tuned, *tuned->choices[0], "test", target_, 1, environment_, kernels_);
+      build_model(graph, *tuned, *tuned->choices[0], {"test", target_}, environment_, kernels_);
   ASSERT_TRUE(built) << built.error().message;
   model_ = built->file;
   const auto model = runtime::Model::load(built->file);

@@ -140,7 +140,7 @@ void expect_as_interpreted(const graph::Graph& graph) {
   const auto tuned = tune_network(graph, host_target(), options, store, environment, {});
   ASSERT_TRUE(tuned) << tuned.error().message;
   BuiltKernels kernels;
-  const auto built = build_model(graph, *tuned, 0, "test", host_target(), 1, environment, kernels);
+  const auto built = build_model(graph, *tuned, 0, {"test", host_target()}, environment, kernels);
   ASSERT_TRUE(built) << built.error().message;
   const auto model = runtime::Model::load(built->file);
   ASSERT_TRUE(model) << model.error().message;

@@ -35,7 +35,7 @@ class GpuNetwork : public testing::Test {
                                                   {}, predicting(target_, times)));
     BuiltKernels kernels;
     TW_TRY(BuiltModel model,
-           build_model(graph_, tuned, 0, "test", target_, 1, environment_, kernels));
+           build_model(graph_, tuned, 0, {"test", target_}, environment_, kernels));
     return std::move(model.file);
   }
 
