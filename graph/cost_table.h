@@ -11,7 +11,7 @@
 namespace tw::graph {
 
 struct CostTable {
-  std::vector<size_t> variables;  ///< distinct
+  std::vector<size_t> variables;  ///< numbers of distinct variables
   std::vector<size_t> extents;    ///< number of states of each variable
   std::vector<double> costs;      ///< row-major over the variables; infinite: not allowed
 
@@ -20,10 +20,11 @@ struct CostTable {
   double at(std::span<const size_t> states) const;
 };
 
-/// The sum of the tables, minimized over `removed`: a table over `kept`, in this order.
-/// `extents[v]`: number of states of variable v. Requires: each variable of a table is in exactly
-/// one of `kept` and `removed`. With n states a variable it takes
-/// O(tables n^(|kept| + |removed|)) time and O(n^|kept|) memory besides the tables.
+/// Adds up the tables and minimizes the sum over the variables `removed`. The result is a table
+/// over the variables `kept`, in their order. `extents[v]` is the number of states of variable v.
+/// Requires: each variable of a table is in exactly one of `kept` and `removed`. With n states for
+/// each variable this takes O(tables n^(|kept| + |removed|)) time, and O(n^|kept|) memory besides
+/// the tables.
 CostTable minimized_sum(const std::vector<const CostTable*>& tables,
                         const std::vector<size_t>& kept, const std::vector<size_t>& removed,
                         const std::vector<size_t>& extents);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Passes over graphs: pure functions that rewrite a graph and keep the values of its outputs, up to
-// the roundings that PassOptions::precision asks for. A pass sees a graph without loops: it is
-// applied to the operators outside of loops, and to the body of each loop, as graphs of their own.
+// the roundings that PassOptions::precision asks for. A pass does not have to handle loops: the
+// operators outside of loops are passed to it as one graph, and the body of each loop as another.
 //
 //   TW_TRY(Passed passed, apply_passes(graph, {.disabled = {"fuse_epilogues"}}));
 //   passed.graph;   // each operator is one kernel
@@ -23,40 +23,42 @@
 
 namespace tw::graph {
 
-/// Computes the outputs of a workload by a kernel. Takes an array for each input, by its name.
+/// Computes the outputs of a workload with a kernel, from an array for each input, by the input's
+/// name.
 using Evaluate =
     std::function<Result<dsl::Arrays>(const dsl::Workload& workload, const dsl::Arrays& inputs)>;
 
 struct PassOptions {
   std::set<std::string> disabled = {};  ///< names of passes that are left out
-  /// Check each pass: the interpreter computes all outputs on random inputs before and after it.
-  /// Slow, for tests and small graphs.
+  /// If true, each pass is checked: the interpreter computes all outputs on random inputs before
+  /// and after the pass. This is slow and meant for tests and small graphs.
   bool verify = false;
-  /// Strict makes all operators strict, so that passes change no rounding; Fast leaves each as it
-  /// is.
+  /// Strict makes all operators strict, so that passes change no rounding. Fast leaves the accuracy
+  /// class of each operator unchanged.
   dsl::Accuracy accuracy = dsl::Accuracy::Fast;
-  /// Products of f32 read floats of this type of 16 bits where the target gains by that; nullopt:
-  /// they read f32.
+  /// A 16-bit float type to which factors of f32 products are rounded where the target gains by
+  /// that; nullopt: factors stay f32.
   std::optional<DType> precision = std::nullopt;
-  /// Types of which the target has dot products, or tensor tiles: floats of 16 bits, and integers
-  /// of 8 bits with weights of i8. Factors of other types are converted first.
+  /// Types of factors for which the target has dot products or tensor tiles: floats of 16 bits, and
+  /// integers of 8 bits, whose weights are i8. Factors of other types are converted before they are
+  /// multiplied.
   std::set<DType> multiplied = {};
-  /// For operators on constants that the interpreter would take long for. Without it, or where it
-  /// fails, it is the interpreter that computes them, or they stay operators.
+  /// Evaluates operators on constants that would take the interpreter long. If this is empty or
+  /// fails, the interpreter computes such an operator, or the operator stays in the graph.
   Evaluate evaluate = {};
-  StopToken stop = {};  ///< asked between passes
-  /// A clock in seconds, for PassRun::seconds.
+  StopToken stop = {};  ///< polled between passes
+  /// The clock, in seconds, by which PassRun::seconds is measured.
   std::function<double()> clock_s = [] { return 0.0; };
 };
 
 struct Pass {
   std::string_view name;
-  std::string_view guarantee;  ///< what holds for the graph afterwards
+  std::string_view guarantee;  ///< property that the graph has after the pass
   Result<Graph> (*apply)(const Graph& graph, const PassOptions& options);
-  bool is_optional = false;  ///< a network may be faster without it: measure both
+  bool is_optional = false;  ///< a network may be faster without the pass: measure both
 };
 
-/// In the order in which they run.
+/// All passes, in the order in which they run.
 const std::vector<Pass>& passes();
 
 struct PassRun {
@@ -70,8 +72,8 @@ struct Passed {
   std::vector<PassRun> runs;
 };
 
-/// Runs all passes in order. Usage if `disabled` names something else than a pass; errors as
-/// check_not_stopped() if the token stopped; Internal, naming the pass, if verification finds a
+/// Runs all passes in order. Usage if a name in `disabled` is not that of a pass; the error of
+/// check_not_stopped() if `stop` was requested; Internal, naming the pass, if verification finds a
 /// difference.
 Result<Passed> apply_passes(Graph graph, const PassOptions& options = {});
 

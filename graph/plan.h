@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Choosing a layout for every tensor and a scheme for every operator of a graph together, so that
-// the sum of the times of kernels and of layout transforms is minimal: the global search of NeoCPU
+// Chooses a layout for every tensor and a scheme for every operator of a graph together, so that
+// the total time of kernels and layout transforms is minimal. This is the global search of NeoCPU
 // (Liu et al., Optimizing CNN Model Inference on CPUs, ATC 2019, section 3.3), solved exactly.
 //
 //   std::vector<std::vector<Scheme>> schemes = ...;  // for each operator, the ways to run it
@@ -10,16 +10,16 @@
 //   plans[0].transforms;      // copies of tensors into other layouts, each paid once
 //
 // The choice is solved as a network of costs (cost_network.h). Each operator is a variable whose
-// states are its schemes. A copy of a tensor in some layout must be paid if a reader asks for that
-// layout and the producer writes another one. If only one operator can ask for the copy, its cost
-// is a factor over that operator and the producer. Otherwise auxiliary variables of two states hold
-// "one of these readers asks for it", chained from the last reader to the first. Tensors with the
-// same last readers share the end of the chain, which keeps separators small in dense blocks, where
-// each operator reads all earlier tensors.
+// states are its schemes. A copy of a tensor in layout L costs time if a reader asks for L and the
+// producer writes another layout. If only one operator can ask for L, the cost of the copy is a
+// factor over that operator and the producer. Otherwise auxiliary variables of two states mean "one
+// of these readers asks for L". They form a chain from the last reader to the first. Tensors with
+// the same last readers share the end of the chain, which keeps separators small in dense blocks,
+// where each operator reads all earlier tensors.
 //
 // Layouts that place the elements of a tensor alike (NCHW and NHWC of 1 x 1 images) count as one
-// layout. Plans name it by the row-major layout if that is among them, else by the layout of the
-// first scheme that has it. Pure functions; thread-safe.
+// layout. Plans call such a layout row-major if one of its spellings is, else by the spelling of
+// the first scheme that uses it. Pure functions; thread-safe.
 
 #include <functional>
 #include <map>
@@ -37,17 +37,18 @@ namespace tw::graph {
 
 /// One way to run an operator: the layouts of its arrays, one for each input and output of its
 /// compute, and its time. Layouts of constant inputs are ignored, because constants are packed for
-/// the kernel ahead of the calls. Among schemes of an operator with the same layouts only the
-/// cheapest is ever chosen, and the first of equally cheap ones.
+/// the kernel ahead of the calls. Among schemes of an operator with the same layouts, only the
+/// cheapest can be chosen; of several equally cheap ones, the first.
 struct Scheme {
   std::vector<dsl::Layout> inputs, outputs;
-  double cost_ns = 0;  ///< of all its runs in one call of the graph; finite, not negative
+  /// The time of all runs of the operator in one call of the graph; finite, not negative.
+  double cost_ns = 0;
   bool is_measured = false;
 };
 
 /// A copy of a tensor into another layout than the one that its producer writes. In plans of
-/// Choice::Blocked, a tensor that is not produced row-major is first copied to row-major, and its
-/// other copies are made from that one.
+/// Choice::Blocked, a tensor that is not produced row-major is first copied to row-major, and the
+/// copies in further layouts are made from the row-major copy.
 struct Transform {
   std::string tensor;
   dsl::Layout from, to;
@@ -61,8 +62,8 @@ struct Plan {
   std::vector<Transform> transforms;  ///< sorted by tensor, then by layout
   double predicted_ns = 0;            ///< sum of the times of all kernels and transforms
   double lower_bound_ns = 0;          ///< no choice among these schemes takes less time
-  /// True if the plan is proved to be the cheapest; in a list of plans, the cheapest except for the
-  /// plans before it.
+  /// True if the plan is proved to be the cheapest; in a list of plans, the cheapest of all plans
+  /// that do not precede it in the list.
   bool is_optimal = false;
 };
 
@@ -89,16 +90,16 @@ Result<std::vector<Plan>> make_plans(const Graph& graph,
                                      const TransformCost& transform_cost, size_t count,
                                      const PlanOptions& options = {});
 
-/// The transform that makes a tensor of this shape available in this layout; nullptr where it is
-/// read as it is produced. Requires: a layout in which an operator of the plan, or the caller,
-/// reads it.
+/// The transform that makes a tensor of this shape available in this layout; nullptr if the tensor
+/// is produced in this layout. Requires: an operator of the plan or the caller reads the tensor in
+/// this layout.
 const Transform* transform_to(const Plan& plan, const std::string& tensor,
                               const std::vector<int64_t>& shape, const dsl::Layout& layout);
 
 /// For each operator and scheme, the time in nanoseconds of the cheapest plan that uses the scheme
-/// (a min-marginal); infinite if there is no such plan. Its difference from the time of the
-/// cheapest plan is what the scheme would have to save to be chosen. nullopt if the exact
-/// elimination exceeds the limits of the solver. Fails as make_plans() does.
+/// (a min-marginal); infinite if there is no such plan. A scheme would be chosen if its cost were
+/// lower by the difference between this time and the time of the cheapest plan. nullopt if the
+/// exact elimination exceeds the limits of the solver. Fails as make_plans() does.
 Result<std::optional<std::vector<std::vector<double>>>> cheapest_with(
     const Graph& graph, const std::vector<std::vector<Scheme>>& schemes,
     const TransformCost& transform_cost, const PlanOptions& options = {});
@@ -107,14 +108,14 @@ Result<std::optional<std::vector<std::vector<double>>>> cheapest_with(
 /// of the same size.
 bool is_same_storage(const std::vector<int64_t>& shape, const dsl::Layout& a, const dsl::Layout& b);
 
-/// The ways of choosing layouts that NeoCPU's ablation compares (ATC 2019, table 3). All of them
+/// The methods of choosing layouts that NeoCPU's ablation compares (ATC 2019, table 3). All methods
 /// use the same costs of kernels and of the copies that the layouts make necessary.
 enum class Choice {
   RowMajor,  ///< the cheapest row-major scheme of each operator
   /// The kernels of Uniform for operators with weights (reductions that read constants), each of
   /// which copies its arrays from and to row-major; row-major schemes for all others.
   Blocked,
-  /// The cheapest scheme of each operator; among equally cheap ones, that which reads the most
+  /// The cheapest scheme of each operator; among equally cheap ones, the scheme that reads the most
   /// inputs in the layouts that their producers write.
   LocalBest,
   Uniform,  ///< the cheapest plan in which all arrays are row-major or NCHW[x]c with the same x
@@ -123,8 +124,8 @@ enum class Choice {
 /// "row_major", "blocked", "local_best", "uniform", "global"
 std::string_view to_string(Choice choice);
 
-/// The plan of one of these ways. Fails as make_plans() does, and with Invalid, naming the
-/// operator, if one has no scheme of that kind.
+/// Makes a plan by one of these methods. Fails as make_plans() does, and with Invalid, naming the
+/// operator, if an operator has no scheme of the kind that the method needs.
 Result<Plan> choose(const Graph& graph, const std::vector<std::vector<Scheme>>& schemes,
                     const TransformCost& transform_cost, Choice choice,
                     const PlanOptions& options = {});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The optimisation problem behind plans (plan.h) in numbers: tensors and operators are indices,
-// layouts that place the elements of a tensor alike have one number, and the cost of each copy is
+// The optimisation problem that plan.h solves, in numbers: tensors and operators are indices,
+// layouts of a tensor that place its elements alike share one number, and the cost of each copy is
 // known. Private to graph/. Plain values; thread-safe.
 
 #include <bit>
@@ -32,38 +32,41 @@ constexpr double impossible = std::numeric_limits<double>::infinity();
 struct PlanTensor {
   std::string name;
   TensorType type;
-  std::vector<dsl::Layout> layouts;  ///< distinct in storage; layout 0 is row-major
-  std::vector<double> copies;        ///< ns, from * layouts.size() + to; or `impossible`
-  /// An operator; none: row-major, as inputs of the graph are, and what enters the body of a loop
-  /// or leaves a loop.
+  std::vector<dsl::Layout> layouts;  ///< no two place the elements alike; layout 0 is row-major
+  std::vector<double> copies;        ///< ns, or `impossible`, at [from * layouts.size() + to]
+  /// The operator that writes the tensor. nullopt for inputs of the graph, for tensors that enter
+  /// the body of a loop and for results of loops, which are row-major.
   std::optional<size_t> producer;
-  std::vector<size_t> readers;  ///< operators, each once, in order
-  /// It must exist in layout 0: an output of the graph, or what a loop reads or its body writes.
+  std::vector<size_t> readers;  ///< operators that read the tensor, each once, in order
+  /// True if the tensor must exist in layout 0 (row-major): an output of the graph, or a tensor
+  /// that a loop reads from outside or takes from its body.
   bool is_output = false;
 
   /// The numbers of the producer, if there is one, and of the readers.
   std::vector<size_t> operators() const;
   size_t count_operators() const { return readers.size() + (producer ? 1 : 0); }
-  /// The time to copy the tensor from one layout to another; 0 where they are the same.
+  /// The time to copy the tensor from one layout to another; 0 if both are the same.
   double copy_ns(size_t from, size_t to) const;
-  /// The time of all copies where the tensor is produced in one layout and needed in others.
+  /// The time of all copies if the tensor is produced in layout `produced` and read in those of
+  /// `needed`.
   double copies_ns(size_t produced, LayoutSet needed) const;
 };
 
-/// The cheapest scheme of an operator with its layouts.
+/// The cheapest of an operator's schemes that have these layouts.
 struct PlanScheme {
   size_t index;  ///< index in the list of schemes that the caller gave for the operator
   double cost_ns;
-  std::vector<size_t> layouts;  ///< numbers in PlanTensor::layouts, parallel to the tensors
+  /// Numbers in PlanTensor::layouts, parallel to PlanOperator::tensors.
+  std::vector<size_t> layouts;
 };
 
 struct PlanOperator {
   std::string name;
   std::vector<size_t>
-      tensors;       ///< numbers of the tensors read, then of those written; no constants
-  size_t reads = 0;  ///< the number of `tensors` that are read
+      tensors;       ///< tensors that the operator reads, then those that it writes; no constants
+  size_t reads = 0;  ///< how many of `tensors` the operator reads
   std::vector<PlanScheme> schemes;
-  /// For each scheme that the caller gave, the index in `schemes` of the one with its layouts.
+  /// For each scheme of the caller, the index in `schemes` of the scheme with the same layouts.
   std::vector<size_t> equivalent;
 
   /// The layouts in which the scheme reads the tensor.
@@ -76,7 +79,7 @@ struct PlanProblem {
   std::vector<PlanTensor> tensors;
   std::vector<PlanOperator> operators;
 
-  /// The sum of the cheapest schemes of all operators.
+  /// The sum over all operators of the cost of the cheapest scheme.
   double cheapest_kernels_ns() const;
   /// The layouts in which some scheme writes the tensor.
   LayoutSet produced(size_t tensor) const;
@@ -84,30 +87,32 @@ struct PlanProblem {
   LayoutSet asked(size_t tensor) const;
 };
 
-/// Fails as make_plans() does for operators without schemes, wrong schemes and wrong costs.
+/// Makes the problem for a graph. Fails as make_plans() does for operators without schemes, wrong
+/// schemes and wrong costs.
 Result<PlanProblem> make_problem(const Graph& graph,
                                  const std::vector<std::vector<Scheme>>& schemes,
                                  const TransformCost& transform_cost);
 
-/// The problem without dominated schemes: those that cost more than another scheme of their
-/// operator even if all copies are added that changing to the other one could make necessary. The
-/// cheapest plan stays the same; plans that use dominated schemes are lost.
+/// Removes dominated schemes. Scheme A is dominated if another scheme B of the operator is cheaper
+/// even with the cost of all copies that a change from A to B could make necessary. The cheapest
+/// plan stays the same; plans that use dominated schemes are lost.
 PlanProblem without_dominated(PlanProblem problem);
 
-/// The problem of the first `count` operators alone.
+/// The part of the problem that has the first `count` operators only.
 PlanProblem first_operators(PlanProblem problem, size_t count);
 
-/// The layout in which operators exchange tensors: that which the producer writes, or row-major, in
-/// which case any other tensor is copied to row-major first and its readers' copies are made from
-/// that.
+/// The layout from which copies of a tensor are made: the layout that the producer writes
+/// (AsProduced), or row-major (RowMajor). With RowMajor, a tensor that is produced in another
+/// layout is first copied to row-major.
 enum class Exchange { AsProduced, RowMajor };
 
-/// The plan that runs each operator by one of its schemes, `choice[op]` in PlanOperator::schemes,
-/// with the copies that their layouts make necessary. Its lower bound is that of the kernels alone.
+/// The plan in which operator `op` runs by scheme `choice[op]` of PlanOperator::schemes, with the
+/// copies that the layouts make necessary. The lower bound of the plan counts kernels and no
+/// copies.
 Plan plan_of(const PlanProblem& problem, const std::vector<size_t>& choice,
              Exchange exchange = Exchange::AsProduced);
 
-/// make_plans() for a problem.
+/// Implements make_plans() on the problem in numbers.
 Result<std::vector<Plan>> cheapest_plans(PlanProblem problem, size_t count,
                                          const PlanOptions& options);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Plans for people: as a table of what runs, in order, and as a drawing. Layouts are spelled in the
-// letters of the operators' own computes (NCHW16c). Pure functions; thread-safe.
+// Plans as text for people: a table of the operators and transforms in the order in which they run,
+// and a drawing. Layouts are spelled with the dimension letters of each operator (NCHW16c). Pure
+// functions; thread-safe.
 
 #include <optional>
 #include <string>
@@ -14,14 +15,14 @@ namespace tw::graph {
 /// The kernel of an operator, as a table names it.
 struct KernelLabel {
   std::string algorithm;  ///< "direct", "winograd 4 x 4"; empty: no kernel runs
-  /// The largest error of an element that was found, relative to the largest element; nullopt: the
+  /// The largest error of an element, relative to the largest element of the result; nullopt: the
   /// kernel was never run.
   std::optional<double> error;
 };
 
-/// A line for each operator and each transform, in the order in which they run, with layouts, time,
-/// share of the whole, whether the time was measured, algorithm and error; then the sums, and what
-/// is proved.
+/// A table with a line for each operator and each transform, in the order in which they run:
+/// layouts, time, share of the total, whether the time was measured, algorithm and error. The sums
+/// follow, and whether the plan is proved to be optimal.
 ///
 ///   operator     layouts             time   share             algorithm     error  workload
 ///   transform x  NCHW -> NCHW4c    1.0 µs   2.4 %

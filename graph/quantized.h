@@ -10,13 +10,13 @@
 
 namespace tw::graph {
 
-/// Numbers of 8 bits less their zero points: in i8 where that holds all differences, else in i16.
-/// There is one zero point, or one for each index of `axis`. nullopt where i16 does not hold them.
+/// Subtracts zero points from numbers of 8 bits. The result is i8 if all differences fit i8, else
+/// i16; nullopt if they do not fit i16. `zeros` has one element, or one for each index of `axis`.
 std::optional<dsl::Array> without_zero_points(const dsl::Array& numbers, const dsl::Array& zeros,
                                               size_t axis);
 
-/// Sums of integers over all dimensions but these, in i32. Requires: 32 bits hold them; dimensions
-/// of the array, in increasing order.
+/// Sums an array of integers over all dimensions except `dimensions`; the sums are i32. Requires:
+/// the sums fit 32 bits; `dimensions` are dimensions of the array, in increasing order.
 dsl::Array sums_along(const dsl::Array& numbers, const std::vector<size_t>& dimensions);
 
 }  // namespace tw::graph

@@ -19,15 +19,16 @@
 namespace tw::graph {
 
 /// The layout under which the reshaped tensor, of shape `to`, is a view of the array of a tensor of
-/// shape `from` with `layout`. nullopt if no layout describes that view: a dimension of `to` would
-/// be split in a way that layouts cannot express, or padding would lie inside of it.
-/// Requires: the layout has the rank of `from`; both shapes have the same number of elements.
+/// shape `from` with `layout`. nullopt if no layout describes this view, because a dimension of
+/// `to` would be split in a way that layouts cannot express, or because padding would lie inside of
+/// a dimension. Requires: the layout has the rank of `from`; both shapes have the same number of
+/// elements.
 std::optional<dsl::Layout> through_reshape(const std::vector<int64_t>& from,
                                            const dsl::Layout& layout,
                                            const std::vector<int64_t>& to);
 
-/// The layout under which the transpose of a tensor with `layout` is a view of its array. Dimension
-/// i of the tensor is dimension positions[i] of the transpose, as in as_transpose().
+/// The layout under which the transpose of a tensor with `layout` is a view of the tensor's array.
+/// Dimension i of the tensor is dimension positions[i] of the transpose, as in as_transpose().
 dsl::Layout through_transpose(const dsl::Layout& layout, const std::vector<size_t>& positions);
 
 }  // namespace tw::graph

@@ -22,41 +22,45 @@ namespace tw::graph {
 /// - inputs are in0, in1, ... in the order in which stages read them, stages t0, t1, ...;
 /// - outputs are out0, out1, ..., or `out` if there is one;
 /// - axes are the letters of their dimensions;
-/// - an index into a dimension of one element is the axis at that place, if that has one element.
+/// - an index into a dimension of extent 1 is replaced by the stage's axis at the same position, if
+///   that axis has extent 1 too.
 struct Canonical {
   dsl::Compute compute;
   std::map<std::string, std::string> names;  ///< of inputs and outputs: former name -> new one
 };
-/// Requires: the compute is valid. Inputs that no stage reads are left out.
+/// The canonical form of a compute, without inputs that no stage reads. Requires: the compute is
+/// valid.
 Canonical canonical(const dsl::Compute& compute);
 
-/// An operator that computes `compute` from these tensors of a graph, one for each of its inputs
-/// and outputs. Its workload is that of an operator by name (dsl::operators()) where `hint`, the
-/// workload of an operator that was fused or rewritten, is one whose flags (bias, residual, relu)
-/// can be set so that it declares this compute; else an expression in canonical form.
-/// Inputs that are tensors in `constants` are declared as weights, others are not.
+/// Makes an operator that computes `compute`. `inputs` and `outputs` are tensors of a graph, one
+/// for each input and output of the compute. `hint` is the workload of the operator that was fused
+/// or rewritten. If it is an operator by name (dsl::operators()) whose flags (bias, residual, relu)
+/// can be set so that it declares this compute, the workload is that operator; else it is an
+/// expression in canonical form. Inputs are declared as weights if and only if their tensors are in
+/// `constants`.
 Result<Operator> make_operator(const dsl::Compute& compute, const std::vector<std::string>& inputs,
                                const std::vector<std::string>& outputs,
                                const std::map<std::string, Constant>& constants,
                                const dsl::Workload* hint = nullptr);
 
-/// One operator that computes what `operators`, in their order, compute together, with those of
-/// their tensors as outputs that `outputs` names. Stages are inlined as inline_stages() does it.
-/// Requires: tensors between them agree; each name is written once. Invalid where the joined
-/// compute is not (it reads something that comes later, is too large).
+/// Fuses operators, given in the order in which they run, into one operator whose outputs are the
+/// tensors in `outputs`. Stages are inlined as by inline_stages(). Requires: a tensor between two
+/// of the operators has one type in both; each name is written once. Invalid if the joined compute
+/// is not valid, because a stage reads a later one or the compute is too large.
 Result<Operator> fuse(std::span<const Operator> operators, const std::vector<std::string>& outputs,
                       const std::map<std::string, Constant>& constants);
 
-/// Replaces reads of a stage by the expression that the stage computes there, if the stage is
-/// neither a reduction nor an output, and is read at one place, or at several places that end up in
-/// one stage without a reduction, at the axes of that stage. Large expressions stay stages.
+/// Inlines stages: a read of a stage is replaced by the expression that the stage computes. A stage
+/// is inlined if it is neither a reduction nor an output, and if it is read at one place, or at
+/// several places of one stage without a reduction that all read it at that stage's axes. Large
+/// expressions stay stages.
 dsl::Compute inline_stages(const dsl::Compute& compute);
 
 /// The compute of a reshape: the elements of the input in row-major order, in another shape.
 /// Invalid unless both shapes have the same number of elements.
 Result<dsl::Compute> reshape(DType dtype, const std::vector<int64_t>& from,
                              const std::vector<int64_t>& to);
-/// True if the operator is a reshape as reshape() declares it. On row-major tensors it is a view.
+/// True if the operator's compute is that of reshape(). On row-major tensors a reshape is a view.
 bool is_reshape(const Operator& op);
 
 /// The permutation of a transpose: dimension i of the input is dimension position[i] of the output.
@@ -67,16 +71,17 @@ std::optional<std::vector<size_t>> as_transpose(const Operator& op);
 /// array.
 dsl::Array permuted(const dsl::Array& array, const std::vector<size_t>& order);
 
-/// Inputs of an operator, by their numbers, as they stand one after another along one dimension of
-/// its only output. One may stand there several times.
+/// The inputs of a concatenation, by their numbers, in their order along `dimension` of the
+/// operator's only output. An input may occur several times.
 struct Concatenation {
   size_t dimension = 0;
   std::vector<size_t> inputs;
   friend bool operator==(const Concatenation&, const Concatenation&) = default;
 };
-/// nullopt for what is no concatenation.
+/// The operator as a concatenation; nullopt if it is none.
 std::optional<Concatenation> as_concatenation(const Operator& op);
-/// The compute of one. Requires: shapes that agree but for the dimension, at least one.
+/// The compute of a concatenation. Requires: at least one shape; shapes that differ in `dimension`
+/// only.
 Result<dsl::Compute> concatenate(DType dtype, const std::vector<std::vector<int64_t>>& shapes,
                                  size_t dimension);
 

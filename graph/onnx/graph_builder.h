@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The Builder of an import: it collects operators, computes those whose inputs are all known, and
-// ends with a graph that has nothing in it that no output needs. Private to graph/onnx; for one
-// thread.
+// The Builder of an import. It collects operators, computes those whose inputs are all known, and
+// makes a graph from which everything that no output needs is left out. Private to graph/onnx; for
+// one thread.
 //
 //   GraphBuilder builder;
 //   builder.add_input(builder.claim("x:0"), {Float32, {3}});     // the tensor "x_0"
@@ -21,28 +21,30 @@
 
 namespace tw::graph::onnx {
 
-/// Results of up to so many elements are computed at import where all inputs are known: shape
-/// arithmetic, masks, tables. Larger ones are left to the passes.
+/// The most elements of a result that is computed at import when all inputs are known, as in shape
+/// arithmetic, masks and tables. Larger results are left to the passes.
 inline constexpr int64_t largest_folded = int64_t{1} << 20;
-/// Most bytes of one tensor that is made at import, and not read from the model: a model of a
-/// hundred bytes may ask for 2^60 elements.
+/// Most bytes of one tensor that is computed at import rather than read from the model. The limit
+/// is needed because a model of a hundred bytes may ask for 2^60 elements.
 inline constexpr int64_t most_made_bytes = int64_t{64} << 20;
-/// Most bytes of one tensor whose elements are all equal, and of all such tensors together: models
-/// without their weights have them (ConstantOfShape).
+/// Most bytes of one tensor whose elements are all equal, and of all tensors of this kind together.
+/// Models that were published without weights have such tensors (ConstantOfShape) in their place.
 inline constexpr int64_t most_filled_bytes = int64_t{512} << 20,
                          most_filled_bytes_of_all = int64_t{2} << 30;
 
 class GraphBuilder final : public Builder {
  public:
-  /// Tensors of equal elements take at most `most_bytes`, and most_filled_bytes_of_all.
+  /// All tensors of equal elements together take at most `most_bytes`, and at most
+  /// most_filled_bytes_of_all.
   explicit GraphBuilder(int64_t most_bytes = most_filled_bytes_of_all)
       : left_filled_bytes_(std::min(most_bytes, most_filled_bytes_of_all)) {}
 
-  /// Leaves large constants of 8 bits to be dequantized by operators, since products with quantized
-  /// activations may read them as they are. In other models weights are dequantized at once.
+  /// Keeps large constants of 8 bits quantized, with operators that dequantize them, since products
+  /// with quantized activations can then read them as they are. Without this call such weights are
+  /// dequantized at import.
   void keep_quantized_constants() { keeps_quantized_ = true; }
 
-  /// A tensor of the graph, and the name that it has as an output of the graph.
+  /// A tensor of the graph, and the name under which it becomes an output.
   struct Output {
     std::string tensor, name;
   };
@@ -69,20 +71,20 @@ class GraphBuilder final : public Builder {
   /// A name that no tensor has yet, as similar to `name` as possible.
   std::string claim(std::string_view name);
   void add_input(const std::string& name, const TensorType& type);
-  /// A constant that stands in the model once; its bytes do not count as made at import.
+  /// Adds a constant of the model. Its bytes do not count as computed at import.
   void add_initializer(const std::string& name, dsl::Array array);
-  /// Adds to the number of bytes of the model's own constants. It raises the limit of the bytes
-  /// that are made at import.
+  /// Counts `bytes` as constants of the model. This raises the limit of the bytes that are computed
+  /// at import.
   void admit_bytes(int64_t bytes) { model_bytes_ += bytes; }
   /// True if the name is that of a tensor or of an alias of a tensor.
   bool knows(const std::string& name) const { return types_.contains(resolved(name)); }
 
-  /// The graph with these outputs; its inputs are all that were added. An output that is another
-  /// name of an input, or of another output, is a copy. The builder is empty afterwards.
+  /// Makes the graph with these outputs and with all inputs that were added. An output that is a
+  /// second name of an input or of another output becomes a copy. The builder is empty afterwards.
   Result<Graph> finish(const std::vector<Output>& outputs);
 
  private:
-  int64_t left_bytes() const;  ///< of constants that may still be made
+  int64_t left_bytes() const;  ///< bytes of constants that may still be computed at import
   const std::string& resolved(const std::string& name) const;
   Status check_inputs(const dsl::Compute& compute, const std::vector<std::string>& inputs) const;
   Status check_outputs(const dsl::Compute& compute, const std::vector<std::string>& outputs) const;
@@ -101,17 +103,18 @@ class GraphBuilder final : public Builder {
 
   Graph graph_;
   std::map<std::string, TensorType> types_;     ///< of all tensors
-  std::map<std::string, std::string> aliases_;  ///< to tensors, never to aliases
+  std::map<std::string, std::string> aliases_;  ///< alias -> tensor, never an alias
   std::set<std::string> names_;
-  std::map<std::string, int64_t> repeats_;  ///< of a name: how often it was claimed again
+  std::map<std::string, int64_t> repeats_;  ///< for each name, how often it was claimed again
   int64_t model_bytes_ = 0, made_bytes_ = 0;
   bool keeps_quantized_ = false;
-  int64_t left_filled_bytes_;               ///< of tensors of equal elements that may still be made
-  std::map<std::string, Constant> filled_;  ///< those tensors, by type and element
-  bool is_in_loop_ = false;                 ///< the last of graph_.loops
-  std::set<std::string> body_;              ///< tensors of its body so far
-  std::set<std::string> written_;           ///< those of its operators
-  int64_t folding_work_ = 0;                ///< evaluations of expression nodes so far
+  int64_t left_filled_bytes_;               ///< bytes that tensors of equal elements may still take
+  std::map<std::string, Constant> filled_;  ///< tensors of equal elements, by type and element
+  /// True between begin_loop() and end_loop(); the loop is the last of graph_.loops.
+  bool is_in_loop_ = false;
+  std::set<std::string> body_;     ///< tensors of the loop's body so far
+  std::set<std::string> written_;  ///< tensors that operators of the loop's body write
+  int64_t folding_work_ = 0;       ///< evaluations of expression nodes so far
 };
 
 }  // namespace tw::graph::onnx

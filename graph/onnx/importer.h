@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Turns the nodes of a parsed model into those of a graph. A body of nodes, be it the main graph, a
-// function or a branch, is ordered and imported node by node in a scope of its own. So functions
-// and branches end up in one graph, and protobuf is never rewritten. importer.cpp has inputs,
-// tensors and nodes, importer_bodies.cpp functions, branches and loops. Private to graph/onnx. Not
-// thread-safe.
+// Turns the nodes of a parsed model into operators of a graph. The nodes of each body (the main
+// graph, a function, a branch or the body of a loop) are ordered and imported one by one, in a
+// scope of their own. So functions and branches end up in one graph, and the protobuf message is
+// never rewritten. importer.cpp implements inputs, tensors and nodes; importer_bodies.cpp
+// implements functions, branches and loops. Private to graph/onnx. Not thread-safe.
 
 #include <fmt/format.h>
 #include <onnx-ml.pb.h>
@@ -40,18 +40,22 @@ using ::onnx::ValueInfoProto;
 
 /// Scope of the names in one body: the main graph, a branch, the body of a loop, or a function.
 struct Scope {
-  Scope* outer = nullptr;   ///< of a branch or a loop: the scope around it
-  std::string prefix = "";  ///< of the names of its nodes and tensors in messages and in the graph
+  /// The scope around a branch or a loop; nullptr for the main graph and functions.
+  Scope* outer = nullptr;
+  /// Put before the names of nodes and tensors, in messages and in the graph.
+  std::string prefix = "";
   int level = 0;
   int64_t opset = 0;
   /// Tensors of the graph by their names in the body; empty: an optional input that is left out.
   std::map<std::string, std::string, std::less<>> tensors = {};
   std::map<std::string, const TensorProto*, std::less<>> initializers = {};  ///< read when needed
   std::set<std::string, std::less<>> sparse = {};  ///< initializers that are not implemented
-  /// In a function: the attributes of the node that calls it.
+  /// In a function and in the bodies inside of it, the attributes of the node that calls the
+  /// function, and the function's defaults for the others.
   std::map<std::string, const AttributeProto*, std::less<>> attributes = {};
 
-  /// The attribute itself, or the one of the calling node that it stands for; nullptr: neither.
+  /// The attribute itself or, if it refers to an attribute of the enclosing function, the value of
+  /// that attribute; nullptr if it has none.
   const AttributeProto* bound(const AttributeProto& attribute) const {
     if (attribute.ref_attr_name().empty()) return &attribute;
     const auto found = attributes.find(attribute.ref_attr_name());
@@ -70,8 +74,8 @@ inline FunctionKey key_of(std::string_view domain, const std::string& name,
 /// share one entry.
 struct Failure {
   std::string key;   ///< the text without the name of the node
-  std::string text;  ///< of the first one: "node 'a' (Loop): why"
-  std::string name;  ///< of the first node; empty: no node
+  std::string text;  ///< message for the first node: "node 'a' (Loop): why"
+  std::string name;  ///< name of the first node; empty: no node
   int64_t count = 1;
 
   /// "48 nodes (Loop): why; the first is 'a'"
@@ -100,22 +104,24 @@ class Importer {
   /// Checks the names of a graph and makes its initializers known to the scope.
   static Status open(const GraphProto& graph, Scope& scope);
 
-  /// Outputs are called as the model calls them, whatever else would have the name.
+  /// Reserves the names of the model's outputs, so that the outputs of the graph have them.
   void claim_outputs(Scope& scope);
   Status add_inputs(Scope& scope);
   Status check_declared_outputs(Scope& scope);
   Result<OnnxModel> finish(Scope& scope);
 
-  /// Keeps what is not implemented for the list at the end; any other error ends the import. `node`
-  /// is the name of the node that the message begins with, if any.
+  /// Collects an Unsupported error for the list at the end of the import and returns Ok; returns
+  /// any other error, which ends the import. `node` is the name of the node with which the message
+  /// begins; empty: none.
   Status note(const Error& error, const std::string& node = "");
   Status note(const Node& node, const Error& error) { return note(error, node.name); }
   Status note(const Node& node, const tl::unexpected<Error>& error);
 
   // ---- tensors ----------------------------------------------------------------------------
 
-  /// The tensor of the graph that a name stands for; nullopt where nothing gives it. The builder
-  /// does not know the tensor where something before it is not implemented.
+  /// The tensor of the graph that a name of the body stands for; nullopt if nothing in the model
+  /// defines it. The builder does not know the tensor if it depends on a part that is not
+  /// implemented.
   Result<std::optional<std::string>> find(const std::string& name, Scope& scope);
   Result<std::string> load(const TensorProto& proto, Scope& scope);
   std::string claim_output(const std::string& name, Scope& scope);
@@ -126,50 +132,54 @@ class Importer {
                       const std::vector<std::string_view>& outputs, Scope& scope);
   static Node named(const NodeProto& proto, const Scope& scope);
 
-  /// Imports a node whose outputs in `read` are read by something.
+  /// Imports a node. `read` are the names of those of its outputs that something reads.
   Status import_node(const NodeProto& proto, const std::set<std::string_view>& read, Scope& scope);
   Status convert_contributed(Node& node, const NodeProto& proto, Scope& scope);
 
-  /// Converts a node with `conversion`, or with `on_constants` where all of its inputs are
-  /// constants. Either may be null.
+  /// Converts a node by `on_constants` if all of its inputs are constants, else by `conversion`.
+  /// Each may be null.
   Status convert(Node& node, const NodeProto& proto, const Conversion* conversion,
                  const Conversion* on_constants, Scope& scope);
 
-  /// Conversions multiply extents of one input, so these stay far within 64 bits; a tensor without
-  /// elements may have any beside the 0.
+  /// Unsupported unless the product of the extents of each input, 0 counting as 1, is far within 64
+  /// bits, since conversions multiply extents. A tensor without elements may have any extents
+  /// beside the 0.
   static Status check_extents(const Node& node);
 
-  /// Errors of builder and DSL say nothing of the node. What they call wrong use of theirs is a
-  /// mistake of the model.
+  /// Adds the name of the node to an error of the builder or of the DSL. A Usage error of theirs
+  /// becomes Invalid, since the model is wrong.
   static Error with_node(const Node& node, const Error& error);
   Status check_outputs(const Node& node);
 
-  /// False where something before the node is not implemented, so that an input is not known.
+  /// Fills the inputs of the node. False if an input is not known because a node before it is not
+  /// implemented.
   Result<bool> read_inputs(Node& node, const NodeProto& proto, Scope& scope);
 
-  /// The tensor that a node reads under this name; empty where it is left out.
+  /// The tensor of the graph that a node reads under this name; empty if the optional input is left
+  /// out.
   Result<std::string> find_input(const Node& node, const std::string& name, Scope& scope);
   Status read_attributes(Node& node, const NodeProto& proto, const Scope& scope);
 
   // ---- functions and branches -------------------------------------------------------------
 
-  /// A scope for a body that the node stands for.
+  /// Makes the scope of a body that the node runs: a function, a branch or the body of a loop.
   static Result<Scope> enter(const Node& node, const NodeProto& proto, const Scope& scope);
   Status call(const Node& node, const NodeProto& proto, const FunctionProto& function,
               Scope& scope);
 
-  /// The tensor that a body calls `name`; empty if it depends on a part that is not implemented.
+  /// The tensor of the graph for an output `name` of a body; empty if it depends on a part that is
+  /// not implemented.
   Result<std::string> result_of(const Node& node, const std::string& name, Scope& inner);
   Status import_if(Node& node, const NodeProto& proto, Scope& scope);
 
-  /// Imports an If whose condition is not known at import: both branches are computed, and the
-  /// condition chooses between their results.
+  /// Imports an If whose condition is not known at import: the graph computes both branches, and
+  /// the condition selects between their results.
   Status import_both_branches(const Node& node, const NodeProto& proto, const Value& condition,
                               Scope& scope);
 
   // ---- loops ------------------------------------------------------------------------------
 
-  /// Notes the error if the import of a node failed.
+  /// Passes the error to note() if the import of a node failed.
   Status noted(const Node& node, const Status& imported);
 
   /// A tensor that a loop reads or writes slice by slice.
@@ -185,40 +195,43 @@ class Importer {
     const GraphProto* body = nullptr;
     int64_t trips = 0;
     bool has_condition = false;
-    bool counts_trips = false;                ///< the first input of the body is the trip's number
-    std::string condition;                    ///< the second one: a constant
-    std::vector<std::string> states, finals;  ///< before the first trip, and after the last
+    bool counts_trips = false;  ///< the first input of the body is the trip's number
+    std::string condition;      ///< tensor of the second input of the body, a constant
+    /// Tensors before the first trip, and after the last trip.
+    std::vector<std::string> states, finals;
     std::vector<Sliced> slices, stacks;
   };
   Status import_scan(Node& node, const NodeProto& proto, Scope& scope);
 
-  /// The inputs without their first dimension, which has one element.
+  /// Removes the first dimension, which has one element, from the inputs of the node.
   Status drop_batch(Node& node);
 
-  /// Imports the trips, and gives the results their first dimension back.
+  /// Imports the trips of a loop after drop_batch(), and adds the first dimension to the results
+  /// again.
   Status with_batch(const Node& node, const NodeProto& proto, LoopNode loop, Scope& scope);
   Status import_loop(Node& node, const NodeProto& proto, Scope& scope);
 
-  /// The numbers of the trips, as the body declares that of one: i64[] or i64[1].
+  /// Adds a tensor with the numbers of the trips, from which each trip takes a slice of the shape
+  /// that the body declares for it: i64[] or i64[1].
   Result<std::string> add_trip_numbers(const Node& node, const LoopNode& loop);
 
-  /// The order of dimensions that moves one of `rank` to another place.
+  /// The permutation of `rank` dimensions that moves dimension `from` to position `to`.
   static std::vector<size_t> moved(size_t rank, size_t from, size_t to);
   Status import_trips(const Node& node, const NodeProto& proto, LoopNode& loop, Scope& scope);
 
-  /// Without trips the states stay as they are.
+  /// Imports a loop without trips: its final states are its initial states.
   Status import_no_trips(const Node& node, const LoopNode& loop);
   Status import_body(const Node& node, const NodeProto& proto, const LoopNode& loop,
                      const std::string& numbers, Scope& scope);
 
-  /// Binds the outputs of a body.
+  /// Connects the outputs of a body to the states and the stacks of its loop.
   Status leave_body(const Node& node, const LoopNode& loop, const std::vector<std::string>& states,
                     Scope& inner);
   static Result<const GraphProto*> branch_of(const Node& node, const NodeProto& proto,
                                              std::string_view name);
 
-  /// The tensors of the branch's outputs; empty for those that nobody reads, and behind what is not
-  /// implemented.
+  /// Imports a branch and returns the tensor of each of its outputs. A name is empty if nobody
+  /// reads the output, or if it depends on a part that is not implemented.
   Result<std::vector<std::string>> import_branch(const Node& node, const NodeProto& proto,
                                                  std::string_view name, Scope& scope);
 

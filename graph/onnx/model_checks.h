@@ -24,24 +24,26 @@ using Repeated = google::protobuf::RepeatedPtrField<T>;
 tl::unexpected<Error> invalid_model(const std::string& why);
 
 bool is_default_domain(std::string_view domain);
-/// The name of the node, or that of its first output.
+/// The name of the node, or the name of its first output if the node has none.
 std::string name_of(const ::onnx::NodeProto& node);
 std::vector<std::string_view> outputs_of(const ::onnx::GraphProto& graph);
-/// Adds to `seen` how many names it looked at, those of branches included.
+/// The tensors that the node and its branches read and write. Adds the number of names that were
+/// visited to `seen`.
 NodeNames names_of(const ::onnx::NodeProto& node, int64_t& seen);
 
-/// It is a model of a version of the format that is known; Unsupported for a later one. Graph and
-/// functions are checked by themselves.
+/// Checks that the model is of a known version of the format; Unsupported for a later version. It
+/// does not check the graph and the functions: see check_graph() and check_function().
 Status check_model(const ::onnx::ModelProto& model);
-/// Inputs, outputs and initializers have names; each tensor is given once; there are outputs.
+/// Checks that inputs, outputs and initializers have names, that each tensor is defined once, and
+/// that there are outputs.
 Status check_graph(const ::onnx::GraphProto& graph);
 Status check_function(const ::onnx::FunctionProto& function);
-/// The node has an operator, and attributes of distinct names with one value of their kind each.
-/// `node` is for messages.
+/// Checks that the node has an operator, and attributes with distinct names, each with one value of
+/// its kind. `node` gives the name for messages.
 Status check_node(const Node& node, const ::onnx::NodeProto& proto);
 
-/// The version of the default domain, 0 where it is not imported. Unsupported for one that is not
-/// implemented.
+/// The version of the default domain that is imported; 0 if none is. Unsupported if the version is
+/// not implemented.
 Result<int64_t> opset_of(const Repeated<::onnx::OperatorSetIdProto>& imports);
 
 }  // namespace tw::graph::onnx

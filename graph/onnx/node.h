@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One node of an ONNX model as the functions that declare its operator see it: without protobuf,
-// with the types of its inputs known and constants at hand. Private to graph/onnx.
+// A Node is one node of an ONNX model in the form that conversions read: without protobuf, with the
+// types of the inputs and the values of constants. Private to graph/onnx.
 //
 // A conversion is a row of the table in operators.cpp: the operator's name and a function that adds
 // operators to the graph that is being built.
@@ -26,8 +26,8 @@
 
 namespace tw::graph::onnx {
 
-/// A tensor that a node reads. `constant` is its value where it is known at import: an initializer,
-/// or what was computed from such.
+/// A tensor that a node reads. `constant` is its value if that is known at import (an initializer,
+/// or a result computed from constants), else nullptr.
 struct Value {
   std::string name;
   TensorType type;
@@ -36,24 +36,25 @@ struct Value {
   int64_t rank() const { return static_cast<int64_t>(type.shape.size()); }
 };
 
-/// Kinds of attributes that operators of the default domain have, graphs aside.
+/// The value of an attribute, of one of the kinds that operators of the default domain have, except
+/// graphs.
 using AttributeValue = std::variant<int64_t, double, std::string, std::vector<int64_t>,
                                     std::vector<double>, std::vector<std::string>, Constant>;
 
 struct Node {
-  std::string name;     ///< for messages: the node's name, or that of its first output
+  std::string name;     ///< for messages: the name of the node, or of its first output
   std::string op_type;  ///< "Conv"
   int64_t opset = 0;    ///< version of the default domain that the model imports
   std::vector<std::optional<Value>> inputs;  ///< nullopt: an optional input that is left out
-  std::vector<std::string> outputs;          ///< names of tensors; empty: nothing reads it
+  std::vector<std::string> outputs;          ///< names of tensors; empty: nothing reads the output
   std::map<std::string, AttributeValue> attributes;
 
   bool has_input(size_t index) const { return index < inputs.size() && inputs[index]; }
   /// Requires: has_input(index).
   const Value& input(size_t index) const { return *inputs[index]; }
 
-  // Attributes by name, or the default where they are absent. Invalid, naming node and attribute,
-  // where one is of another kind.
+  // These return an attribute by its name, or `otherwise` if it is absent. Invalid, naming node and
+  // attribute, if the attribute is of another kind.
   Result<int64_t> integer(std::string_view attribute, int64_t otherwise) const;
   Result<double> number(std::string_view attribute, double otherwise) const;
   Result<std::string> text(std::string_view attribute, const std::string& otherwise) const;
@@ -61,46 +62,46 @@ struct Node {
                                         const std::vector<int64_t>& otherwise) const;
   bool has(std::string_view attribute) const { return attributes.contains(std::string(attribute)); }
 
-  /// The elements of an input that has to be known at import (the shape of a Reshape, the axes of a
-  /// ReduceSum), as integers. Unsupported where it is no constant.
+  /// The elements, as integers, of an input that must be known at import, such as the shape of a
+  /// Reshape or the axes of a ReduceSum. Unsupported if it is no constant.
   Result<std::vector<int64_t>> constant_integers(size_t index) const;
   Result<std::vector<double>> constant_numbers(size_t index) const;
-  /// An attribute that is a tensor, or nullptr where it is absent.
+  /// An attribute that is a tensor; nullptr if it is absent.
   Result<const Constant*> tensor(std::string_view attribute) const;
 
-  /// "[onnx] node 'conv1' (Conv): why", with the code.
+  /// An error with this code and a message such as "[onnx] node 'conv1' (Conv): why".
   tl::unexpected<Error> fail(ErrorCode code, const std::string& why) const;
   tl::unexpected<Error> invalid(const std::string& why) const;
   tl::unexpected<Error> unsupported(const std::string& why) const;
 };
 
-/// The graph that is being built. Names of its tensors are made from those of the model. An output
-/// whose name is empty is dropped.
+/// The graph that an import builds. Its tensors are named after those of the model. An output whose
+/// name is empty is dropped.
 class Builder {
  public:
   virtual ~Builder() = default;
-  /// Adds an operator that computes `compute` from the values of these names, one for each of its
-  /// inputs, as tensors of the names in `outputs`. Where all inputs are constants and the result is
-  /// small (shape arithmetic), it is computed at once and the outputs are constants.
+  /// Adds an operator that computes `compute`. `inputs` and `outputs` name a tensor for each input
+  /// and output of the compute. If all inputs are constants and the result is small, as in shape
+  /// arithmetic, the result is computed at once and the outputs are constants.
   virtual Status add(const dsl::Compute& compute, const std::vector<std::string>& inputs,
                      const std::vector<std::string>& outputs) = 0;
-  /// The same for an operator by name, as "conv2d" with its attributes.
+  /// As above, for an operator by name, such as "conv2d" with its attributes.
   virtual Status add(const dsl::Workload& workload, const std::vector<std::string>& inputs,
                      const std::vector<std::string>& outputs) = 0;
-  /// `output` is another name of `value` (Identity, Dropout at inference).
+  /// Makes `output` a second name of `value` (Identity, Dropout at inference).
   virtual Status alias(const std::string& output, const std::string& value) = 0;
   virtual Status add_constant(const std::string& output, dsl::Array array) = 0;
-  /// A constant whose elements are all the one of `value`. Equal ones are stored once. Requires: a
-  /// shape without negative extents.
+  /// Adds a constant whose elements all equal the single element of `value`. Equal constants are
+  /// stored once. Requires: a shape without negative extents.
   virtual Status add_filled(const std::string& output, const std::vector<int64_t>& shape,
                             const dsl::Array& value) = 0;
-  /// A name that no tensor has yet, for what one node needs several operators for.
+  /// A name that no tensor has yet, for a tensor between the operators of one node.
   virtual std::string fresh_name(const std::string& stem) = 0;
-  /// A tensor that was added, with its constant where it is one.
+  /// The tensor with this name, which must have been added; a constant comes with its elements.
   virtual Value value(const std::string& name) const = 0;
 
   // Loops. Operators that are added between begin_loop() and end_loop() are the body of a loop.
-  // They may read any tensor from outside of it, which is the same in every trip.
+  // They may read any tensor from outside of the loop, which has the same value in every trip.
   //
   //   TW_RETURN_IF_ERROR(builder.begin_loop("rnn", steps));
   //   const std::string x = builder.add_slice("xs", false), h = builder.add_state("h0");
@@ -109,18 +110,21 @@ class Builder {
   //   TW_RETURN_IF_ERROR(builder.add_stack("h1", "ys", false));
   //   builder.end_loop();
 
-  /// Unsupported within a loop. Requires: trips >= 1.
+  /// Begins a loop. Unsupported inside of another loop. Requires: trips >= 1.
   virtual Status begin_loop(const std::string& name, int64_t trips) = 0;
-  /// The slice of `whole` along its first dimension that a trip reads, in the order of the trips or
-  /// backward. Requires: a first dimension of as many elements as there are trips.
+  /// Adds a tensor that is in each trip one slice of `whole` along the first dimension, in the
+  /// order of the trips or backward, and returns its name. Requires: the first dimension has as
+  /// many elements as the loop has trips.
   virtual std::string add_slice(const std::string& whole, bool is_backward) = 0;
-  /// A value that is `first` before the first trip, and what set_next() says before each later one.
+  /// Adds a state, a tensor that is `first` in the first trip and in each later trip the `next` of
+  /// the trip before (set_next()), and returns its name.
   virtual std::string add_state(const std::string& first) = 0;
-  /// `next`, of the type of the state, is the state after a trip, `last` that after the last one;
-  /// nobody wants the latter where the name is empty.
+  /// Sets the value of a state after each trip to `next`, which has the type of the state. `last`
+  /// becomes the name of the value after the last trip; empty if nothing reads it.
   virtual Status set_next(const std::string& state, const std::string& next,
                           const std::string& last) = 0;
-  /// `whole` has the tensor of all trips along its first dimension. Dropped if the name is empty.
+  /// Adds `whole`, which holds the values of `tensor` of all trips along its first dimension. Does
+  /// nothing if the name `whole` is empty.
   virtual Status add_stack(const std::string& tensor, const std::string& whole,
                            bool is_backward) = 0;
   virtual void end_loop() = 0;
@@ -130,30 +134,31 @@ using Convert = Status (*)(const Node& node, Builder& builder);
 
 struct Conversion {
   std::string_view op_type;
-  int64_t since, until;  ///< opsets that it holds for, both inclusive; until 0: the newest
+  int64_t since, until;  ///< first and last opset of this conversion; until 0: the newest opset
   Convert convert;
   size_t least_inputs = 1;  ///< the conversion is called for nodes that have at least these inputs
 };
 
-/// Sorted by op_type, then by opset. The rows stand in operators.cpp; the functions in files by
-/// family.
+/// The conversions of the default domain, sorted by op_type, then by opset. The table is in
+/// operators.cpp; the functions are in operators/, in files by family.
 const std::vector<Conversion>& conversions();
-/// Conversions of operators of ONNX Runtime's domain, likewise sorted; each holds from opset 1 on.
+/// The conversions of ONNX Runtime's domain, sorted in the same order; each holds from opset 1 on.
 inline constexpr std::string_view contributed_domain = "com.microsoft";
 const std::vector<Conversion>& contributed_conversions();
-/// Operators that are computed at import, and tried first, where all inputs of a node are
-/// constants: those in which data are indices (Gather, NonZero). In operators/constants.cpp.
+/// Conversions that compute an operator at import. They are tried first if all inputs of a node are
+/// constants. They exist for operators whose data are indices (Gather, NonZero). The table is in
+/// operators/constants.cpp.
 const std::vector<Conversion>& constant_conversions();
-/// The row for an operator at an opset, or nullptr.
+/// The row for an operator at an opset; nullptr if there is none.
 const Conversion* find_conversion(const std::vector<Conversion>& rows, std::string_view op_type,
                                   int64_t opset);
 
 /// The opsets of the default domain that are implemented, both inclusive.
 inline constexpr int64_t oldest_opset = 6, newest_opset = 28;
 
-/// The type that holds elements of an ONNX type, by the number that TensorProto.DataType has for
-/// it; f64 is read as f32. Unsupported, naming the type, for one that we do not have; Invalid for a
-/// number that names none.
+/// The type for elements of the ONNX type with this number in TensorProto.DataType; f64 becomes
+/// f32. Unsupported, naming the type, for a type that has no counterpart here; Invalid for a number
+/// that is no type.
 Result<DType> element_type(int64_t number);
 
 }  // namespace tw::graph::onnx

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The order in which nodes of a model are imported: only those that an output needs, and each after
-// those whose outputs it reads. Private to graph/onnx; pure.
+// The order in which nodes of a model are imported: only nodes that an output needs, each after the
+// nodes whose outputs it reads. Private to graph/onnx; pure.
 
 #include <cstddef>
 #include <optional>
@@ -10,18 +10,20 @@
 
 namespace tw::graph::onnx {
 
-/// The tensors that a node reads and writes; those that its branches read from outside included.
+/// The tensors that a node reads and writes, including those that its branches read from outside.
 struct NodeNames {
   std::vector<std::string_view> reads, writes;
 };
 
 struct NodeOrder {
-  std::vector<size_t> nodes;       ///< their order is that of the model as far as possible
-  std::optional<size_t> on_cycle;  ///< a node that needs itself; `nodes` are then incomplete
+  std::vector<size_t> nodes;  ///< in the order of the model as far as possible
+  /// A node that depends on itself, if there is one; `nodes` are then incomplete.
+  std::optional<size_t> on_cycle;
 };
 
-/// Names that no node writes are taken to exist; empty ones stand for none. Requires: each name is
-/// written once. Takes time in proportion to the names, but for a logarithm.
+/// Orders the nodes that `outputs` need. A name that no node writes is assumed to exist; an empty
+/// name stands for no tensor. Requires: each name is written once. Takes O(n log n) time for n
+/// names.
 NodeOrder order_nodes(const std::vector<NodeNames>& nodes,
                       const std::vector<std::string_view>& outputs);
 

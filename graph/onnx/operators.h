@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The functions that the tables in operators.cpp name, by the source that has them. Each requires a
-// node of an operator that the table lists it for, which has the table's least number of inputs,
-// and adds its operators to the graph. Private to graph/onnx.
+// The conversion functions of the tables in operators.cpp, grouped by source file. Each adds
+// operators for the node to the graph. It requires a node of an operator for which the table lists
+// it, with at least the number of inputs that the table states. Private to graph/onnx.
 
 #include "graph/onnx/node.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Loops that reduce some dimensions of a tensor and then return to its elements, as reductions and
-// normalizations do. Private to graph/onnx.
+// Axes of computes that reduce some dimensions of a tensor, and may then compute its elements from
+// the results, as reductions and normalizations do. Private to graph/onnx.
 
 #include <algorithm>
 #include <cstddef>
@@ -11,12 +11,15 @@
 
 namespace tw::graph::onnx {
 
-/// A tensor of which some dimensions are reduced: a row is what is reduced together.
+/// A tensor of which some dimensions are reduced. A row is the set of elements that are reduced
+/// together.
 struct Rows {
   Shape shape;
-  std::vector<Axis> all;   ///< the elements of the tensor
-  std::vector<Axis> kept;  ///< of `all`, those that tell rows apart
-  std::vector<Axis> over;  ///< the elements of a row; one of extent 1 where nothing is reduced
+  std::vector<Axis> all;  ///< one axis for each dimension of the tensor
+  /// The axes of `all` whose dimensions are not reduced: they select a row.
+  std::vector<Axis> kept;
+  /// Axes over the elements of a row; one axis of extent 1 if nothing is reduced.
+  std::vector<Axis> over;
   std::vector<size_t> reduced;
 
   Rows(const Shape& tensor_shape, std::vector<size_t> reduced_dimensions)
@@ -30,7 +33,8 @@ struct Rows {
   bool is_reduced(size_t dimension) const {
     return std::ranges::find(reduced, dimension) != reduced.end();
   }
-  /// Indices of an element of a row, in a stage over `kept` that reduces `over`.
+  /// The indices of the tensor's element at axes `kept` and `over`, for a stage over `kept` that
+  /// reduces `over`.
   std::vector<Expr> element() const {
     std::vector<Expr> indices;
     auto row = kept.begin(), inside = over.begin();
@@ -44,7 +48,8 @@ struct Rows {
     for (const Axis& axis : over) product *= axis.extent;
     return product;
   }
-  /// The axes of a result with an element a row: reduced dimensions of extent 1, or none of them.
+  /// The axes of a result with one element for each row. Reduced dimensions have extent 1 if
+  /// `keeps_dimensions`, else they are left out.
   std::vector<Axis> result(bool keeps_dimensions) const {
     if (!keeps_dimensions) return kept;
     std::vector<Axis> axes = all;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Values of TensorProto as arrays of ours. Private to graph/onnx; for one thread.
+// Reads a TensorProto as an Array. Private to graph/onnx; for one thread.
 
 #include <cstdint>
 #include <string>
@@ -17,13 +17,14 @@ namespace tw::graph::onnx {
 
 class TensorReader {
  public:
-  /// All arrays together may have `most_bytes` bytes.
+  /// All arrays that are read may together have `most_bytes` bytes.
   TensorReader(DataFolders folders, int64_t most_bytes)
       : folders_(std::move(folders)), left_bytes_(most_bytes) {}
 
-  /// f64 becomes f32. Unsupported, naming the tensor, for types that we do not have, and where
-  /// the limit is exceeded; Invalid where there are more or fewer elements than the shape has, in
-  /// two fields at once or in one of another type. Memory is taken after the size was checked.
+  /// The elements of a tensor; f64 becomes f32. Unsupported, naming the tensor, for types that have
+  /// no counterpart here, and if the limit of bytes is exceeded. Invalid if the number of elements
+  /// is not that of the shape, and if elements are in two fields at once or in the field of another
+  /// type. Sizes are checked before memory is taken.
   Result<dsl::Array> read(const ::onnx::TensorProto& tensor);
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Checks of the fields that a protobuf parser leaves unread. A field of another wire type than the
-// schema's, and a value that an enumeration does not have, count as unknown fields and would be
-// lost silently. Private to graph/onnx; pure functions.
+// Checks the fields that the protobuf parser did not read. The parser treats a field with another
+// wire type than the schema's, and a value that an enumeration does not have, as unknown fields, so
+// that they would be lost silently. Private to graph/onnx; pure functions.
 
 #include <cstdint>
 #include <initializer_list>
@@ -25,8 +25,9 @@ class FieldSet {
   uint64_t bits_ = 0;
 };
 
-/// Invalid, naming `what`, where a field of the schema is among `unread`, the unknown fields of a
-/// message as the parser keeps them. Fields of later schemas may be there.
+/// Invalid, naming `what`, if `unread` has a field of the schema (`fields`). `unread` are the
+/// unknown fields of a message, in the form in which the parser keeps them. Fields of later schemas
+/// are accepted.
 Status check_unread(std::string_view unread, const FieldSet& fields, const std::string& what);
 
 }  // namespace tw::graph::onnx

@@ -12,27 +12,28 @@
 
 namespace tw::graph {
 
-/// scale * x + shift for some x; an undefined part is 0.
+/// scale * x + shift, where x is a tensor that is not part of this struct; an undefined part is 0.
 struct Affine {
   dsl::Expr scale, shift;
 };
 
-/// True where the expression, or a part of an Affine, is 0 in every branch of its selects.
+/// True if the expression is undefined or is 0 in every branch of its selects.
 bool is_zero(const dsl::Expr& part);
 
-/// Splits an expression into the scale of the reads of one tensor, whatever their indices, and the
-/// shift. nullopt where the expression is not affine in these reads.
+/// Splits an expression that is affine in its reads of `tensor`, whatever their indices, into scale
+/// and shift. nullopt if the expression is not affine in these reads.
 std::optional<Affine> split_affine(const dsl::Expr& expr, const std::string& tensor);
 
-/// An elementwise operator on f32 that computes scale * x + shift, both from constants.
+/// An elementwise operator on f32 that computes scale * x + shift, where scale and shift are
+/// computed from constants.
 struct ScaleAndShift {
-  dsl::Compute compute;  ///< declares the constants as inputs; without stages
-  dsl::Arrays arrays;    ///< their values
+  dsl::Compute compute;  ///< has the constants as inputs and no stages
+  dsl::Arrays arrays;    ///< the values of the constants, by the name of the input
   std::vector<dsl::Axis> axes;
-  dsl::Expr scale, shift;  ///< over the axes; those of one element do not occur
+  dsl::Expr scale, shift;  ///< expressions over `axes`; axes of extent 1 do not occur in them
 };
-/// The scale and the shift that the operator applies to a tensor that it reads elementwise. nullopt
-/// for other operators.
+/// The scale and the shift that the operator applies to `tensor`, which it reads elementwise;
+/// nullopt for other operators.
 std::optional<ScaleAndShift> as_scale_and_shift(const Operator& op, const std::string& tensor,
                                                 const std::map<std::string, Constant>& constants);
 

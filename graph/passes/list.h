@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The passes, one file each: pure functions that keep what the outputs of a valid graph are, in
-// time nearly linear in the number of operators. None recurses over a graph. The graph has no
-// loops, except for drop_dead(). Private to graph/passes.cpp, graph/passes and the import.
+// The passes, one file each: pure functions that keep the values of the outputs of a valid graph,
+// up to rounding (passes.h). Their time is nearly linear in the number of operators, and none
+// recurses over a graph. Only drop_dead() accepts graphs with loops. Private to graph/passes.cpp,
+// graph/passes and the import.
 
 #include "base/result.h"
 #include "graph/graph.h"
@@ -10,67 +11,76 @@
 
 namespace tw::graph {
 
-/// Each operator is needed by an output, each constant is read or an output. Loops may be there,
-/// and have nothing that is not needed either.
+/// Removes operators and parts of loops that no output needs, and constants that are neither read
+/// nor outputs.
 Result<Graph> drop_dead(const Graph& graph);
 
-/// Products of a dequantized tensor and a dequantized constant are sums of integers, where their
-/// scales belong to axes of the result and sums fit 32 bits.
+/// Computes products of a dequantized tensor and a dequantized constant as sums of integers, if the
+/// scales vary along axes of the result only and the sums fit 32 bits.
 Result<Graph> narrow_products(const Graph& graph);
 
-/// No operator reads constants alone, but for those that have very large results or take very long.
+/// Replaces operators that read constants alone by constants, except for operators with very large
+/// results and operators that take very long.
 Result<Graph> fold_constants(const Graph& graph, const PassOptions& options = {});
 
-/// Sums that read t = i16(i32(q) - zero) read q where the target has dot products of 8 bits. The
-/// zero point is subtracted from their result.
+/// Lets sums that read t = i16(i32(q) - zero) read q instead, if the target has dot products of 8
+/// bits. The contribution of the zero point is subtracted from the sum.
 Result<Graph> narrow_factors(const Graph& graph, const PassOptions& options = {});
 
-/// Tensors of 16-bit floats of which products read each element several times are f32 with the same
-/// values, but for inputs and outputs of the graph and dot products of the target.
+/// Stores tensors of 16-bit floats as f32 with the same values, if products read each element
+/// several times. Inputs and outputs of the graph keep their types, and so do factors for which the
+/// target has dot products.
 Result<Graph> widen_factors(const Graph& graph, const PassOptions& options = {});
 
-/// No operator copies a tensor unchanged, but for outputs of the graph that are no operator's own;
-/// no reshape reads a reshape, no transpose a transpose.
+/// Removes operators that copy a tensor unchanged, except where an output of the graph needs a copy
+/// because no operator of its own writes it. Joins a reshape of a reshape, and a transpose of a
+/// transpose.
 Result<Graph> remove_copies(const Graph& graph);
 
-/// Elementwise operators on the reshaped result of a reduction, or of another elementwise operator,
-/// run before the reshape.
+/// Moves elementwise operators from behind a reshape to before it, if the reshape reads the result
+/// of a reduction or of another elementwise operator.
 Result<Graph> sink_reshapes(const Graph& graph);
 
-/// Equal constants are one; so are operators of one key that read the same tensors.
+/// Merges equal constants, and operators that have equal workload keys and read the same tensors.
 Result<Graph> share_common(const Graph& graph);
 
-/// No convolution or max pooling by name is the reader of a padding that it could do itself.
+/// Fuses a padding into the convolution or max pooling by name that reads it, if that operator can
+/// pad its input in this way.
 Result<Graph> fuse_padding(const Graph& graph);
 
-/// No product with constant weights is followed by a scale or shift by channel alone.
+/// Folds a scale or shift by channel that follows a product with constant weights into the weights
+/// and the bias.
 Result<Graph> fold_scale(const Graph& graph);
 
-/// softmax(q k^T c) v, for a number c > 0, is one operator, `attention`.
+/// Replaces softmax(q k^T c) v, for a number c > 0, by one operator `attention`.
 Result<Graph> name_attention(const Graph& graph);
 
-/// Elementwise operators of one shape whose results only one other such operator needs are one. An
-/// operator that directly reads and narrows a reduction's result is left to fuse_epilogues().
+/// Fuses an elementwise operator into the only reader of its result, if that is elementwise and has
+/// the same shape. An operator that directly reads and narrows the result of a reduction is left to
+/// fuse_epilogues().
 Result<Graph> fuse_elementwise(const Graph& graph);
 
-/// Elementwise operators that alone read the result of an operator with a reduction are part of it.
+/// Fuses an elementwise operator into an operator with a reduction, if it is the only reader of the
+/// reduction's result.
 Result<Graph> fuse_epilogues(const Graph& graph);
 
-/// Elementwise operators that only an operator with reductions reads are part of it, where that
-/// repeats no work.
+/// Fuses an elementwise operator into an operator with reductions that is the only reader of its
+/// result, if no work is repeated by this.
 Result<Graph> fuse_prologues(const Graph& graph);
 
-/// Convolutions of 1 x 1 that read one tensor and stand side by side in a concatenation are one.
+/// Merges 1 x 1 convolutions that read the same tensor and are adjacent inputs of one concatenation
+/// into a single convolution.
 Result<Graph> merge_siblings(const Graph& graph);
 
-/// Products with constant weights read only the blocks that are not zero, where no column of blocks
-/// keeps more than half.
+/// Lets products with constant weights read only the blocks of weights that are not zero, if at
+/// most half of the blocks of each column are not zero.
 Result<Graph> compress_blocks(const Graph& graph);
 
-/// Products of f32 read floats of the type PassOptions::precision where the target gains by that.
+/// Rounds the factors of f32 products to the type PassOptions::precision if the target gains by it.
 Result<Graph> round_factors(const Graph& graph, const PassOptions& options);
 
-/// A concatenation that contains all tensors of an earlier one, side by side, reads its result.
+/// Lets a concatenation whose adjacent inputs are all inputs of an earlier concatenation read the
+/// result of that concatenation instead.
 Result<Graph> nest_concatenations(const Graph& graph);
 
 }  // namespace tw::graph

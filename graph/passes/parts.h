@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A graph with loops as parts without loops, so that a pass need not know of loops: the operators
-// outside of loops are one part, and the body of each loop is one.
+// Splits a graph with loops into parts without loops, so that passes need not handle loops. The
+// operators outside of loops are one part, and the body of each loop is another.
 //
 //   for (const PartNumber number : parts_of(graph)) {
 //     TW_TRY(Graph part, pass.apply(part_of(graph, number)));
@@ -18,17 +18,19 @@
 
 namespace tw::graph {
 
-using PartNumber = std::optional<size_t>;  ///< index of the loop; nullopt: outside of loops
+/// Index in Graph::loops; nullopt: the operators outside of loops.
+using PartNumber = std::optional<size_t>;
 
 /// All parts of a graph.
 std::vector<PartNumber> parts_of(const Graph& graph);
 
-/// The part as a graph of its own. It has as inputs what enters it and as outputs what leaves it:
-/// for operators outside of loops, what loops write and read. The other tensors of the graph are
-/// further inputs, which nobody reads, so that their names are taken. Requires: a valid graph.
+/// The part as a graph. Its inputs are the tensors that enter the part, and its outputs are the
+/// tensors that leave it. For the operators outside of loops, results of loops are inputs and
+/// tensors that loops read are outputs. The other tensors of the whole graph are inputs that
+/// nothing reads, so that passes do not use their names again. Requires: a valid graph.
 Graph part_of(const Graph& graph, PartNumber number);
 
-/// The graph with the rewritten part in place of the former one. An output of a body that has
+/// The graph in which `part`, rewritten, replaces part `number`. An output of a body that has
 /// become a constant is copied in each trip. Fails as make_operator() does; Internal if a loop
 /// depends on its own results.
 Result<Graph> with_part(const Graph& graph, PartNumber number, Graph part);

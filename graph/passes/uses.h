@@ -13,18 +13,19 @@
 
 namespace tw::graph {
 
-/// An index of the readers and writers in a graph, as it was when the index was made. Operators are
-/// identified by their numbers.
+/// The writer and the readers of each tensor, as the graph was when the Uses was made. Operators
+/// are given by their index in Graph::operators.
 class Uses {
  public:
   explicit Uses(const Graph& graph);
 
   /// The operator that writes the tensor; nullopt for inputs and constants of the graph.
   std::optional<size_t> writer(const std::string& tensor) const;
-  /// The operators that read the tensor, in order, each once.
+  /// The operators that read the tensor, in increasing order, each once.
   const std::vector<size_t>& readers(const std::string& tensor) const;
   bool is_output(const std::string& tensor) const { return outputs_.contains(tensor); }
-  /// True if the operator is the only reader of the tensor, and the tensor is no output.
+  /// True if the operator is the only reader of the tensor, and the tensor is no output of the
+  /// graph.
   bool is_only_reader(size_t op, const std::string& tensor) const;
 
  private:
@@ -33,11 +34,12 @@ class Uses {
   std::set<std::string> outputs_;
 };
 
-/// Names that no tensor of the graph has.
+/// Makes names for new tensors.
 class FreshNames {
  public:
   explicit FreshNames(const Graph& graph);
-  /// The stem, or the stem with a number; each name is given once.
+  /// A name that no tensor of the graph has and that was not returned before: the stem, or the stem
+  /// with a number.
   std::string make(const std::string& stem);
 
  private:
@@ -45,9 +47,9 @@ class FreshNames {
   std::map<std::string, size_t> counts_;
 };
 
-/// The operators that are left of a list in which passes replace and remove some.
+/// The operators of a list in which nullopt marks those that a pass has removed.
 std::vector<Operator> remaining(std::vector<std::optional<Operator>> operators);
-/// The operators of a graph as such a list.
+/// The operators of a graph as a list for remaining(), from which a pass may remove some.
 std::vector<std::optional<Operator>> as_list(const Graph& graph);
 
 }  // namespace tw::graph

@@ -20,11 +20,11 @@ Status convert_range(const Node& node, Builder& builder);
 Status convert_shape(const Node& node, Builder& builder);
 Status convert_size(const Node& node, Builder& builder);
 
-/// A zero-filled array for a result of the node. Invalid for a negative extent; Unsupported where
-/// it is too large to be made at import.
+/// A zero-filled array for a result of the node. Invalid for a negative extent; Unsupported if the
+/// array is too large to be made at import.
 Result<dsl::Array> made_array(const Node& node, DType type, const std::vector<int64_t>& shape);
 
-// constant_indexing.cpp: all inputs of the node are constants.
+// constant_indexing.cpp. These require that all inputs of the node are constants.
 Status compute_gather_elements(const Node& node, Builder& builder);
 Status compute_gather_nd(const Node& node, Builder& builder);
 Status compute_scatter_elements(const Node& node, Builder& builder);
