@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: what the facts of a database (records, calibrations) have in common. Thread-safe.
+// Private to db/: text and canonical form of fields, for both kinds of facts in a database (records
+// and calibrations). Thread-safe.
 
 #include <cstddef>
 #include <string>
@@ -8,14 +9,14 @@
 
 namespace tw::db {
 
-/// The longest text of a field that names something.
+/// Most bytes of a field that is a name.
 inline constexpr size_t max_text_bytes = 4 << 10;
 
 /// Appends a field to a canonical text: `name:N:value` and a line feed, N being the bytes of the
 /// value.
 void append_field(std::string& text, std::string_view name, std::string_view value);
 
-/// Text that a database holds is UTF-8 without NUL.
+/// True if the text is UTF-8 without NUL, as every text in a database must be.
 bool is_valid_text(std::string_view text);
 
 }  // namespace tw::db

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Care of a database: checks of all that it holds, lines and records that are kept aside, deletions
-// by rule. Not thread-safe, as the Store.
+// Maintenance of a database: checking its whole content, listing quarantined lines and doubted
+// records, and deleting records by rules. Like the Store, not thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -14,52 +14,56 @@
 
 namespace tw::db {
 
-/// Options of prune(). It deletes all records of older code generators. In other groups it deletes
-/// records that are not timed (Doubt::NotTimed) or clearly slower than the answer, but never a
-/// record that proves a schedule wrong, is of the answer's schedule, or has another doubt
-/// (trust.h). Of an old group, one whose trials were all made before `before_ms`, it deletes every
-/// record that does not prove a schedule wrong and is not of the answer's schedule. A group that
-/// has no answer, or whose answer would change, is left alone. Demands that were left before
-/// `before_ms` for the last time are forgotten.
+/// Options of prune(). All records of older code generators are deleted. In other groups, prune()
+/// deletes records that are not timed (Doubt::NotTimed) or clearly slower than the answer. It never
+/// deletes a record that proves a schedule wrong, a record of the answer's schedule, or a record
+/// with another doubt (trust.h). In an old group, whose trials were all made before `before_ms`, it
+/// deletes every record except those that prove a schedule wrong and those of the answer's
+/// schedule. A group without an answer, or whose answer would change, is left unchanged. Demands
+/// that were last left before `before_ms` are deleted.
 struct PruneRules {
-  int64_t codegen_abi = 0;  ///< records with a smaller one are deleted: no key asks for them
-  double slower_than = 2;   ///< clearly slower: more than this times the latency of the answer
-  int64_t keep = 64;        ///< at least so many stay in each group, the fastest, for cost models
-  int64_t before_ms = 0;    ///< of an old group; 0: no group and no demand is old
+  /// Records with a smaller number are deleted, since no key asks for them.
+  int64_t codegen_abi = 0;
+  double slower_than = 2;  ///< clearly slower: more than this times the latency of the answer
+  int64_t keep = 64;       ///< this many of the fastest records stay in each group, for cost models
+  int64_t before_ms = 0;   ///< a group or demand from before this time is old; 0: none is old
 };
 enum class Pruning { DryRun, Delete };
 
 struct PruneReport {
-  int64_t records = 0;  ///< before
+  int64_t records = 0;  ///< number of records before pruning
   int64_t pruned = 0;
   std::map<std::string, int64_t> by_reason;
-  int64_t demands = 0;  ///< forgotten
+  int64_t demands = 0;  ///< number of demands that were deleted
 };
 
 struct VerifyReport {
   int64_t records = 0;
   int64_t calibrations = 0;
-  int64_t damaged = 0;      ///< records and calibrations that do not agree with their hash
-  int64_t wrong_best = 0;   ///< rows of the derived table that differ from their recomputation
-  int64_t quarantined = 0;  ///< lines kept aside, which is no damage
-  std::vector<std::string> integrity;  ///< what the engine found; empty where all is well
+  int64_t damaged = 0;      ///< records and calibrations that do not agree with their hashes
+  int64_t wrong_best = 0;   ///< derived rows that differ from their recomputation
+  int64_t quarantined = 0;  ///< quarantined lines, which do not count as damage
+  std::vector<std::string> integrity;  ///< faults that the engine found; empty if there are none
   bool ok() const { return damaged == 0 && wrong_best == 0 && integrity.empty(); }
 };
 
-/// Reads everything: hashes, the derived table, the file's structure.
+/// Checks the whole database: the hashes of all facts, the derived tables, and the structure of the
+/// file.
 Result<VerifyReport> verify(Store& store);
-/// Derives the table of best trials anew from the trials.
+/// Recomputes the table of best trials from the trials.
 Status derive_best(Store& store);
-/// At most `limit` quarantined lines; 0: all.
+/// The quarantined lines, at most `limit`; 0: all.
 Result<std::vector<Quarantined>> quarantined(Store& store, int64_t limit);
-/// Deletes all quarantined lines, or the one with that hash, and returns their number.
+/// Deletes the quarantined line with this hash, or all lines if the hash is empty. Returns the
+/// number of deleted lines.
 Result<int64_t> drop_quarantined(Store& store, const std::string& hash = {});
-/// Records that are stored and not used, for a doubt that is_listed(); at most `limit`, 0: all.
+/// The stored records that are not used because of a doubt for which is_listed() is true; at most
+/// `limit`, 0: all.
 Result<std::vector<Doubted>> doubted(Store& store, int64_t limit);
-/// Deletes, or only counts, records that can never be an answer. The answers stay the same. The
-/// file keeps its size and uses the room again.
+/// Deletes the records that PruneRules describes, or counts them without deleting (DryRun). Answers
+/// do not change. The file keeps its size, and later records use the free space.
 Result<PruneReport> prune(Store& store, const PruneRules& rules, Pruning pruning);
-/// Deletes one record. A merge with a database that has it brings it back.
+/// Deletes one record. A later merge with a database that has the record brings it back.
 Status drop_record(Store& store, const Record& record);
 
 }  // namespace tw::db

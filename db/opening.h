@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: what happens to a name before it is a store: a file is created whole where it is
-// absent, refused with a reason where it cannot be read or written safely, and brought up to date
-// where it is older; tables on a server likewise.
+// Private to db/: opens the database that a name means. A file that is absent is created as a
+// complete database. A file that cannot be read or written safely is refused with a reason. A file
+// of an older schema version is migrated. Tables on a server are treated in the same way.
 
 #include <memory>
 #include <optional>
@@ -16,17 +16,17 @@
 
 namespace tw::db {
 
-/// The path that SQLite, the gate and the spool agree on: absolute, links resolved. An address of a
-/// server stays as it is; Usage where it is malformed or holds a password.
+/// The absolute path without symbolic links, by which SQLite, the gate and the spool know the file.
+/// The address of a server is returned unchanged; Usage if it is malformed or holds a password.
 Result<std::string> canonical_path(const std::string& path);
 
 struct Opened {
   std::unique_ptr<Connection> connection;
-  std::optional<Gate> gate = {};     ///< of a file that was opened for writing
-  SqliteConnection* file = nullptr;  ///< the same connection, or null for a server
+  std::optional<Gate> gate = {};     ///< present for a file that was opened for writing
+  SqliteConnection* file = nullptr;  ///< `connection` as its type for files; null for a server
 };
 
-/// `canonical` is a path or an address as canonical_path() gives them.
+/// Opens the database. `canonical` is a result of canonical_path().
 Result<Opened> open_canonical(const std::string& canonical, OpenMode mode,
                               const StoreOptions& options);
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: which trial of a group is the best, as a function of the set of trials alone, so
-// that every order of merging gives the same answer. docs/database_format.md, "Best", states the
-// rule. The rule asks a source for the trials that it needs: to find the best one it follows the
-// timings from the fastest one upwards and stops where no other can be faster, so that a database
-// with indexes reads few trials of a large group.
+// Private to db/: the rule that selects the best trial of a group. The result depends on the set of
+// trials alone, so that every order of merging gives the same answer. docs/database_format.md,
+// "Best", states the rule. The rule reads trials from a TrialSource: it visits timings from the
+// fastest upwards and stops when no other can be faster, so that a database with indexes reads few
+// trials of a large group.
 
 #include <cstdint>
 #include <functional>
@@ -23,7 +23,7 @@ namespace tw::db {
 
 /// The properties of one trial of a group that the rule uses.
 struct RankedTrial {
-  int64_t trial = 0;  ///< row; no part of the rule
+  int64_t trial = 0;  ///< number of the row; the rule ignores it
   std::string hash;
   std::string schedule_hash;
   TrialStatus status = TrialStatus::Ok;
@@ -36,24 +36,25 @@ struct RankedTrial {
   double peak_gb_per_s = 0;  ///< 0: unknown
   std::string toolchain = {};
 };
-/// Those of a sealed record, without a row.
+/// The properties of a sealed record, without a row.
 RankedTrial ranked_trial(const Record& record);
 
 struct Ranked {
-  size_t index = 0;       ///< into the candidates
+  size_t index = 0;       ///< index into the group
   double latency_ns = 0;  ///< at the group's peak
   double efficiency = 0;  ///< 0 where unknown
 };
 
-/// The timings of a group by one session. Only trials that count as timed enter: of one status, and
-/// with a latency.
+/// Summary of the timings of a group by one session. Only trials that count as timed are included:
+/// those with the status of the source (Ok, for example) and a latency.
 struct TimingSession {
   std::string name;
-  std::string host;        ///< empty: it may have several
-  double peak_gflops = 0;  ///< the lower median of its trials' peaks; 0: unknown
-  double least_cost = 0;   ///< of its trials (Timing::cost)
-  /// The ratio of its latencies to those of the majority: the median over the schedules on which it
-  /// is compared, 1 where there are none. Absent: the rule derives it from these schedules.
+  std::string host;        ///< empty if the session may have several hosts
+  double peak_gflops = 0;  ///< the lower median of the peaks of the session's trials; 0: unknown
+  double least_cost = 0;   ///< the least Timing::cost of the session's trials
+  /// The ratio of the session's latencies to those of the majority of sessions: the median over the
+  /// schedules on which the session is compared, 1 if there are none. If it is nullopt, the rule
+  /// computes it from these schedules.
   std::optional<double> ratio = {};
 };
 
@@ -64,49 +65,50 @@ struct Timing {
   double cost = 0;
 };
 
-/// A group of trials, for one status that counts as timed.
+/// The trials of a group, as the rule reads them. Trials with status() and a latency count as
+/// timed.
 class TrialSource {
  public:
   virtual ~TrialSource() = default;
   virtual TrialStatus status() const = 0;
   virtual Result<std::vector<TimingSession>> sessions() = 0;
-  /// The trials of a schedule, of any status.
+  /// The trials of a schedule, with any status.
   virtual Result<std::vector<RankedTrial>> trials_of(const std::string& schedule_hash) = 0;
-  /// The schedules of which a session and at least two others have trials.
+  /// The schedules of which this session and at least two other sessions have trials.
   virtual Result<std::vector<std::string>> shared_by(const std::string& session) = 0;
-  /// Visits the timings with at least this cost and this peak by cost, until `visit` says false.
+  /// Visits the timings with at least this cost and at least this peak, in order of cost, until
+  /// `visit` returns false.
   virtual Status by_cost(double least_cost, double least_peak,
                          const std::function<Result<bool>(const Timing&)>& visit) = 0;
 };
 
-/// The timings of a group by each session with its ratio, sorted by name: of the trials with status
-/// Ok and a latency.
+/// Summarizes the trials of a group with status Ok and a latency by session, with ratios, sorted by
+/// the name of the session.
 std::vector<TimingSession> timing_sessions(std::span<const RankedTrial> group);
 
-/// The best trial of the group, and its row; nullopt where no trial with the status of the source
-/// is believed.
+/// The best trial of a group. best_trial_of() returns nullopt if no trial with the status of the
+/// source is believed.
 struct BestTrial {
   RankedTrial trial;
   double latency_ns = 0;  ///< at the group's peak
   double efficiency = 0;  ///< 0 where unknown
 };
 Result<std::optional<BestTrial>> best_trial_of(TrialSource& group);
-/// The same for the trials with status Ok of a group that is in memory.
+/// As above, for the trials with status Ok of a group that is in memory.
 Result<std::optional<BestTrial>> best_trial_of(std::span<const RankedTrial> group);
 
-/// The peak of a group: the lower median of its sessions' peaks.
+/// The peak of a group: the lower median of the peaks of its sessions.
 double group_peak(const std::vector<TimingSession>& sessions);
-/// The lowest peak of a trial that was not measured beside a disturbed calibration, by the peak of
-/// the group.
+/// The peak, for a group with this peak, below which the peak of a trial counts as disturbed
+/// (Doubt::PeakDisturbed).
 double least_undisturbed_peak(double group_peak);
 
-/// The ratio of each session to the majority on a schedule, of the sessions that are compared
-/// there.
+/// For one schedule, the ratio to the majority of each session that is compared on it, by session.
 using SessionRatios = std::map<std::string, double, std::less<>>;
-/// The ratios on some schedules of a group, by schedule.
+/// The ratios on these schedules of a group, by schedule.
 Result<std::map<std::string, SessionRatios>> ratios_on(TrialSource& group,
                                                        const std::set<std::string>& schedules);
-/// TimingSession::ratio of a session with these ratios.
+/// TimingSession::ratio of a session that has these ratios on its schedules.
 double ratio_of(const std::vector<double>& ratios);
 
 /// The trials of a schedule and the judgement of each.
@@ -114,31 +116,32 @@ struct JudgedSchedule {
   std::vector<RankedTrial> trials;
   std::vector<Judgement> judgements;
 };
-/// Judges the trials of some schedules of a group.
+/// Judges the trials of these schedules of a group.
 Result<std::vector<JudgedSchedule>> judge_schedules(TrialSource& group,
                                                     std::span<const std::string> schedule_hashes);
 
 /// Judges each trial of a group.
 std::vector<Judgement> judge(std::span<const RankedTrial> group);
 
-/// The best of the trials that are believed. `judgements` are those of judge(group).
+/// The best of the believed trials; nullopt if there are none. `judgements` are the result of
+/// judge(group).
 std::optional<Ranked> best_of(std::span<const RankedTrial> group,
                               std::span<const Judgement> judgements);
 std::optional<Ranked> best_of(std::span<const RankedTrial> group);
 
-/// The latency in ns that counts for the schedule of each trial, on the clock of the best trial; 0
-/// for a trial that is not believed, and for all trials where none is believed.
+/// For each trial, the latency in ns that counts for its schedule, scaled to the peak of the best
+/// trial; 0 for a trial that is not believed, and for all trials if none is believed.
 std::vector<double> counted_latencies(std::span<const RankedTrial> group,
                                       std::span<const Judgement> judgements);
 
 /// Timing of a schedule by one session: the median of the session's believed trials of the
-/// schedule, the slower one of the middle two.
+/// schedule, or the slower of the two middle trials.
 struct SessionTiming {
   double latency_ns = 0;  ///< at the group's peak
   std::string_view session, host;
   int64_t trials = 0;
 };
-/// The sessions that timed a schedule and are believed, fastest first.
+/// The believed sessions that timed a schedule, fastest first.
 std::vector<SessionTiming> sessions_of(std::span<const RankedTrial> group,
                                        std::span<const Judgement> judgements,
                                        std::string_view schedule_hash);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The knowledge of a database about a place, as a run needs it that goes on there or nearby. The
-// cost does not grow with the trials of the place, but for one short entry of an index for each of
-// them. Values are thread-safe; functions over a
-// Store are not, as it is not.
+// The trials of a place (workload, target, device, layouts), for a run that continues tuning there
+// or starts from places nearby. Apart from one short index entry for each trial of the place, the
+// cost does not grow with the number of trials. Values are thread-safe; functions that take a Store
+// are not.
 
 #include <cstdint>
 #include <set>
@@ -21,42 +21,44 @@ namespace tw::db {
 class Store;
 struct Key;
 
-/// A trial and what the rule of trust says of it, by all trials of its group.
+/// A trial, judged by all trials of its group (trust.h).
 struct RecalledTrial {
   Record record;
   Doubt doubt = Doubt::None;
 };
 
 struct RecalledTrials {
-  int64_t known = 0;  ///< trials of the place
-  /// Sorted by latency, then by hash. Where the place has more trials than were asked for, three
-  /// quarters are the fastest ones with status Ok, and the others a sample of all. Trials with
-  /// status Unstable are then in doubt.
+  int64_t known = 0;  ///< number of all trials of the place
+  /// Sorted by latency, then by hash. If the place has more trials than were asked for, three
+  /// quarters of these are the fastest trials with status Ok, and the others are a sample of all
+  /// trials. Trials with status Unstable are then always doubted.
   std::vector<RecalledTrial> trials;
 };
 
-/// 16 bytes that name a schedule, given by its text: the first half of its SHA-256.
+/// 16 bytes that identify a schedule: the first half of the SHA-256 of its text.
 std::string schedule_key(std::string_view schedule);
 
-/// The schedules of a place by schedule_key().
+/// The schedules of a place that were tried, given by schedule_key().
 struct TriedSchedules {
-  int64_t known = 0;  ///< schedules that have a trial
-  /// Schedules that need no further trial: one of their trials proves something, and where it
-  /// proves the schedule wrong, it is of the host that asks, or two sessions agree.
+  int64_t known = 0;  ///< number of schedules that have a trial
+  /// Schedules that need no further trial. A schedule is settled by a trial that proves something
+  /// else than that it is wrong, or by two sessions that prove it wrong, or by one such session on
+  /// the host that asks.
   std::set<std::string> settled;
 };
 
-/// The trials of the place that the key names, with its device alone; at most `most`, judged by
-/// all of them.
+/// The trials at the place of the key, on exactly the key's device; at most `most`. They are judged
+/// by all trials of the place.
 Result<RecalledTrials> recall(Store& store, const Key& place, int64_t most);
-/// The same of the layers below, each judged by itself.
+/// As recall(), for the layers below the database. `most` and the judgements are of each layer
+/// alone.
 RecalledTrials recall_below(Store& store, const Key& place, int64_t most);
-/// The schedules that have trials at the place. `host` is the one that asks
-/// (Environment::host); empty: a schedule that one session alone proves wrong is settled, too.
+/// The schedules that have trials at the place. `host` is the host that asks (Environment::host).
+/// If it is empty, a schedule that a single session proves wrong is settled too.
 Result<TriedSchedules> tried(Store& store, const Key& place, const std::string& host);
-/// The places at which an operator has an answer for this number of threads, also of layers
-/// below; in order. Of each database at most 2 * `most`: those whose workloads have the next
-/// larger, and the next smaller, number of operations.
+/// The places at which an operator has an answer for this number of threads, in this database and
+/// in the layers below, sorted. Each database contributes at most `most` places whose workloads
+/// have the next larger numbers of operations than `flops`, and `most` with the next smaller ones.
 Result<std::vector<Place>> places(Store& store, const std::string& op, int64_t threads,
                                   int64_t codegen_abi, double flops, int64_t most);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Record is one trial: an immutable fact about one schedule of one workload on one device. Plain
-// data whose hash covers every field, so that databases merge as sets; docs/database_format.md
-// defines the canonical text. Everything here is thread-safe.
+// A Record is one trial: an immutable fact about one schedule of one workload on one device. It is
+// plain data whose hash covers every field, so that databases merge as sets.
+// docs/database_format.md defines the canonical text, which is hashed. Everything here is
+// thread-safe.
 //
 //   Record record;                         // fill in what was measured
 //   record = seal(std::move(record));      // derives the three hashes
@@ -51,9 +52,10 @@ bool proves_wrong(TrialStatus status);
 /// schedule again, and cost models do not learn from the trial.
 bool proves_nothing(TrialStatus status);
 
-// Every field that the hash covers and the record version that added it, in the order of the
-// canonical text: short ones first, so that a query over numbers does not read the pages that hold
-// long texts. Fields of later versions follow, so that older records keep their text.
+// Every field that the hash covers, with the record version that added it, in the order of the
+// canonical text. Short fields come first, so that a query over numbers does not read the pages
+// that hold long texts. Fields of later versions are appended, so that the canonical text of older
+// records stays the same.
 #define TW_RECORD_FIELDS(X) \
   X(op, 1)                  \
   X(target, 1)              \
@@ -85,23 +87,24 @@ bool proves_nothing(TrialStatus status);
   X(bytes, 3)               \
   X(peak_gb_per_s, 3)
 
-/// The newest version of records.
+/// The newest record version.
 inline constexpr int record_version = 3;
 
 struct Record {
-  std::string workload;  ///< canonical text key
+  std::string workload;  ///< the workload's key, a canonical text
   std::string op;
   std::string target;  ///< canonical Target text
   std::string device;  ///< model, cores, caches
   std::string toolchain;
   int64_t codegen_abi = 1;
   int64_t threads = 1;
-  std::string layouts;   ///< asked of inputs and outputs, "in=NCHW16c out=NHWC"; empty: free
+  std::string layouts;   ///< layouts that were asked for, "in=NCHW16c out=NHWC"; empty: free
   std::string schedule;  ///< begins with its language version, "tw1"
-  /// Names the description of the machine that the schedule was tuned for: microarchitecture,
-  /// origin and the beginning of the hash of its text; empty in records of version 1.
+  /// Identifies the description of the machine (Machine) for which the schedule was tuned:
+  /// microarchitecture, origin, and the beginning of the hash of the description's text. Empty in
+  /// records of version 1.
   std::string machine;
-  /// The point of the search space that the schedule was constructed from; empty where the schedule
+  /// The point of the search space from which the schedule was constructed. Empty if the schedule
   /// came from elsewhere, and in records of version 1.
   std::string configuration;
 
@@ -111,22 +114,23 @@ struct Record {
   double latency_ns = 0;
   double latency_low_ns = 0;
   double latency_high_ns = 0;
-  double flops = 0;        ///< of the workload's direct algorithm
-  double peak_gflops = 0;  ///< of the machine, measured beside; 0 where unknown
-  /// The workload's compulsory traffic: each element of an input that is read and of an output,
-  /// once; 0 where unknown, and in records of versions 1 and 2.
+  double flops = 0;        ///< floating-point operations of the workload's direct algorithm
+  double peak_gflops = 0;  ///< peak of the machine, measured with the trial; 0: unknown
+  /// The workload's compulsory traffic: the bytes of every input element that is read and of every
+  /// output element, each counted once. 0 if unknown, and in records of versions 1 and 2.
   double bytes = 0;
-  /// The most that the machine's loads and stores can move, by its description, in GB/s (1e9
-  /// bytes): of the cores through L1, of a GPU through L2; 0 as for `bytes`.
+  /// The largest bandwidth of loads and stores by the machine's description, in GB/s (1e9 bytes/s):
+  /// between cores and L1, or through the L2 of a GPU. 0 if unknown, and in records of versions 1
+  /// and 2.
   double peak_gb_per_s = 0;
-  double noise = 0;  ///< relative
+  double noise = 0;  ///< relative noise of the samples
   double verified_error = 0;
 
   std::string program_version;
   std::string host;  ///< hash of the host name
   std::string session;
   int64_t seed = 0;
-  int64_t trial = 0;       ///< number within the session
+  int64_t trial = 0;       ///< number of the trial in its session
   int64_t created_ms = 0;  ///< informative only
 
   // Derived by seal(): SHA-256 in hex.
@@ -137,8 +141,8 @@ struct Record {
   friend bool operator==(const Record&, const Record&) = default;
 };
 
-/// Calls visit(name, member) for each hashed field that records of `version` have, in canonical
-/// order. `AnyRecord` is Record or const.
+/// Calls visit(name, member) for each hashed field of records of `version`, in canonical order.
+/// `AnyRecord` is Record or const Record.
 template <typename AnyRecord, typename Visitor>
 void visit_fields(AnyRecord& record, Visitor&& visit, int version = record_version) {
 #define X(field, since) \
@@ -147,32 +151,34 @@ void visit_fields(AnyRecord& record, Visitor&& visit, int version = record_versi
 #undef X
 }
 
-/// The lowest version that has all fields of the record that are not empty; its text and hash are
-/// those of that version.
+/// The lowest record version that has all non-empty fields of the record. The canonical text and
+/// the hash of the record follow this version.
 int record_version_of(const Record& record);
 
-/// True if the latency measures the speed of the schedule: it is positive, and the trial is Ok,
-/// Hopeless, or a Duplicate of such a trial.
+/// True if the latency measures the speed of the schedule: the latency is positive, and the trial
+/// is Ok, Hopeless, or a Duplicate of an Ok or Hopeless trial.
 bool is_timed(const Record& record);
 
-/// Measured floating-point operations per nanosecond over the peak; 0 where either is unknown.
+/// The fraction of the peak that was reached: floating-point operations per nanosecond divided by
+/// the peak in GFLOP/s. 0 if one of the two is unknown.
 double efficiency(const Record& record);
 
 std::string canonical_text(const Record& record);
 
-/// Fills the three hashes; a verified_error that is not finite becomes the largest double.
+/// The record with its three hashes filled in. A verified_error that is not finite becomes the
+/// largest double.
 Record seal(Record record);
 
-/// Ok for a sealed record that may be a fact; else what makes it impossible (docs: "What is
-/// refused").
+/// Ok if the record is sealed and its values are possible; otherwise an error that says what is
+/// wrong (docs/database_format.md, "What is refused").
 Status check(const Record& record);
 
-/// One line of JSON without a line feed. Requires: check(record), as JSON holds neither NaN nor
-/// bytes that are not UTF-8; a record that fails it comes out with these replaced.
+/// The record as one line of JSON without a line feed. Requires: check(record) is Ok. In a record
+/// that fails check(), NaN and bytes that are not UTF-8 are replaced, since JSON cannot hold them.
 std::string to_json(const Record& record);
 
-/// The record of a line, its hash as the line states it. A line that is malformed, longer than 1
-/// MiB, nested or of a newer record version is an Invalid error. Does not check().
+/// Parses a line of to_json(). The hash is taken from the line and not checked: call check().
+/// Invalid if the line is malformed, longer than 1 MiB, nested or of a newer record version.
 Result<Record> from_json(std::string_view line);
 
 inline constexpr size_t max_line_bytes = 1 << 20;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: what check() asks of a record but for its hashes, for records whose hashes were
-// derived anew. Thread-safe.
+// Private to db/: the part of check() that does not concern hashes, for records whose hashes have
+// just been computed. Thread-safe.
 
 #include "base/result.h"
 #include "db/record.h"
 
 namespace tw::db {
 
-/// Ok where the record may be a fact, whatever its hashes say.
+/// As check(), but ignores the hashes of the record.
 Status check_facts(const Record& record);
 
 }  // namespace tw::db

@@ -20,7 +20,7 @@
 namespace tw::db {
 
 struct RecorderOptions {
-  size_t batch = 64;          ///< records per transaction: what a kill may cost at most
+  size_t batch = 64;          ///< records per transaction; a kill loses at most this many
   OnMessage on_message = {};  ///< called when records are spooled; may be empty
 };
 
@@ -29,15 +29,16 @@ class Recorder {
   /// The store must outlive the recorder.
   Recorder(Store& store, Spool spool, RecorderOptions options = {});
 
-  /// Seals the record; writes when a batch is full. After an error the record is kept.
+  /// Seals the record and adds it to the batch; writes the batch when it is full. After an error
+  /// the record is still pending.
   Status add(Record record);
 
-  /// Writes what is pending, and what the spool holds once the store takes records again. After an
-  /// error the pending records are in memory still.
+  /// Writes all pending records. If the store takes them, the records in the spool are moved to the
+  /// store too. After an error the pending records remain in memory.
   Status flush();
 
   size_t pending() const { return pending_.size(); }
-  /// Totals of this recorder.
+  /// Counts of all records that this recorder has appended to the store.
   const AppendSummary& stored() const { return stored_; }
   int64_t spooled() const { return spooled_; }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Databases on a PostgreSQL server are named by an address as libpq reads it,
-// `postgresql://user@host:port/database?option=value`. One with a password is refused: an address
-// is visible in the list of processes and in what programs print. Free functions; thread-safe.
+// The address of a database on a PostgreSQL server, in the form that libpq reads:
+// `postgresql://user@host:port/database?option=value`. An address with a password is refused, since
+// addresses are visible in the list of processes and in the output of programs. Free functions;
+// thread-safe.
 
 #include <string>
 #include <string_view>
@@ -11,15 +12,15 @@
 
 namespace tw::db {
 
-/// The name is an address; any other name is the path of a file.
+/// True if the name of a database is the address of a server; any other name is the path of a file.
 bool is_server(std::string_view name);
 
-/// Ok for an address that can be read in one way only and holds no password, else Usage. The error
-/// repeats nothing of the address. Requires: is_server(address).
+/// Ok if the address has a single possible reading and holds no password, else Usage. The message
+/// does not quote the address. Requires: is_server(address).
 Status check_address(std::string_view address);
 
-/// The name of a database for messages and reports: an address that check_address() refuses may
-/// hold a password, so that only its beginning is shown.
+/// The name of a database for messages and reports. Only the beginning of an address that
+/// check_address() refuses is shown, because the address may hold a password.
 std::string shown_database(const std::string& name);
 
 }  // namespace tw::db

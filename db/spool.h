@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The spool: a file of JSON lines beside the database (or on another disk), in which records wait
-// that the database cannot take. The next writer merges them. Several processes may use one spool;
-// a Spool is not thread-safe.
+// The spool is a file of JSON lines, beside the database or on another disk, that keeps records
+// which the database could not take. The next writer moves them into the database. Several
+// processes may use one spool; a Spool object is not thread-safe.
 
 #include <span>
 #include <string>
@@ -16,19 +16,20 @@ namespace tw::db {
 
 class Spool {
  public:
-  /// `path` is a file, absent while nothing waits, as Store::spool_path() names it; where it is
-  /// empty nothing can wait.
+  /// `path` is the file, as Store::spool_path() gives it. The file is absent while no record waits.
+  /// An empty path means that no records can be spooled.
   explicit Spool(std::string path, Waiting waiting = {});
   static std::string spool_path(const std::string& database_path);
 
   const std::string& path() const { return path_; }
   bool empty() const;
 
-  /// Durable when it returns; after an error the spool is as it was.
+  /// Appends records durably. After an error the spool is unchanged.
   Status append(std::span<const Record> records);
 
-  /// Moves everything into the store, which quarantines the lines of a killed writer. After an
-  /// error nothing is lost: what the store has already is a duplicate the next time.
+  /// Moves all records into the store, which quarantines lines that a killed writer left
+  /// incomplete. After an error nothing is lost: the next drain() counts the records that the store
+  /// already has as duplicates.
   Result<AppendSummary> drain(Store& store);
 
  private:

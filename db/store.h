@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The tuning database: append-only sets of records and of calibrations, in one SQLite file that
-// processes on a machine share, or on a PostgreSQL server that a team shares. What append() has
-// acknowledged survives kills and power loss; docs/database_format.md says how. A Store is not
-// thread-safe (one a thread) and not to be used in a forked child (exec instead).
+// A Store is an open tuning database: append-only sets of records and of calibrations, in one
+// SQLite file that processes on a machine share, or on a PostgreSQL server that a team shares.
+// Records for which append() returned Ok survive kills and power loss; docs/database_format.md
+// explains how. A Store is not thread-safe: open one in each thread. Do not use a Store in a forked
+// child without exec.
 //
 //   TW_TRY(Store store, Store::open("team.db", OpenMode::ReadWrite));
 //   TW_TRY(AppendSummary summary, store.append(records));           // sealed records
 //   TW_TRY(std::optional<Record> best, store.best({.workload = key, .target = target}));
 //
-// The class stores facts and answers by key. Functions over it are in headers of their own:
-// answers.h (explanations, other devices), recall.h (what a run begins with), overview.h (lists),
-// demand.h, claims.h, calibration.h, maintenance.h (verify, prune) and transfer.h (merge, import,
-// export).
+// The class stores records and looks them up by key. Other operations are functions in headers of
+// their own: answers.h (explanations, other devices), recall.h (trials for a run to start from),
+// overview.h (lists), demand.h, claims.h, calibration.h, maintenance.h (verify, prune) and
+// transfer.h (merge, import, export).
 
 #include <cstdint>
 #include <functional>
@@ -31,30 +32,30 @@
 namespace tw::db {
 
 enum class OpenMode {
-  ReadOnly,   ///< the file, or the tables on the server, must exist
-  Update,     ///< for writing; they must exist
-  ReadWrite,  ///< for writing; they are created where absent
+  ReadOnly,   ///< for reading; the file, or the tables on the server, must exist
+  Update,     ///< for writing; the file or tables must exist
+  ReadWrite,  ///< for writing; the file or tables are created if absent
 };
 
-/// A database below another one. It is only read, and answers where it knows a nearer device than
-/// the databases above it.
+/// A database below another one, which is only read. It answers a lookup if it has a record of a
+/// nearer device (Likeness) than the databases above it.
 struct Layer {
-  std::string name;  ///< as people are told it: "team", "shipped"
-  std::string path;  ///< or the address of a server
+  std::string name;  ///< name in messages, such as "team" or "shipped"
+  std::string path;  ///< path of a file, or address of a server
 };
 
 struct StoreOptions {
-  /// Options of waits for the writer gate and for locks. Its on_message also gets messages about
-  /// damage and about a server that cannot be reached any more.
+  /// Options of waits for the writer gate and for locks. waiting.on_message also gets messages
+  /// about damage, and about a server that has become unreachable.
   Waiting waiting = {};
   FilesystemProbe filesystem = filesystem_type;
-  bool allow_network_filesystem = false;  ///< only where one machine alone uses the file
-  bool create_directories = false;        ///< create missing directories of a new file too
+  bool allow_network_filesystem = false;  ///< safe only if a single machine uses the file
+  bool create_directories = false;        ///< create missing parent directories of a new file
   std::string vfs = {};                   ///< a registered SQLite VFS; empty: the default one
-  /// Lifetime in ms of a store opened for reading, after which everything fails with TryLater; 0:
-  /// no limit.
+  /// Time in ms after which all functions of a store that was opened for reading fail with
+  /// TryLater; 0: no limit.
   int64_t read_limit_ms = 0;
-  /// Directory in which records wait while a server cannot be reached; empty: they cannot wait.
+  /// Directory of the spool for records that a server cannot take; empty: there is no spool.
   std::string spool_directory = {};
   /// The layers below this database, the nearest first. A layer that cannot be read is left out,
   /// and the reason goes to on_message.
@@ -64,13 +65,14 @@ struct StoreOptions {
 struct AppendSummary {
   int64_t inserted = 0;
   int64_t duplicates = 0;
-  int64_t quarantined = 0;   ///< kept aside with a reason, never served
-  int64_t calibrations = 0;  ///< inserted calibrations; the other counts are of records
+  int64_t quarantined = 0;   ///< lines stored apart with a reason, never returned as records
+  int64_t calibrations = 0;  ///< inserted calibrations; the other counts concern records
   AppendSummary& operator+=(const AppendSummary& other);
   friend bool operator==(const AppendSummary&, const AppendSummary&) = default;
 };
 
-/// A line that is not a valid fact, and why. It is stored apart and never served.
+/// A line that is not a valid record or calibration, and the reason. It is stored apart and never
+/// returned as a record.
 struct Quarantined {
   std::string line;  ///< its first 4 KiB, once it is stored
   std::string reason;
@@ -81,36 +83,37 @@ struct Quarantined {
 struct Key {
   std::string workload;
   std::string target;
-  std::string device = {};  ///< preferred device; then one of its model; then any
+  std::string device = {};  ///< preferred device; next best: one of the same model; then any
   int64_t threads = 1;
   int64_t codegen_abi = 1;
-  std::string layouts = {};  ///< asked of inputs and outputs, as records spell them; empty: free
+  std::string layouts = {};  ///< layouts that are asked for, as in Record::layouts; empty: free
 };
 
-/// Returns true if a record may be the answer. On false or an error the next best record is tried.
-/// The message of an error, such as that the schedule cannot be built here, goes to on_message.
+/// Returns true if the record may be the answer. If it returns false or an error, the next best
+/// record is tried. The message of an error, for example that the schedule cannot be built on this
+/// machine, goes to on_message.
 using Accept = std::function<Result<bool>(const Record& record)>;
 
 enum class Order {
-  Oldest,   ///< as they were stored
-  Newest,   ///< stored last, first
+  Oldest,   ///< in the order in which they were stored
+  Newest,   ///< in reverse order of being stored
   Fastest,  ///< smallest latency first
   Created,  ///< by created_ms, then by hash: the same in every database with the same records
 };
 
-/// Absent members do not restrict.
+/// Selects records that agree with all members that are given.
 struct Filter {
   std::optional<std::string> workload = {};
   std::optional<std::string> op = {};
   std::optional<std::string> target = {};
   std::optional<std::string> device = {};
-  std::optional<std::string> device_prefix = {};  ///< the beginning of the device's text
+  std::optional<std::string> device_prefix = {};  ///< text with which the device begins
   std::optional<std::string> session = {};
-  std::optional<std::string> layouts = {};  ///< empty text: free
+  std::optional<std::string> layouts = {};  ///< an empty text selects free layouts
   std::optional<TrialStatus> status = {};
   std::optional<int64_t> threads = {};
   std::optional<int64_t> codegen_abi = {};
-  /// Only records that are believed (trust.h), by all that their group measured.
+  /// If true, only records that are believed, judged by all trials of their group (trust.h).
   bool believed = false;
   Order order = Order::Oldest;
   int64_t limit = 0;  ///< 0: all
@@ -122,12 +125,12 @@ struct StoreInfo {
   std::string sqlite;  ///< describe_sqlite(); empty for a server
   std::string server;  ///< product and version; empty for a file
   std::string journal_mode;
-  int64_t file_bytes = 0;  ///< of the file, or of the tables on the server
+  int64_t file_bytes = 0;  ///< size of the file, or of the tables on the server
   int64_t records = 0;
   int64_t workloads = 0;
   int64_t best = 0;  ///< groups that have a best record
   int64_t quarantined = 0;
-  int64_t calibrations = 0;  ///< of machines
+  int64_t calibrations = 0;  ///< number of calibrations
   std::map<std::string, int64_t> by_status;
 };
 
@@ -135,12 +138,12 @@ class Transaction;
 
 class Store {
  public:
-  /// `path` is a file, or `postgresql://user@host/database`, which holds no password: libpq finds
-  /// it in ~/.pgpass, by PGPASSFILE or in a service. Opening for writing fails at once where the
-  /// database cannot be written.
+  /// Opens a database. `path` is a file, or an address `postgresql://user@host/database`. The
+  /// address must not hold a password: libpq finds the password in ~/.pgpass, by PGPASSFILE or in a
+  /// service. Opening for writing fails at once if the database cannot be written.
   static Result<Store> open(const std::string& path, OpenMode mode, StoreOptions options = {});
-  /// In place of a database that is not there: empty and only read, above the layers of the
-  /// options.
+  /// Opens an empty, read-only store in place of a database that does not exist. Lookups then get
+  /// the answers of the layers in `options`.
   static Result<Store> open_absent(const std::string& path, StoreOptions options);
 
   Store(Store&&) noexcept;
@@ -149,25 +152,27 @@ class Store {
 
   /// The canonical absolute path, or the address of the server as it was given.
   const std::string& path() const;
-  /// The file in which records wait that the database cannot take; empty where there is none.
+  /// The file of the spool, for records that the database cannot take; empty if there is none.
   std::string spool_path() const;
 
-  /// One durable transaction: all of the records, or an error and none. Records that fail check()
-  /// go to quarantine. TryLater where another process writes for too long.
+  /// Appends records in one durable transaction: all of them, or none and an error. Records that
+  /// fail check() are quarantined. TryLater if another process holds the database for writing too
+  /// long.
   Result<AppendSummary> append(std::span<const Record> records);
 
-  /// The best record for the key: on its device, else on one of the same model, else on another of
-  /// the same target, else none. likeness_of() says which. Layers below answer where they know a
-  /// nearer device, layer_of() (answers.h) says which of them did.
+  /// The best record for the key, measured on the key's device, else on a device of the same model,
+  /// else on any other device of the same target; nullopt if there is none. likeness_of() tells
+  /// these cases apart. A layer below answers if it has a record of a nearer device; layer_of()
+  /// (answers.h) gives the layer.
   Result<std::optional<Record>> best(const Key& key, const Accept& accepts = {});
 
-  /// The record with this hash, 64 hex digits; nullopt where there is none, or it is damaged.
+  /// The record with this hash of 64 hex digits; nullopt if there is none or it is damaged.
   Result<std::optional<Record>> find(const std::string& hash);
 
-  /// While it lives, all that this store is asked is answered from one state of the database, and
-  /// no question waits for a lock. Nobody can write to a file meanwhile: it is for many questions
-  /// one after the other, without other work. Not for db::verify(), nor for what writes.
-  /// It must not outlive the store.
+  /// While a Reading exists, all reads of its store see one state of the database, and no read
+  /// waits for a lock. Nobody can write to a database file meanwhile, so keep a Reading only for a
+  /// sequence of reads without other work in between. Do not use it with db::verify() or with
+  /// functions that write. It must not outlive the store.
   class Reading {
    public:
     Reading(Reading&&) noexcept;
@@ -181,23 +186,24 @@ class Store {
   };
   Result<Reading> read_together();
 
-  /// Every matching record that agrees with its hash, until `visit` says false.
+  /// Visits every matching record that agrees with its hash, until `visit` returns false.
   Status for_each(const Filter& filter, const std::function<bool(const Record&)>& visit);
   Result<std::vector<Record>> query(const Filter& filter);
 
   /// True unless the store was opened for reading.
   bool may_write() const;
-  /// True for a server that this store may write to: only there runs tell each other what they have
-  /// under way.
+  /// True if the database is on a server and this store may write to it. Only then do runs share
+  /// claims (claims.h).
   bool is_shared() const;
 
   Result<StoreInfo> info();
 
-  /// Facts skipped by this Store because they do not agree with their hash.
+  /// Number of records and calibrations that this Store has skipped because they do not agree with
+  /// their hashes.
   int64_t damaged() const;
 
   struct State;
-  /// For the functions of this folder, which alone know the type (store_state.h).
+  /// For functions of this folder only: store_state.h defines the type.
   State& state() { return *state_; }
 
  private:

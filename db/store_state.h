@@ -19,7 +19,7 @@
 
 namespace tw::db {
 
-/// A record and the row that has it.
+/// A record and the number of its row.
 struct StoredRecord {
   int64_t row;
   Record record;
@@ -38,9 +38,9 @@ struct Store::State {
   OpenMode mode;
   StoreOptions options;
   Opened opened;
-  Connection& connection;  ///< that of `opened`
+  Connection& connection;  ///< the connection of `opened`
   int64_t damaged = 0;
-  int64_t newer = 0;  ///< number of reads of records whose status only a newer program knows
+  int64_t newer = 0;  ///< number of reads that met a record whose status only a newer program knows
   ReadRecords read_records = {};
   std::vector<OpenLayer> below = {};
 
@@ -55,32 +55,33 @@ struct Store::State {
     if (options.waiting.on_message) options.waiting.on_message(message);
   }
 
-  /// The record of a row, or nullopt where it is damaged; says so and counts it.
+  /// The record of a row; nullopt if it is damaged, which is counted and reported to on_message.
   Result<std::optional<Record>> read(int64_t seq);
-  /// The records of rows, in their order, without those that are damaged. A server is asked once
-  /// for 64 of them.
+  /// The records of these rows, in the order of `rows`, without damaged ones. One request to a
+  /// server reads 64 records.
   Result<std::vector<StoredRecord>> read(std::span<const int64_t> rows);
-  /// As read(seq), with a cache: for a row that is read many times.
+  /// As read(seq), with a cache, for rows that are read many times.
   Result<std::optional<Record>> read_again(int64_t seq);
 
-  /// The answers of this database alone.
+  /// These answer from this database alone, without layers.
   Result<std::optional<Record>> best(const Key& key, const Accept& accepts);
   Result<std::vector<Record>> best_elsewhere(const Key& key, int64_t most, const Accept& accepts);
   Result<std::optional<Explanation>> explain(const Key& key, int64_t limit);
 
   /// Opens the layers that the options name.
   void open_layers();
-  /// Calls ask(layer) for each layer, the nearest first. One that fails is left out from then on.
+  /// Calls ask(layer) for each layer, the nearest first. A layer for which it fails is never asked
+  /// again.
   void each_layer(const std::function<Status(OpenLayer&)>& ask);
 
-  /// Says and counts that the record of a row cannot be read.
+  /// Counts and reports that the record of a row cannot be read.
   void leave_out(int64_t seq, const Error& why);
 
-  /// Runs `write` in one transaction that keeps other writers out, and commits.
+  /// Runs `write` in one transaction, during which no other process can write, and commits.
   Status write(const std::function<Status()>& write);
 };
 
-/// Facts that passed check(), and what did not.
+/// Records and calibrations that passed check(), and lines that did not.
 struct Checked {
   std::vector<Record> records = {};
   std::vector<Calibration> calibrations = {};
@@ -89,7 +90,7 @@ struct Checked {
   size_t size() const { return records.size() + calibrations.size() + bad.size(); }
   void keep(Record record) { records.push_back(std::move(record)); }
   void keep(Calibration calibration) { calibrations.push_back(std::move(calibration)); }
-  /// Keeps a fact, or where check() refuses it the line that line_of(fact) gives.
+  /// Keeps a record or calibration if check() accepts it, else quarantines the line line_of(fact).
   template <typename Fact, typename LineOf>
   void add(Fact fact, const LineOf& line_of) {
     if (const Status status = check(fact))
@@ -99,7 +100,7 @@ struct Checked {
   }
 };
 
-/// Adds the facts and keeps the others aside, all in one transaction.
+/// Stores the records and calibrations and quarantines the bad lines, all in one transaction.
 Result<AppendSummary> append_checked(Store::State& state, const Checked& facts);
 
 }  // namespace tw::db

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The text by which people and programs name the workload of records: its key, followed in braces
-// by the layouts that were asked of its inputs and outputs, if there are any. Free functions;
+// The text by which people and programs name the workload of records: the key of the workload,
+// then, if layouts were asked for its inputs and outputs, these layouts in braces. Free functions;
 // thread-safe.
 //
 //   conv2d n=1 c=64 ... f32 fast {in=NCHW16c out=NHWC}
@@ -15,14 +15,14 @@ namespace tw::db {
 
 struct WorkloadName {
   std::string key;
-  std::string layouts;  ///< as records spell them; empty: free
+  std::string layouts;  ///< as in Record::layouts; empty: free
   friend bool operator==(const WorkloadName&, const WorkloadName&) = default;
 };
 
 std::string workload_text(const WorkloadName& name);
 std::string workload_text(const Record& record);
 
-/// The parts of such a text. Any other text is a key.
+/// Splits a text of this form into key and layouts. A text without layouts in braces is a key.
 WorkloadName parse_workload_text(std::string_view text);
 
 }  // namespace tw::db

@@ -21,9 +21,9 @@ Result<int64_t> filesystem_type(const std::string& directory);
 /// The name of a file system whose locks cannot be relied on; empty for all others.
 std::string unsafe_filesystem(int64_t type);
 
-/// Text for people: SQLite's version, the journal mode that databases use and, if the version has
-/// it, the bug because of which WAL is never used. Version numbers are those of
-/// sqlite3_libversion_number().
+/// A text for people: SQLite's version, the journal mode that databases use and, if this version
+/// has the bug of has_wal_reset_bug(), a mention of the bug, which is why WAL is never used.
+/// `version_number` is a result of sqlite3_libversion_number().
 std::string describe_sqlite(int64_t version_number);
 bool has_wal_reset_bug(int64_t version_number);
 int64_t sqlite_version_number();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: the writer gate, an flock on a file beside the database. Writers queue here
-// instead of at SQLite's own locks, whose polling starves some of them for seconds. The kernel
-// opens the gate again when its holder dies. Not thread-safe.
+// Private to db/: the writer gate, an flock on a file beside the database. Writers wait for this
+// lock instead of SQLite's own locks, whose polling starves some writers for seconds. The kernel
+// frees the lock when its holder dies. Not thread-safe.
 
 #include <string>
 #include <utility>
@@ -14,7 +14,7 @@ namespace tw::db {
 
 class Gate {
  public:
-  /// Leaves the gate at the end of its scope.
+  /// Holds the gate; the destructor leaves it.
   class Hold {
    public:
     explicit Hold(int descriptor) : descriptor_(descriptor) {}
@@ -26,17 +26,19 @@ class Gate {
     int descriptor_;
   };
 
-  /// Creates the file where it is absent; its directory must be writable.
+  /// Opens the gate of a database and creates the lock file if it is absent. Requires: the
+  /// directory is writable.
   static Result<Gate> open(const std::string& database_path, Waiting waiting);
 
   Gate(Gate&& other) noexcept;
   Gate& operator=(Gate&&) = delete;
   ~Gate();
 
-  /// TryLater when the wait was longer than allowed.
+  /// Waits until no other writer holds the gate, and enters. TryLater if the limit of `waiting`
+  /// passes first.
   Result<Hold> enter();
-  /// Removes the file of the lock, where there is no database to guard. Others that wait for it
-  /// make a new one when it is their turn. Requires: the hold is this gate's.
+  /// Removes the lock file, for when there is no database to guard. Writers that wait for the gate
+  /// create a new file when their turn comes. Requires: the hold is of this gate.
   void remove_file(const Hold& hold);
 
  private:

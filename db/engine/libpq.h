@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: PostgreSQL's client library, opened when the first server is asked for, so that
-// programs and the runtime library start without it. Thread-safe.
+// Private to db/: PostgreSQL's client library. It is loaded when the first server is opened, so
+// that programs and the runtime library start without it. Thread-safe.
 
 #include <libpq-fe.h>
 
@@ -50,10 +50,10 @@ struct Libpq {
   TW_LIBPQ_FUNCTIONS(X)
   TW_LIBPQ_PIPELINE_FUNCTIONS(X)
 #undef X
-  bool has_pipeline = false;  ///< the functions of pipelines are there
+  bool has_pipeline = false;  ///< true if the library has the functions of pipelines
 };
 
-/// The library, which stays open; Environment where this machine lacks it.
+/// Loads the library, which stays loaded. Environment if this machine does not have it.
 Result<const Libpq*> libpq();
 
 }  // namespace tw::db

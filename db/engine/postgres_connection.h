@@ -2,12 +2,12 @@
 #pragma once
 // Private to db/: a connection to a PostgreSQL server. Tables lie in the schema `tilewright` of the
 // database that the address names. Writers wait for each other at an advisory lock, which the
-// server gives back when its holder goes away.
+// server frees when its holder disconnects.
 //
-// A connection that is lost is made anew by the next statement or transaction, which goes on as if
-// nothing had happened; one that is inside a transaction fails with TryLater. While the server
-// cannot be reached everything is TryLater, and the server is tried again every half minute.
-// Not thread-safe.
+// If the connection is lost outside a transaction, the next statement or transaction reconnects and
+// runs normally. If it is lost inside a transaction, statements fail with TryLater. While the
+// server cannot be reached, everything fails with TryLater, and a new connection is tried every
+// half minute. Not thread-safe.
 
 #include <map>
 #include <memory>
@@ -30,11 +30,12 @@ class PostgresConnection final : public Connection {
  public:
   struct Options {
     bool writable = true;  ///< false: the server refuses changes
-    Waiting waiting = {};  ///< for other writers; hears when the server goes away and comes back
-    int64_t read_limit_ms = 0;  ///< after which statements fail with TryLater; 0: never
+    /// Waits for other writers; on_message is told when the server is lost and when it is back.
+    Waiting waiting = {};
+    int64_t read_limit_ms = 0;  ///< time after which statements fail with TryLater; 0: never
   };
 
-  /// Requires: is_server(address) and check_address(address).
+  /// Connects to the server. Requires: is_server(address) and check_address(address).
   static Result<std::unique_ptr<PostgresConnection>> open(const std::string& address,
                                                           Options options);
 
@@ -47,7 +48,7 @@ class PostgresConnection final : public Connection {
   /// Requires: the tables exist.
   Result<bool> is_read_only() override;
   Status execute(const std::string& sql) override;
-  /// The server sees the statement when it runs.
+  /// The server gets the statement when it runs first, not here.
   Result<std::unique_ptr<PreparedStatement>> prepare(std::string_view sql) override;
   Result<std::unique_ptr<PreparedStatement>> prepare_copy(std::string_view table,
                                                           std::string_view columns) override;
@@ -58,26 +59,27 @@ class PostgresConnection final : public Connection {
   bool is_in_transaction() const override { return in_transaction_; }
   bool locks_each_read() const override { return false; }
   Result<std::optional<int64_t>> schema_version() override;
-  /// Makes the schema `tilewright` where it is absent.
+  /// Creates the schema `tilewright` if it is absent.
   Status set_schema_version(int64_t version) override;
   Result<EngineInfo> engine() override;
   Result<std::vector<std::string>> integrity() override;
 
-  /// Runs a statement with the parameters $1, $2, ... in binary form; prepares it where this
-  /// connection has not yet.
+  /// Runs a statement with the parameters $1, $2, ... in binary form. The first time, the statement
+  /// is prepared on this connection.
   Result<PostgresReply> run(const std::string& sql, const std::vector<std::string>& parameters);
-  /// Runs a statement without rows before the next request, together with others that wait.
+  /// Queues a statement that returns no rows. It is sent before the next request, together with the
+  /// other queued statements.
   Status run_soon(const std::string& sql, std::vector<std::string> parameters);
-  /// A COPY from standard input. Until it has ended the server takes no other statement.
+  /// A COPY ... FROM STDIN. The server takes no other statement until the COPY has ended.
   class CopyStream {
    public:
     explicit CopyStream(PostgresConnection& connection) : connection_(connection) {}
     /// Requires: a transaction that writes.
     Status begin(const std::string& sql);
-    /// Sends bytes that the COPY reads. end() says what failed.
+    /// Sends bytes to the COPY. Errors are reported by end().
     void put(std::string_view bytes);
     Status end();
-    /// Ends the COPY, and with it the transaction, without rows.
+    /// Aborts the COPY, and with it the transaction; no rows are written.
     void give_up();
 
    private:
@@ -88,10 +90,10 @@ class PostgresConnection final : public Connection {
   PostgresConnection(const Libpq& library, const std::string& address, Options options);
 
   Status connect();
-  /// Settings of a connection that has just been made.
+  /// Applies the settings of a connection that has just been made.
   Status settle();
   void disconnect();
-  /// Gives up a connection that has ended.
+  /// Closes a connection that was lost and records why.
   void lose();
   Status reconnect_if_lost();
   Error lost() const;
@@ -101,12 +103,13 @@ class PostgresConnection final : public Connection {
   };
   Status run_waiting();
   PostgresReply run_together(const std::vector<WaitingStatement>& statements);
-  /// Prepares a statement where this connection has not yet; `names_` lacks it where that failed.
+  /// Prepares a statement if this connection has not prepared it yet. If that fails, `names_` does
+  /// not get it.
   PostgresReply prepare_once(const std::string& sql, std::string& name);
   PostgresReply run_once(const std::string& sql, const std::vector<std::string>& parameters);
   PostgresReply end_copy_once(const char* error);
-  /// The reply to a request, which is repeated where the connection was found lost outside a
-  /// transaction.
+  /// Sends a request and returns the reply. If the connection turns out to be lost outside a
+  /// transaction, it reconnects and sends the request again.
   template <typename Request>
   Result<PostgresReply> ask(const Request& request);
   Result<PostgresReply> checked(PostgresReply reply);
@@ -117,14 +120,14 @@ class PostgresConnection final : public Connection {
   Options options_;
   LockWait lock_wait_;
   Deadline deadline_;
-  pg_conn* connection_ = nullptr;  ///< null: lost
+  pg_conn* connection_ = nullptr;  ///< null if the connection is lost
   bool in_transaction_ = false;
   int64_t changes_ = 0;
-  std::map<std::string, std::string> names_;  ///< of prepared statements, by their SQL
-  std::vector<WaitingStatement> waiting_;     ///< not sent yet
-  std::string why_lost_;                      ///< empty while the connection is there
-  bool is_away_ = false;                      ///< the server could not be reached
-  int64_t next_attempt_ms_ = 0;               ///< when to try it again
+  std::map<std::string, std::string> names_;  ///< names of prepared statements, by their SQL
+  std::vector<WaitingStatement> waiting_;     ///< queued statements
+  std::string why_lost_;         ///< why the connection was lost; empty while it exists
+  bool is_away_ = false;         ///< true if the last attempt could not reach the server
+  int64_t next_attempt_ms_ = 0;  ///< time of the next attempt to reach the server
 };
 
 }  // namespace tw::db

@@ -17,11 +17,11 @@ struct sqlite3_stmt;
 
 namespace tw::db {
 
-/// An error of the database, with what to do about it.
+/// The error for a result code of SQLite, with a message that says what to do.
 Error database_error(std::string_view operation, const std::string& path, int sqlite_code,
                      std::string_view detail);
 
-/// The error of a file that is not what it should be.
+/// The error for a damaged or unexpected file.
 Error damaged(std::string_view operation, const std::string& path, std::string_view detail);
 
 class SqliteConnection final : public Connection {
@@ -29,13 +29,14 @@ class SqliteConnection final : public Connection {
   struct Options {
     bool create = false;        ///< the file may be absent
     bool writable = true;       ///< false: opened read-only
-    bool in_memory = false;     ///< a new one without a file, which goes with the connection
+    bool in_memory = false;     ///< a new database without a file, which ends with the connection
     std::string vfs = {};       ///< a registered SQLite VFS; empty: the default one
-    Waiting waiting = {};       ///< while another process holds a lock
-    int64_t read_limit_ms = 0;  ///< after which statements fail with TryLater; 0: never
+    Waiting waiting = {};       ///< options of waits for locks of other processes
+    int64_t read_limit_ms = 0;  ///< time after which statements fail with TryLater; 0: never
   };
 
-  /// Opens with defensive settings and limits. `path` is taken literally.
+  /// Opens the file with defensive settings and limits of SQLite. `path` is taken literally, not as
+  /// a URI.
   static Result<std::unique_ptr<SqliteConnection>> open(const std::string& path, Options options);
 
   SqliteConnection(const SqliteConnection&) = delete;
@@ -44,7 +45,8 @@ class SqliteConnection final : public Connection {
 
   const std::string& path() const override { return path_; }
   const Dialect& dialect() const override { return sqlite_dialect(); }
-  /// SQLite falls back to reading where the file or its directory cannot be written.
+  /// True also if the file was opened for writing but it or its directory cannot be written: SQLite
+  /// then falls back to reading.
   Result<bool> is_read_only() override;
   Status execute(const std::string& sql) override;
   Result<std::unique_ptr<PreparedStatement>> prepare(std::string_view sql) override;
@@ -63,10 +65,11 @@ class SqliteConnection final : public Connection {
     void operator()(sqlite3_stmt* statement) const;
   };
   using Compiled = std::map<std::string, std::unique_ptr<sqlite3_stmt, Finalize>, std::less<>>;
-  /// Keeps a compiled statement that was reset, for the next one who prepares the same text.
+  /// Keeps a compiled statement, which was reset, for the next prepare() of the same text.
   void keep(Compiled::node_type statement);
 
-  /// Replaces the content of `to` by that of this file, page by page, as one committed state.
+  /// Replaces the content of `to` by the content of this file, page by page, as one committed
+  /// state.
   Status copy_pages(SqliteConnection& to);
 
  private:
@@ -77,7 +80,7 @@ class SqliteConnection final : public Connection {
   LockWait lock_wait_;
   Deadline deadline_;
   sqlite3* handle_ = nullptr;
-  Compiled idle_;  ///< compiled statements that nobody uses at present, by their text
+  Compiled idle_;  ///< compiled statements that are not in use, by their text
 };
 
 }  // namespace tw::db

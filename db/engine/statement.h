@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: a connection to a database, and its statements, whatever engine is behind it:
-// SQLite over one file (sqlite_connection.h) or a PostgreSQL server (postgres_connection.h). SQL is
-// written once, with `?` for parameters; dialect.h has the words that differ. A Statement is always
-// reset before a call returns, because a statement of SQLite that is left open after its row keeps
-// a shared lock, and with it every other process from committing. Not thread-safe; not to be
-// carried over a fork.
+// Private to db/: connections and statements for both engines, SQLite with one file
+// (sqlite_connection.h) and a PostgreSQL server (postgres_connection.h). SQL is written once, with
+// `?` for parameters; dialect.h has the words that differ. Every call resets its Statement before
+// it returns, because an SQLite statement that is left open after a row keeps a shared lock, which
+// prevents all other processes from committing. Not thread-safe; do not use after a fork.
 
 #include <cstdint>
 #include <functional>
@@ -22,30 +21,30 @@
 
 namespace tw::db {
 
-/// The current row, valid inside the callback only. A column that holds another type, or NULL, is
-/// 0 or empty.
+/// The current row of a result, valid inside the callback only. Reading a column that is NULL or of
+/// another type gives 0 or an empty text.
 class Row {
  public:
   virtual ~Row() = default;
   virtual int64_t integer(int column) const = 0;
   virtual double real(int column) const = 0;
   virtual std::string text(int column) const = 0;
-  /// Valid as long as the row is.
+  /// The bytes of the column, valid as long as the row.
   virtual std::string_view blob(int column) const = 0;
 };
 
-/// A prepared statement of an engine. Calls of bind() set the parameters in order; after each run
-/// they start over at the first parameter.
+/// A prepared statement of an engine. Calls of bind() set the parameters in order. After each run
+/// the next bind() sets the first parameter again.
 class PreparedStatement {
  public:
-  using Visitor = std::function<bool(const Row&)>;  ///< false: no more rows
+  using Visitor = std::function<bool(const Row&)>;  ///< returns false to stop
   virtual ~PreparedStatement() = default;
   virtual void bind(int64_t value) = 0;
   virtual void bind(double value) = 0;
   virtual void bind(std::string_view text) = 0;
   virtual void bind_blob(std::string_view bytes) = 0;
   virtual Status each(const Visitor& visit) = 0;
-  /// Statement::run_soon().
+  /// See Statement::run_soon().
   virtual Status run_soon();
 };
 
@@ -67,8 +66,8 @@ class Connection {
   /// which holds no password.
   virtual const std::string& path() const = 0;
   virtual const Dialect& dialect() const = 0;
-  /// True if writing would fail: the file, its directory or the role on the server allows reading
-  /// only.
+  /// True if writing would fail, because the file, its directory or the role on the server allows
+  /// only reading.
   virtual Result<bool> is_read_only() = 0;
 
   /// Runs one or more statements without parameters.
@@ -79,21 +78,22 @@ class Connection {
   /// Requires: dialect().has_copy.
   virtual Result<std::unique_ptr<PreparedStatement>> prepare_copy(std::string_view table,
                                                                   std::string_view columns);
-  /// Rows that the last statement changed.
+  /// Number of rows that the last statement changed.
   virtual int64_t changes() const = 0;
 
-  /// Begins a transaction. One that writes keeps other writers out, and is TryLater where another
-  /// one stays longer than the wait that was allowed. One that reads sees one state throughout.
+  /// Begins a transaction. A Write transaction keeps other writers out; TryLater if another writer
+  /// holds the database longer than the wait limit. A Read transaction sees one state of the
+  /// database throughout.
   virtual Status begin(Access access) = 0;
   virtual Status commit() = 0;
-  /// Ends a transaction that is open without a trace; else does nothing.
+  /// Undoes and ends the open transaction; does nothing if there is none.
   virtual void roll_back() = 0;
   virtual bool is_in_transaction() const = 0;
-  /// True if each read outside a transaction takes a lock and frees it, which takes longer than
-  /// reading a row.
+  /// True if each read outside a transaction takes and frees a lock, which costs more than reading
+  /// a row.
   virtual bool locks_each_read() const = 0;
 
-  /// Version of the schema; nullopt where the database holds none of ours.
+  /// Version of the schema; nullopt if the database has no schema of this program.
   virtual Result<std::optional<int64_t>> schema_version() = 0;
   virtual Status set_schema_version(int64_t version) = 0;
 
@@ -101,12 +101,12 @@ class Connection {
   /// The faults that a check of the stored structures finds; empty if there are none.
   virtual Result<std::vector<std::string>> integrity() = 0;
 
-  /// The first column of the first row.
+  /// Runs the SQL and returns the first column of the first row.
   Result<int64_t> integer(const std::string& sql);
   Result<std::string> text(const std::string& sql);
 };
 
-/// Must not outlive its connection.
+/// A prepared statement for use by db/. It must not outlive its connection.
 class Statement {
  public:
   using Visitor = PreparedStatement::Visitor;
@@ -121,12 +121,13 @@ class Statement {
   Statement& bind_blob(std::string_view bytes);
 
   Status each(const Visitor& visit) { return prepared_->each(visit); }
-  /// True when there was a row.
+  /// Runs the statement and visits the first row. Returns false if there is no row.
   Result<bool> one(const std::function<void(const Row&)>& visit);
   Status run();
-  /// Runs a statement that has no rows at the latest before the next statement or the end of the
-  /// transaction, which then says what failed. A server gets many of them by one request. Requires:
-  /// a transaction that writes; nobody asks for changes().
+  /// Runs a statement that returns no rows, now or later: at the latest before the next other
+  /// statement or the end of the transaction, which then reports the error. A server gets many such
+  /// statements in one request. Requires: a transaction that writes; changes() is not called for
+  /// this statement.
   Status run_soon() { return prepared_->run_soon(); }
 
  private:
@@ -135,11 +136,12 @@ class Statement {
   std::unique_ptr<PreparedStatement> prepared_;
 };
 
-/// Rolled back unless commit() succeeded.
+/// A transaction that the destructor rolls back unless commit() has succeeded.
 class Transaction {
  public:
   static Result<Transaction> begin(Connection& connection);  ///< for writing
-  /// One state for all reads: that of the transaction which is open already, else of a new one.
+  /// Begins a transaction in which all reads see one state. If a transaction is open already, its
+  /// state is used, and this object does not end it.
   static Result<Transaction> begin_reading(Connection& connection);
   Transaction(Transaction&& other) noexcept
       : connection_(std::exchange(other.connection_, nullptr)) {}
@@ -149,7 +151,7 @@ class Transaction {
 
  private:
   explicit Transaction(Connection* connection) : connection_(connection) {}
-  Connection* connection_;  ///< null: a transaction around this one ends it
+  Connection* connection_;  ///< null if an enclosing transaction, which was open before, ends it
 };
 
 }  // namespace tw::db

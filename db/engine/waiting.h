@@ -11,23 +11,23 @@ namespace tw::db {
 
 using OnMessage = std::function<void(std::string_view)>;
 
-/// Options of a wait. A merge reads on a thread of its own and calls now_ms and sleep_ms there;
-/// on_message is called on the thread that merges.
+/// Options of a wait. A merge reads the other database on a second thread and calls now_ms and
+/// sleep_ms there; on_message is always called on the thread that started the merge.
 struct Waiting {
   int64_t limit_ms = 60'000;
   std::function<int64_t()> now_ms = {};        ///< monotonic; empty: the steady clock
-  std::function<void(int64_t)> sleep_ms = {};  ///< empty: sleeps
+  std::function<void(int64_t)> sleep_ms = {};  ///< empty: the thread sleeps
   OnMessage on_message = {};                   ///< called while a wait lasts; may be empty
 };
 
-/// The time by its clock, in milliseconds.
+/// The time by the clock of `waiting`, in milliseconds.
 int64_t now_ms(const Waiting& waiting);
 
-/// A moment after which reading ends. Thread-safe where the clock is.
+/// The moment at which reading must end. Thread-safe if the clock is.
 class Deadline {
  public:
   Deadline() = default;  ///< never
-  /// In so many milliseconds by the clock of `waiting`; 0: never.
+  /// The moment `limit_ms` milliseconds from now by the clock of `waiting`; 0: never.
   Deadline(Waiting waiting, int64_t limit_ms);
   bool has_passed() const;
 
@@ -36,10 +36,11 @@ class Deadline {
   int64_t at_ms_ = INT64_MAX;
 };
 
-/// One wait after another under the same rules: begin(), then wait() until it says false.
+/// Waits for a lock, any number of times with the same options. For each wait, call begin(), then
+/// call wait() between attempts until the lock is free or wait() returns false.
 class LockWait {
  public:
-  /// `what` is the name in messages of what is waited for.
+  /// `what` names, in messages, the thing that is waited for.
   LockWait(Waiting waiting, std::string what);
   void begin();
   /// Sleeps a little and returns true; returns false once the limit has passed.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: the trials of a group as the rule of the best one reads them (ranking.h), and the
-// table `best`, one row for each group that has a best trial. The table is a function of the
-// trials: the writer's transaction keeps it up, `verify` recomputes it.
+// Private to db/: the trials of a group as a TrialSource for the rule of the best trial
+// (ranking.h), and the table `best`, which has one row for each group that has a best trial. The
+// table is a function of the trials: every transaction that writes updates it, and verify()
+// compares it with a recomputation.
 
 #include <cstdint>
 #include <functional>
@@ -18,33 +19,33 @@
 
 namespace tw::db {
 
-/// "CREATE TABLE best(...)".
+/// The SQL "CREATE TABLE best(...)".
 std::string create_best_sql(const Dialect& dialect);
 
 /// A row of the table `sessions`.
 struct SessionRow {
   std::string name;
-  std::string host, toolchain;  ///< empty: there may be several
+  std::string host, toolchain;  ///< empty if the session's trials may have several values
   double peak_gflops = 0, least_cost = 0;
   double ratio = 1;      ///< TimingSession::ratio
-  bool accuses = false;  ///< it may have trials that prove a schedule wrong
+  bool accuses = false;  ///< true if the session may have trials that prove a schedule wrong
 };
 using SessionRows = std::map<int64_t, SessionRow>;  ///< by id
 
-/// The trials of a group with status Ok, by indexes. Reads one state of the database only inside of
-/// a transaction.
+/// The trials of a group with status Ok, read by indexes. Reads see one state of the database only
+/// if a transaction is open.
 class TrialsInTable final : public TrialSource {
  public:
   TrialsInTable(Connection& connection, int64_t group) : connection_(connection), group_(group) {}
 
   TrialStatus status() const override { return TrialStatus::Ok; }
   Result<std::vector<TimingSession>> sessions() override;
-  /// This and what follows requires that sessions() was asked.
+  /// This function and those below require that sessions() was called.
   Result<std::vector<RankedTrial>> trials_of(const std::string& schedule_hash) override;
   Result<std::vector<std::string>> shared_by(const std::string& session) override;
   Status by_cost(double least_cost, double least_peak,
                  const std::function<Result<bool>(const Timing&)>& visit) override;
-  /// All sessions that have trials of the group, also those that timed none.
+  /// All sessions that have trials of the group, including those without timed trials.
   const SessionRows& rows() const { return sessions_; }
 
  private:
@@ -60,11 +61,11 @@ class TrialsInTable final : public TrialSource {
   int64_t group_;
   SessionRows sessions_;
   std::map<std::string, int64_t> ids_;
-  /// The schedules that sessions share, once they were asked for.
+  /// The schedules that each session shares with others; nullopt until they are needed.
   std::optional<std::map<int64_t, std::vector<std::string>>> shared_;
 };
 
-/// The trials of a group, without those whose texts or status cannot be read.
+/// All trials of a group, except those whose texts or status cannot be read.
 Result<std::vector<RankedTrial>> candidates_of(Connection& connection, int64_t group);
 
 /// The trials of a group, sorted by hash, and the judgement of each.
@@ -74,33 +75,35 @@ struct JudgedGroup {
 };
 Result<JudgedGroup> judged_group(Connection& connection, int64_t group);
 
-/// Brings the ratios of the group's sessions to the majority, and the group's peak, up to date
-/// after trials were inserted and counted. Compares the schedules that the trials may have changed;
-/// all that are shared where the group's peak moved so that other trials count. Requires: a write
-/// transaction.
+/// Updates the peak of a group, and the ratio of each of its sessions to the majority, after trials
+/// were inserted and counted. It compares the sessions on the schedules that the new trials may
+/// affect, or on all shared schedules if the peak changed so that other trials count. Requires: a
+/// write transaction.
 Status compare_sessions(Connection& connection, const GroupChange& change);
 
-/// ranked_trial() of a record that has just got its row, with the hashes of the tables.
+/// ranked_trial() of a record that was just stored in this row, with hashes in the form of the
+/// tables.
 RankedTrial ranked_trial_of_row(const Record& record, int64_t row);
 
-/// Derives the peak and the best trial of a group from all of its trials, which were inserted and
-/// counted by the transaction that made the group. Requires: fewer sessions than compare with each
-/// other; a write transaction.
+/// Computes the peak and the best trial of a new group. `trials` are all trials of the group; they
+/// were inserted and counted by the transaction that made the group. Requires: too few sessions to
+/// compare them with each other; a write transaction.
 Status derive_new_group(Connection& connection, int64_t group,
                         const std::vector<RankedTrial>& trials);
 
-/// Brings the row of a group up to date. Reads the trials that may be the best one, and all of the
-/// group only where none with status Ok is believed. Requires: a write transaction.
+/// Updates the row of a group in the table `best`. Reads only trials that may be the best; it reads
+/// all trials of the group if no trial with status Ok is believed. Requires: a write transaction.
 Status refresh_best(Connection& connection, int64_t group);
 
-/// Derives anew what follows from the trials of a group, which has lost some. Requires the same.
+/// Recomputes everything that is derived from the trials of a group, after some of them were
+/// deleted. Requires: a write transaction.
 Status refresh_group(Connection& connection, int64_t group);
 
-/// Derives anew all that follows from the trials.
+/// Recomputes everything that is derived from trials, for all groups.
 Status refresh_all(Connection& connection);
 
-/// The number of derived rows that a recomputation lacks, plus those that it adds. A row with wrong
-/// values counts twice.
+/// The number of derived rows that differ from a recomputation: rows that it does not have plus
+/// rows that it adds. A row with wrong values counts twice.
 Result<int64_t> count_wrong_rows(Connection& connection);
 
 }  // namespace tw::db

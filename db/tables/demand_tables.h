@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: the tables that hold no facts and follow from none: of demand (demand.h), and of
-// the trials that runs have under way (claims.h).
+// Private to db/: tables that neither hold records or calibrations nor are derived from them:
+// demand (demand.h) and claims (claims.h).
 
 #include <string>
 #include <utility>
@@ -11,7 +11,7 @@
 
 namespace tw::db {
 
-/// Names of tables, and the SQL that creates them.
+/// The names of the tables, each with the SQL that creates it.
 std::vector<std::pair<std::string, std::string>> demand_objects(const Dialect& dialect);
 std::vector<std::pair<std::string, std::string>> claim_objects(const Dialect& dialect);
 

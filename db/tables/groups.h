@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: groups of comparable trials, the sessions that measured them, and derived tables
-// that the rule of the best one reads (ranking.h). All of these follow from the trials: a writer's
-// transaction brings up to date what its trials change, so that no commit reads the other trials of
-// a group. docs/database_format.md lists the tables.
+// Private to db/: tables of the groups of comparable trials and of the sessions that measured them,
+// and derived tables that the rule of the best trial (ranking.h) reads. All of these are derived
+// from the trials. A transaction that stores trials updates only what they change, so that no
+// commit has to read the other trials of a group. docs/database_format.md lists the tables.
 
 #include <cstdint>
 #include <functional>
@@ -24,7 +24,7 @@ namespace tw::db {
 
 struct Key;
 
-/// The key of a group: all of its trials agree in it.
+/// The key of a group. All trials of a group have the same key.
 struct GroupKey {
   std::string workload_hash;  ///< hex
   std::string target;
@@ -36,38 +36,39 @@ struct GroupKey {
 };
 
 GroupKey group_key_of(const Record& record);
-/// That of the records at a place.
+/// The key of the group whose records are at this place.
 GroupKey group_key_at(const Key& place);
 
-/// 32 bytes that name a group: an index over its texts would be ten times as large, and an index of
-/// PostgreSQL holds no long texts.
+/// 32 bytes that identify a group in indexes. An index over the texts of the key would be ten times
+/// as large, and indexes of PostgreSQL cannot hold long texts.
 std::string group_digest(const GroupKey& key);
 
 /// A row of the table `groups`.
 struct Group {
   int64_t id = 0;
   GroupKey key;
-  int64_t trials = 0;  ///< their number
+  int64_t trials = 0;  ///< number of trials in the group
 };
 
-/// Tables and indexes of groups and sessions with the SQL that creates them.
+/// The names of the tables and indexes of groups and sessions, each with the SQL that creates it.
 std::vector<std::pair<std::string, std::string>> group_objects(const Dialect& dialect);
 
-/// "CREATE INDEX groups_last ...": the order in which groups are listed. In a file the index has
-/// all that for_each_group() reads, a quarter of the bytes of the rows.
+/// The SQL "CREATE INDEX groups_last ..." of the index by which groups are listed. In a file the
+/// index has all columns that for_each_group() reads, in a quarter of the bytes of the rows.
 std::string create_groups_last_sql(const Dialect& dialect);
 
-/// Visits every group, some of them at a time, in an order that is the same in every database.
+/// Visits every group, in an order that is the same in every database. Groups are read in portions.
 Status each_group(Connection& connection, const std::function<Status(const Group&)>& visit);
 
-/// The groups of a workload, given by the hash of its key in hex, with these layouts, sorted.
+/// The groups with these layouts of the workload whose key has this hash (hex), sorted.
 Result<std::vector<Group>> groups_of(Connection& connection, const std::string& workload_hash,
                                      const std::string& layouts);
 
-/// The group with this key; nullopt where no trial belongs to it.
+/// The group with this key; nullopt if no trial has this key.
 Result<std::optional<Group>> find_group(Connection& connection, const GroupKey& key);
 
-/// Finds, or adds, the groups and the sessions of records that are about to be inserted.
+/// Finds the rows of the groups and sessions of records that are about to be inserted, and adds
+/// rows that are missing.
 class Memberships {
  public:
   explicit Memberships(Connection& connection) : connection_(connection) {}
@@ -86,7 +87,8 @@ class Memberships {
   };
   Result<KnownGroup> group_of(const Record& record);
   Result<Session*> session_of(const KnownGroup& group, const Record& record);
-  /// Empties a column of a session whose records have several values, and what is known of it.
+  /// Empties a column of a session, and its known value `known`, if a record of the session has
+  /// another value than the records before.
   Status note_several(const Session& session, std::string_view column, std::string& known,
                       const std::string& value);
 
@@ -95,23 +97,25 @@ class Memberships {
   std::map<std::pair<int64_t, std::string>, Session> sessions_;
 };
 
-/// The part of a group whose comparison of sessions may change with trials that were inserted.
+/// The effect of inserted trials on the comparison of a group's sessions.
 struct GroupChange {
   int64_t group = 0;
-  bool is_new = false;           ///< the trials are all that the group has
-  bool is_compared = false;      ///< so many sessions have trials of it that they are compared
-  std::set<std::string> shared;  ///< schedules of the trials that at least three sessions share
-  std::set<int64_t> timed;       ///< sessions of trials that count as timed
+  bool is_new = false;       ///< true if the inserted trials are all trials of the group
+  bool is_compared = false;  ///< true if the group has enough sessions for comparing them
+  /// Schedules of the inserted trials that at least three sessions have tried.
+  std::set<std::string> shared;
+  std::set<int64_t> timed;  ///< sessions of those inserted trials that count as timed
 };
 
-/// Counts the trials that are being inserted, for the tables of groups and sessions.
+/// Counts trials that are being inserted, and adds the counts to the tables of groups and sessions.
 class TrialCounts {
  public:
-  /// `seq` is the number of the row, larger than those before.
+  /// Counts a record. `seq` is the number of its row, which is larger than those of all earlier
+  /// calls.
   void add(const Record& record, const Membership& membership, int64_t seq);
-  /// Brings the tables up to date. Requires: the trials are stored, in a transaction that writes.
+  /// Updates the tables. Requires: the trials are stored; a write transaction.
   Status store(Connection& connection);
-  /// One for each group of the trials. Requires: store() was called.
+  /// One GroupChange for each group of the counted trials. Requires: store() was called.
   std::vector<GroupChange> changes() const;
 
  private:
@@ -124,7 +128,7 @@ class TrialCounts {
   struct OfSession {
     bool is_new = false;
     double least_cost = 0;
-    std::map<double, int64_t> peaks;  ///< number of trials at each
+    std::map<double, int64_t> peaks;  ///< peak -> number of trials
   };
   Status store_groups(Connection& connection) const;
   Status store_sessions(Connection& connection) const;
@@ -137,13 +141,14 @@ class TrialCounts {
   std::set<int64_t> accusers_;  ///< sessions of trials that prove a schedule wrong
 };
 
-/// Counts the trials of a group anew: it has lost some, or somebody changed what was counted.
+/// Counts the trials of a group again, after trials were deleted or the counts were changed from
+/// outside.
 Status recount_group(Connection& connection, int64_t group);
 
-/// Counts the trials of each status anew.
+/// Counts the trials of each status again.
 Status recount_statuses(Connection& connection);
 
-/// The number of rows that say something else than the trials do.
+/// The number of rows whose counts do not agree with the trials.
 Result<int64_t> count_wrong_counts(Connection& connection);
 
 }  // namespace tw::db

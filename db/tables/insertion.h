@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: how facts enter the tables.
+// Private to db/: inserting records.
 
 #include <cstdint>
 #include <span>
@@ -11,9 +11,9 @@
 
 namespace tw::db {
 
-/// Stores the records whose hashes are not there, and brings up to date what follows from the
-/// trials. Returns the number of records that were stored. Requires: the records passed check(), in
-/// a transaction that writes.
+/// Stores the records whose hashes are not stored yet, and updates everything that is derived from
+/// trials. Returns the number of records that were stored. Requires: the records passed check(); a
+/// write transaction.
 Result<int64_t> insert_records(Connection& connection, std::span<const Record> records);
 
 }  // namespace tw::db

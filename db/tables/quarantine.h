@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: the table of lines that are no facts.
+// Private to db/: the table of quarantined lines, which are neither valid records nor calibrations.
 
 #include <cstdint>
 #include <span>
@@ -11,10 +11,10 @@
 
 namespace tw::db {
 
-/// Most lines that are kept aside.
+/// Most lines that the table keeps.
 inline constexpr int64_t most_quarantined = 10'000;
 
-/// Keeps lines aside, as far as there is room. Requires: a transaction that writes.
+/// Adds lines until the table has most_quarantined; drops the rest. Requires: a write transaction.
 Status add_quarantined(Connection& connection, std::span<const Quarantined> bad);
 
 }  // namespace tw::db

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: records that were read and agree with their hash, so that asking for one again
-// neither reads nor hashes it again. What is kept by a hash never becomes old, as a hash names one
-// content; the row that a record was read from may be deleted, and then hold another one. So a kept
-// record is served where its row still has its hash, whoever wrote to the database meanwhile. Not
+// Private to db/: a cache of records that were read and agree with their hashes, so that they need
+// not be read and hashed again. A record never changes, since its hash identifies its content, but
+// its row may be deleted and then hold another record. So callers compare the hash of the row with
+// the cached hash before they use the record, and writes by other processes do no harm. Not
 // thread-safe.
 
 #include <cstddef>
@@ -22,14 +22,14 @@ class ReadRecords {
     Record record;
   };
 
-  /// The record that was kept for the row; null if there is none. Valid until the next keep().
+  /// The cached record of a row; null if there is none. Valid until the next keep().
   const Kept* find(int64_t row) const;
 
-  /// Keeps the record that was read from a row. Drops all others first if all together would take
-  /// more than most_bytes. Requires: check(record).
+  /// Caches the record that was read from a row. If all records would take more than most_bytes,
+  /// the cache is emptied first. Requires: check(record).
   void keep(int64_t row, const Record& record);
 
-  /// The memory that all kept records may take, some 3,000 of them.
+  /// The most memory that the cache may take, which is enough for some 3,000 records.
   static constexpr size_t most_bytes = 8 << 20;
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: what a database holds, how it is recognised, and how an older one becomes a newer
-// one. The tables and the steps between versions are the same in a file and on a server.
+// Private to db/: the schema of a database, the check that a file has this schema, and migration
+// from older versions. Tables and migration steps are the same in a file and on a server.
 
 #include <cstdint>
 #include <functional>
@@ -17,18 +17,18 @@ namespace tw::db {
 
 inline constexpr int64_t schema_version = 5;
 
-/// Makes the tables and indexes of this program's version. Requires: a write transaction in an
-/// empty database.
+/// Creates the tables and indexes of schema_version. Requires: a write transaction in an empty
+/// database.
 Status create_objects(Connection& connection);
 
-/// The same, in a transaction of its own.
+/// As create_objects(), in a transaction of its own.
 Status create_schema(Connection& connection);
 
-/// The schema version of a database of ours; an error for any other.
+/// The schema version of a Tilewright database; an error for any other database.
 Result<int64_t> version_of(Connection& connection);
 
-/// Ok if the file has exactly the tables and indexes of this program: a file from elsewhere may
-/// have triggers and views that would run.
+/// Ok if the file has exactly the tables and indexes of this program. Others are refused, since a
+/// file from elsewhere may have triggers and views, which would run.
 Status check_objects(SqliteConnection& connection);
 
 /// A step that changes a database from schema version `from` to `from` + 1.
@@ -40,17 +40,19 @@ struct Migration {
 /// The steps that this program knows, oldest first.
 std::span<const Migration> known_migrations();
 
-/// Brings the database from its version to version `to`. Requires: a write transaction.
+/// Migrates the database from its version to version `to`. Requires: a write transaction.
 Status apply_steps(Connection& connection, std::span<const Migration> steps, int64_t to);
 
-/// Copies the file to NAME.vN.backup, then brings it to version `to` in one transaction: whenever
-/// it is killed, the file has the old version or the new one. Requires: the writer gate is held.
+/// Copies the file to NAME.vN.backup, then migrates it to version `to` in one transaction, so that
+/// the file has either the old or the new version if the process is killed. Requires: the writer
+/// gate is held.
 Status migrate(SqliteConnection& connection, std::span<const Migration> steps, int64_t to);
 
-/// A consistent copy, complete under its name or absent. Requires: `target` is free.
+/// Writes a consistent copy to `target`. If the copying fails, there is no file `target`. Requires:
+/// no file `target` exists.
 Status back_up(SqliteConnection& from, const std::string& target);
 
-/// Makes a rename in the directory of `path` durable.
+/// Syncs the directory of `path`, so that a rename in it is durable.
 void sync_directory_of(const std::string& path);
 
 }  // namespace tw::db

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: the texts of a record as one compressed blob. Schedules, targets and devices
-// repeat what others of their kind say, which a dictionary that is part of the program has, so that
-// 1,000 bytes become some 200 (Zstandard, RFC 8878). Each blob can be read without any other row.
-// Thread-safe.
+// Private to db/: the texts of a record as one compressed blob (Zstandard, RFC 8878). Schedules,
+// targets and devices of different records have much text in common. A dictionary that is part of
+// the program holds this text, so that 1,000 bytes become some 200. Each blob can be read without
+// any other row. Thread-safe.
 
 #include <optional>
 #include <string>
@@ -11,13 +11,14 @@
 
 namespace tw::db {
 
-/// Text that schedules and targets have in common. It never changes: what is stored is read by it.
+/// The dictionary: text that schedules and targets have in common. It never changes, since stored
+/// blobs need it to be read.
 std::string_view text_dictionary();
 
 /// Compresses text of at most 4 MiB.
 std::string packed(std::string_view text);
 
-/// The text of a blob; nullopt where the blob is damaged or of a newer program.
+/// The text of a blob; nullopt if the blob is damaged or was written by a newer program.
 std::optional<std::string> unpacked(std::string_view blob);
 
 }  // namespace tw::db
