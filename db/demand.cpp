@@ -186,8 +186,8 @@ WantedKernel kernel_of_row(const Row& row) {
   return kernel;
 }
 
-/// Adds the kernels of the demands with these row numbers, with what the trials say of them.
-/// `places` has the places of all demands by the numbers of their rows.
+/// Adds the kernels to the demands with these row numbers, with the members that follow from the
+/// trials. `places` maps the row number of each demand to its index.
 Status add_kernels(Connection& connection, std::span<const int64_t> ids,
                    const std::map<int64_t, size_t>& places, std::vector<Demand>& demands) {
   TW_TRY(

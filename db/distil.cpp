@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// The few records of a database that a layer for others is made of.
+// SPDX-License-Identifier: Apache-2.0 Selects the few records of a database from which a shipped
+// layer is made.
 
 #include <algorithm>
 #include <map>
@@ -21,9 +21,9 @@ struct Winners {
   double latency_ns = 0;
   std::string device;
 
-  /// True if the best schedule has a higher efficiency than that of `other`, measured on another
-  /// device of the same class. Where both are equal, as without peaks, the lower latency decides,
-  /// then the text of the device.
+  /// True if the best schedule here has a higher efficiency than the best schedule of `other`,
+  /// which was measured on another device of the same class. If the efficiencies are equal, for
+  /// example 0 without peaks, the lower latency decides, then the text of the device.
   bool is_better_than(const Winners& other) const {
     return std::tuple(-efficiency, latency_ns, std::string_view(device)) <
            std::tuple(-other.efficiency, other.latency_ns, std::string_view(other.device));
@@ -51,8 +51,8 @@ Winners winners_of(std::vector<RankedTrial> group, const std::string& device, in
   return winners;
 }
 
-/// The model of a device and its microarchitecture, where the record tells it: processors of
-/// several generations may have one name.
+/// The model of the device and, if the record has it, the microarchitecture, since processors of
+/// several generations may have the same model name.
 Result<std::string> class_of(Store::State& state, const Winners& winners) {
   TW_TRY(const std::optional<Record> best, state.read(winners.rows.front()));
   std::string name(model_of(winners.device));

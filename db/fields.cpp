@@ -8,8 +8,8 @@
 namespace tw::db {
 namespace {
 
-/// The number of bytes of ASCII that the text begins with, counted in whole words: most text is
-/// nothing else.
+/// The number of ASCII bytes at the beginning of the text, counted in whole words. Most texts are
+/// ASCII only.
 size_t ascii_bytes(std::string_view text) {
   constexpr uint64_t high_bits = 0x8080'8080'8080'8080;
   size_t bytes = 0;
@@ -25,8 +25,8 @@ bool is_between(char c, unsigned char low, unsigned char high) {
   return byte >= low && byte <= high;
 }
 
-/// The length of the character that the text begins with, in bytes; 0 where it is none of UTF-8
-/// (RFC 3629: the shortest form, no surrogates, at most U+10FFFF).
+/// The length in bytes of the first character of the text; 0 if it is not valid UTF-8 (RFC 3629:
+/// the shortest form, no surrogates, at most U+10FFFF).
 size_t character_bytes(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
   if (first < 0x80) return 1;

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Deleting records: those that can never be an answer, and those that somebody names.
+// SPDX-License-Identifier: Apache-2.0 Deletes records: those that can never be an answer (prune()),
+// and a given one (drop_record()).
 
 #include <algorithm>
 #include <limits>
@@ -24,9 +24,9 @@ struct Removable {
   const char* reason;
 };
 
-/// The trials that were not timed, and the believed trials that are clearly slower than the answer;
-/// without trials of the answer's schedule and trials that prove a schedule wrong. Sorted by
-/// latency, as the fastest are spared first.
+/// The trials that were not timed, and the believed trials that are clearly slower than the answer,
+/// except trials of the answer's schedule and trials that prove a schedule wrong. They are sorted
+/// by latency, because the fastest are kept (PruneRules::keep).
 std::vector<Removable> removable_of(const std::vector<RankedTrial>& group,
                                     const std::vector<Judgement>& judgements, const Ranked& best,
                                     const PruneRules& rules) {

@@ -69,8 +69,8 @@ Result<LayerManifest> manifest_of(const Json& json) {
 
 // ---- files of a copy ----
 
-/// Held while a copy is brought up to date, so that two processes, or two threads, do not change it
-/// at once. The system frees it where its holder dies.
+/// A lock that is held while a copy is updated, so that no two processes or threads change the copy
+/// at once. The system frees the lock if its holder dies.
 class CopyLock {
  public:
   static Result<CopyLock> take(const std::string& folder) {
@@ -91,8 +91,8 @@ class CopyLock {
   int file_;
 };
 
-/// A folder for what is not complete yet. Requires: the lock is held, as what processes that were
-/// killed left behind goes with it.
+/// A folder for files that are not complete yet. It also removes files that killed processes left
+/// in the folder. Requires: the CopyLock is held.
 class Unfinished {
  public:
   explicit Unfinished(const std::string& folder) : path_(folder + "/unfinished") {
@@ -200,8 +200,8 @@ Status make_database(const std::string& lines, const std::string& path, const Wa
   return {};
 }
 
-/// Removes the databases of earlier layers. The one before this stays: a process may be about to
-/// open it.
+/// Removes the databases of earlier versions of the layer, except for the version before this one,
+/// which a process may be about to open.
 void remove_earlier(const std::string& folder, const std::string& present,
                     const std::string& before) {
   std::error_code ignored;

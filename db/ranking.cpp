@@ -15,22 +15,24 @@ namespace {
 constexpr double lowest_peak = 2.0 / 3.0;
 // `flops` counts the direct algorithm; Winograd F(6,3), the leanest in use, needs a fifth of it.
 constexpr double plausible_efficiency = 6;
-// The description of a machine has its clock and its rates under load; a short kernel may run at
-// the highest clock, and reads may be counted that a strided kernel leaves out.
+// The factor by which a kernel may exceed the described bandwidth and be believed. The description
+// of a machine has its clock and rates under load, while a short kernel may run at the highest
+// clock; and the compulsory traffic may count reads that a strided kernel leaves out.
 constexpr double plausible_bandwidth = 2;
 constexpr double outlier_deviations = 3, least_outlier = 0.25;
 constexpr double deviations_per_mad = 1.4826;  // of a normal distribution
 // With fewer sessions there is no majority.
 constexpr size_t fewest_voters = 3;
 // A crash may be the fault of the machine, and a record may be forged, so a second session has to
-// see it too. The finals of a run measure its winner twice. A schedule that was timed once, and
-// failed once in a session that measures others, is not used: a claim that a run finds wrong is not
-// its answer.
+// see it too. The finals of a run measure its winner twice. A schedule that was timed once is not
+// used if it failed once in a session that has timed other schedules, so that a run does not get an
+// answer that it has itself proved wrong.
 constexpr size_t fewest_accusers = 2, fewest_witnesses = 2;
-// A schedule that one host timed and that is more than `wide_margin` times as fast as all that at
-// least `fewest_rivals` sessions of other hosts measured must be confirmed before use. If these
-// sessions are of one host, a second trial confirms it; if they are of several hosts, only another
-// host does, as a host that measures wrongly does so again.
+// A schedule that a single host timed must be confirmed before use if it is more than `wide_margin`
+// times as fast as every schedule that sessions of other hosts measured, and these sessions are at
+// least `fewest_rivals`. If they are of one host, a second trial confirms the schedule. If they are
+// of several hosts, a trial on another host is needed, since a host that measures wrongly does so
+// again.
 constexpr double wide_margin = 2;
 constexpr size_t fewest_rivals = 2;
 
@@ -108,8 +110,8 @@ Estimate estimate_of(const Sessions& sessions) {
   return upper_median(estimates);
 }
 
-/// The sessions that timed a schedule with one toolchain: another version of the compiler makes
-/// other code of the same schedule, so only these are compared.
+/// The sessions that timed a schedule with the same toolchain. Only these are compared, since
+/// another version of the compiler generates different code for the schedule.
 struct Voters {
   std::vector<double> latencies = {};
   double low = 0, high = 0;  ///< the middle two
@@ -143,8 +145,7 @@ double outlier_distance(const std::vector<double>& latencies) {
   return std::max(least_outlier, outlier_deviations * deviation / median);
 }
 
-/// The timings of a schedule by the sessions that are believed. `latency_of` gives that of a trial,
-/// by its index.
+/// The timings of a schedule by each believed session. `latency_of(i)` is the latency of trial i.
 template <typename LatencyOf>
 Sessions sessions_by(const JudgedSchedule& schedule, const LatencyOf& latency_of) {
   std::map<std::string_view, std::vector<Estimate>> all;
@@ -174,8 +175,8 @@ bool has_believed(const JudgedSchedule& schedule) {
 
 }  // namespace
 
-// However many trials a session has, it has one vote. The lower one of the middle two is taken, so
-// that one foreign session with a high peak does not outvote the only other.
+// Each session has one vote, whatever the number of its trials. Of two middle peaks the lower one
+// is taken, so that a foreign session with a high peak does not outvote the only other session.
 double group_peak(const std::vector<TimingSession>& sessions) {
   std::vector<double> peaks;
   for (const TimingSession& session : sessions)
@@ -206,8 +207,8 @@ Evidence evidence_of(const std::vector<RankedTrial>& schedule) {
   return evidence;
 }
 
-/// Applies the rule to the schedules of a group that are asked for. What it needs of others it asks
-/// the source for, and keeps.
+/// Applies the rule to given schedules of a group. It reads the trials of other schedules that it
+/// needs from the source, and caches the results.
 class Rule {
  public:
   static Result<Rule> of(TrialSource& source) {
@@ -232,8 +233,8 @@ class Rule {
     if (const auto known = ratios_on_.find(schedule); known != ratios_on_.end())
       return &known->second;
     TW_TRY(const JudgedSchedule* const judged, timed(schedule));
-    // Ratios of costs are those of latencies, and stay the same to the last bit when the group's
-    // peak moves: they are stored.
+    // Costs are used because their ratios equal those of latencies and do not change in the last
+    // bit when the group's peak changes. The ratios are stored.
     const Sessions sessions =
         sessions_by(*judged, [&](size_t i) { return timing_cost(judged->trials[i]); });
     const std::map<std::string_view, Voters> voters = voters_among(sessions);
@@ -254,8 +255,8 @@ class Rule {
     return sessions;
   }
 
-  /// Visits the timings of undisturbed trials with at least that cost by latency at the group's
-  /// peak.
+  /// Visits the timings of undisturbed trials whose cost is at least `least_cost`, sorted by
+  /// latency at the group's peak.
   Status by_latency(double least_cost,
                     const std::function<Result<bool>(const Timing&, double latency_ns)>& visit) {
     return source_.by_cost(least_cost, lowest_peak * peak_, [&](const Timing& timing) {
@@ -284,9 +285,11 @@ class Rule {
     return &timed_.emplace(schedule, std::move(result)).first->second;
   }
 
-  /// One voice does not ban a schedule: a trial that proves it wrong counts against the timings of
-  /// its own session, and against those of all once two sessions have one. Where a single trial
-  /// found the schedule right, one session is enough that has timed others of the group.
+  /// Doubts the timings of a schedule that was proved wrong. One session does not ban a schedule
+  /// for all: a trial that proves it wrong counts against the timings of its own session, and
+  /// against the timings of all sessions once two sessions have such a trial. If only a single
+  /// trial timed the schedule, one such session is enough if it has timed other schedules of the
+  /// group.
   Status doubt_refuted(JudgedSchedule& schedule) {
     const Evidence evidence = evidence_of(schedule.trials);
     if (evidence.accusers.empty()) return {};
@@ -330,8 +333,9 @@ class Rule {
     return &voted_.emplace(schedule, std::move(result)).first->second;
   }
 
-  /// A session that is much faster or slower than the majority on the schedules which they share
-  /// has another clock or another machine: its other schedules are not to be compared either.
+  /// Doubts sessions that are much faster or slower than the majority on shared schedules. The
+  /// cause is another clock or another machine, so the session's other timings are not comparable
+  /// either.
   Status doubt_outvoted_sessions(JudgedSchedule& schedule) {
     for (size_t i = 0; i < schedule.trials.size(); ++i) {
       if (!is_believed(schedule.judgements[i])) continue;
@@ -373,8 +377,9 @@ class Rule {
     }
   }
 
-  /// A schedule that one host alone timed, far faster than all that others measured, waits for a
-  /// second trial (the finals of a run are one) or for a second host.
+  /// Doubts a schedule that only one host timed and that is far faster than all schedules that
+  /// others measured, until there is a second trial (such as in the finals of a run) or a trial of
+  /// a second host.
   Status doubt_unconfirmed(JudgedSchedule& schedule) {
     const Sessions sessions = sessions_of(schedule);
     if (sessions.empty()) return {};
@@ -403,7 +408,7 @@ class Rule {
     return others;
   }
 
-  /// The latency of the fastest schedule that a session of another host measured; 0 where there is
+  /// The smallest latency of a schedule that a session of another host measured; 0 if there is
   /// none.
   Result<double> fastest_of_others(const std::string& host) {
     if (const auto known = fastest_.find(host); known != fastest_.end()) return known->second;

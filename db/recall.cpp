@@ -51,8 +51,9 @@ Result<Doubts> doubts_of_all(Connection& connection, int64_t group) {
   return doubts;
 }
 
-/// Some of the trials of a group: the fastest of those that no disturbed calibration makes look
-/// fast, and the first ones by the hash of the schedule, which are a sample of all.
+/// Judges some trials of a group: the fastest of those whose calibration was not disturbed, which
+/// would make them look fast, and the first trials by hash of the schedule, which are a sample of
+/// all trials.
 Result<Doubts> doubts_of_some(Connection& connection, int64_t group, int64_t most) {
   TrialsInTable trials(connection, group);
   TW_TRY(const std::vector<TimingSession> sessions, trials.sessions());
@@ -96,8 +97,8 @@ struct Verdicts {
   bool is_settled = false;     ///< a trial says something else
 };
 
-/// True if a session of the host is among the accusers of a schedule. `sessions` are those of the
-/// group.
+/// True if a session of the host is among the accusers of a schedule, the sessions that prove it
+/// wrong. `sessions` are all sessions of the group.
 Result<bool> accuses(TrialsInTable& trials, const SessionRows& sessions, const Verdicts& verdicts,
                      const std::string& host) {
   for (const int64_t id : verdicts.accusers) {

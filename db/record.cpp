@@ -19,8 +19,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Winograd variants and split-bf16 products on matrix units exceed the f32 peak of the direct
-// algorithm about five times; ten is beyond what a machine can do.
+// The efficiency above which a record is refused. Counted in operations of the direct algorithm,
+// Winograd variants and split-bf16 products on matrix units reach about five times the f32 peak; no
+// machine reaches ten times.
 constexpr double impossible_efficiency = 10;
 // The description of a machine is of its clock under load; no clock is ten times that.
 constexpr double impossible_bandwidth = 10;
@@ -176,8 +177,8 @@ Status status_of(const std::string& problem) {
                   problem));
 }
 
-// A record is flat: what nests deeper than its list of samples is dropped while parsing, so that a
-// hostile line costs no memory.
+// A record is flat except for its list of samples. Values that nest deeper are dropped while
+// parsing, so that a hostile line takes no memory.
 bool shallow(int depth, Json::parse_event_t, Json&) { return depth <= 2; }
 
 }  // namespace

@@ -43,8 +43,8 @@ Status insert_calibrations(Connection& connection, std::span<const Calibration> 
 // A database that holds more was not written by us; one is at most some 12 KiB in memory.
 constexpr int64_t most_calibrations = 4096;
 
-/// The calibrations that a statement finds and that agree with their hash; the others count as
-/// damaged.
+/// The calibrations that a statement selects and that agree with their hashes; others are counted
+/// as damaged.
 Result<std::vector<Calibration>> read_calibrations(Store::State& state, Statement& statement) {
   std::vector<Calibration> found;
   int64_t damaged = 0;
@@ -104,8 +104,8 @@ Result<std::vector<Served>> served_for(Connection& connection, const Key& key) {
     rows.push_back({row.text(0), row.integer(1), row.real(2), row.real(3), row.integer(4)});
     return true;
   }));
-  // The exact device first, then its model; among them, what uses its machine best, which compares
-  // between machines.
+  // Records of the exact device come first, then those of the same model. Within each kind they are
+  // sorted by efficiency, which is comparable between machines.
   std::sort(rows.begin(), rows.end(), [&](const Served& a, const Served& b) {
     return std::tuple(likeness_of(a.device, key.device), -a.efficiency, a.latency_ns, a.device) <
            std::tuple(likeness_of(b.device, key.device), -b.efficiency, b.latency_ns, b.device);
@@ -128,8 +128,8 @@ bool is_answer(Store::State& state, const Record& record, const Key& key, const 
   return accepted.value_or(false);
 }
 
-// The best usable record of a group without the record `served`, which the table `best` names and
-// which is damaged or not accepted; nullopt if there is none.
+// The best usable record of a group other than `served`, the record that the table `best` names and
+// that is damaged or not accepted; nullopt if there is none.
 Result<std::optional<Record>> next_best(Store::State& state, const Key& key, const Accept& accepts,
                                         const Served& served) {
   TW_TRY(std::vector<RankedTrial> rest, candidates_of(state.connection, served.group));
@@ -269,8 +269,8 @@ class RowNumbers {
 // Records that are read by one statement, and under one lock.
 constexpr size_t rows_at_once = 64;
 
-/// Reads the records that match a filter, some rows at a time. No lock is held in between, while
-/// the caller works.
+/// Reads the records that match a filter, some rows at a time. No lock is held while the caller
+/// works on the records.
 class Matching {
  public:
   Matching(Store::State& state, const Filter& filter) : state_(state), filter_(filter) {}
@@ -337,8 +337,8 @@ const std::string& select_rows_sql() {
   return sql;
 }
 
-/// SELECT of these rows, whose numbers are bound. Two statements serve every number of rows: the
-/// one for many rows asks for the last one again where there are fewer.
+/// A SELECT of these rows with their numbers bound. There are only two statements: for one row, and
+/// for a fixed number of rows, where the last row is repeated if there are fewer.
 Result<Statement> select_of(Connection& connection, std::span<const int64_t> rows) {
   const bool is_single = rows.size() == 1;
   TW_TRY(Statement select,
@@ -348,8 +348,8 @@ Result<Statement> select_of(Connection& connection, std::span<const int64_t> row
   return select;
 }
 
-/// Adds the records that a statement selects, or why they cannot be believed. An error where a row
-/// cannot be read.
+/// Adds, for each selected row, its record or the reason why the record is damaged. An error if a
+/// row cannot be read.
 Status add_records(Statement& select, FoundRecords& found) {
   return select.each([&](const Row& row) {
     Result<Record> record = record_of(row);

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// The ways of choosing that an ablation compares.
+// SPDX-License-Identifier: Apache-2.0 Implements choose(): the methods of choosing layouts that an
+// ablation compares.
 
 #include <fmt/format.h>
 
@@ -85,8 +85,8 @@ std::set<int64_t> blocks_of(const std::vector<std::vector<Scheme>>& schemes) {
   return blocks;
 }
 
-/// The layouts of the tensor that are row-major or place elements as blocks of `block` do: for a
-/// tensor of 16 channels, NHWC is the same as blocks of 16.
+/// The layouts of the tensor that are row-major or place its elements as blocks of `block` would.
+/// For a tensor of 16 channels, NHWC places elements as blocks of 16 do.
 LayoutSet row_major_or_in_blocks(const PlanTensor& tensor, int64_t block) {
   const size_t rank = tensor.type.shape.size();
   if (rank < 2) return only(0);

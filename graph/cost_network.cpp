@@ -16,8 +16,8 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 bool is_cost(double cost) { return cost > -infinity; }  // no NaN either
 
-/// The tables with costs rounded to multiples of a power of two that is so small that nothing is
-/// lost, and so large that every sum of them is exact.
+/// The tables with costs rounded to multiples of a power of two. The power is small enough that
+/// rounding does not matter, and large enough that every sum of costs is exact.
 std::vector<CostTable> rounded(std::vector<CostTable> tables) {
   double magnitude = 0;
   for (const CostTable& table : tables) {
@@ -46,8 +46,9 @@ class NeighbourGraph {
           if (a < b) connect(a, b);
   }
 
-  /// An order that keeps tables small: next comes the variable whose elimination leaves the
-  /// smallest table (min-weight: Kjaerulff, Triangulation of graphs, Aalborg 1990).
+  /// An elimination order that keeps tables small: the next variable is always the one whose
+  /// elimination makes the smallest table (min-weight: Kjaerulff, Triangulation of graphs, Aalborg
+  /// 1990).
   std::vector<size_t> elimination_order() {
     std::vector<size_t> order;
     std::vector<double> elements;  // of the table that eliminating each variable leaves
@@ -109,7 +110,7 @@ struct MiniBucket {
 };
 
 /// The mini-buckets of all variables in the order of elimination, and the variables and sizes of
-/// their messages. No cost is read.
+/// the messages that mini-buckets send. An Outline is made without reading costs.
 class Outline {
  public:
   Outline(const CostNetwork& network, const std::vector<size_t>& order, double table_elements)
@@ -175,8 +176,8 @@ class Outline {
     return parts;
   }
 
-  /// The variables of the tables that are eliminated after the position, the next one last, so that
-  /// its states are contiguous when its turn comes.
+  /// The variables of the tables that are eliminated after this position. The variable that is
+  /// eliminated next comes last, so that its states are contiguous when it is eliminated.
   std::vector<size_t> variables_after(size_t position, const std::vector<size_t>& tables) const {
     std::vector<size_t> positions;
     for (const size_t table : tables)
@@ -203,8 +204,8 @@ class Outline {
   bool is_exact_ = true;
 };
 
-/// The outline with the largest tables that together stay within the limits. Tables of one
-/// mini-bucket each leave less than the network has itself.
+/// The outline with the largest tables whose total stays within the limits. In the worst case every
+/// table is a mini-bucket of its own; the messages then take less memory than the network.
 Outline outline_within(const CostNetwork& network, const std::vector<size_t>& order,
                        const SolverLimits& limits) {
   auto table_elements = static_cast<double>(limits.table_elements);
@@ -406,8 +407,9 @@ class BestFirstSearch {
     return level;
   }
 
-  /// The first assignment that is found where each further variable gets the state of the lowest
-  /// bound, or the next one where that leads to none that is allowed. nullopt after too many tries.
+  /// Completes a partial assignment greedily: each further variable gets the state with the lowest
+  /// bound, or the next state if no allowed assignment follows from that. nullopt after too many
+  /// tries.
   std::optional<Assignment> complete(uint32_t index) {
     restore(index);
     visited_ = no_node;  // states_ is changed below
@@ -470,8 +472,8 @@ class BackwardPass {
   }
 
  private:
-  /// All that is known in the bucket but `left_out`, minimized over the other variables of
-  /// `cluster`.
+  /// The sum of all tables of the bucket except `left_out`, minimized over the variables of
+  /// `cluster` that are not in `kept`.
   CostTable minimum(size_t position, const CostTable* left_out, const std::vector<size_t>& cluster,
                     const std::vector<size_t>& kept) const {
     std::vector<const CostTable*> tables = {&from_outside_[position]};

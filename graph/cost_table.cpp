@@ -16,8 +16,8 @@ struct StateLoop {
   size_t result_stride;  ///< 0 where the variable is removed
 };
 
-/// A table whose array follows the order of the loops, so that the innermost loop reads consecutive
-/// elements.
+/// A copy of a table whose array is in the order of the loops that read it, so that the innermost
+/// loop reads consecutive elements.
 class OrderedTable {
  public:
   OrderedTable(const CostTable& table, const std::vector<StateLoop>& loops) {

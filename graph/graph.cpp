@@ -29,8 +29,8 @@ TensorType type_in(const dsl::Compute& compute, const std::string& tensor) {
   return {compute.type_of(tensor), compute.shape_of(tensor)};
 }
 
-/// The type of one of `trips` slices along the first dimension of a tensor, or of a tensor of so
-/// many slices.
+/// Two conversions of types: from a tensor to one of its `trips` slices along the first dimension,
+/// and from a slice to the tensor of `trips` slices.
 TensorType slice_type(TensorType whole) {
   whole.shape.erase(whole.shape.begin());
   return whole;

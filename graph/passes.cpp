@@ -41,9 +41,9 @@ Result<dsl::Arrays> outputs_of(const Graph& graph, const dsl::Arrays& inputs) {
   return outputs;
 }
 
-/// The error that an element may have: of f32 what fast kernels may have against the largest
-/// magnitude, of smaller floats some of their roundings, of integers none. Some roundings of
-/// `factors` are allowed in any case.
+/// The largest error that is allowed for an element; 0 for integers. For floats it is relative to
+/// the largest magnitude: the bound of fast kernels or, if that is larger, some roundings of the
+/// element's type or of the type `factors`.
 double tolerance(const dsl::Array& expected, DType factors) {
   if (!is_float(expected.type)) return 0;
   double largest = 0;
@@ -97,8 +97,8 @@ tl::unexpected<Error> broken(const Pass& pass, const std::string& why) {
   return fail(ErrorCode::Internal, fmt::format("[passes] {}: {}", pass.name, why));
 }
 
-/// Runs the pass on each part of the graph. Parts take constants and results from each other, so
-/// what is dead is known of the whole graph alone.
+/// Runs the pass on each part of the graph, then removes dead operators. Since parts use constants
+/// and results of each other, only the whole graph shows what is dead.
 Result<Graph> applied(const Pass& pass, Graph graph, const PassOptions& options) {
   if (graph.loops.empty()) return pass.apply(graph, options);
   for (const PartNumber number : parts_of(graph)) {

@@ -39,8 +39,9 @@ class PlanNetwork {
   const CostNetwork& network() const { return network_; }
 
  private:
-  /// For each variable that asks for copies of a tensor, their cost: row-major over the states of
-  /// the tensor's producer (one state if it is an input of the graph) and those of the variable.
+  /// For each variable that asks for copies of a tensor, the costs of these copies: row-major over
+  /// the states of the tensor's producer (a single state for an input of the graph) and the states
+  /// of the variable.
   using CopyCosts = std::map<size_t, std::vector<double>>;
 
   void add_tensor(size_t number) {
@@ -75,8 +76,8 @@ class PlanNetwork {
           sums[p * asking.states.size() + s] += tensor.copy_ns(produced[p], layout);
   }
 
-  /// The layout in which each state of the producer writes the tensor. An input of the graph has one
-  /// state, row-major.
+  /// The layout in which each state of the producer writes the tensor. An input of the graph has
+  /// one state, row-major.
   std::vector<size_t> produced_by_state(size_t number) const {
     const std::optional<size_t>& producer = problem_.tensors[number].producer;
     if (!producer) return {0};
@@ -86,8 +87,8 @@ class PlanNetwork {
     return layouts;
   }
 
-  /// The states in which some reader asks for the tensor in this layout. Readers are joined from the
-  /// last one on, so that tensors whose last readers are the same, as in dense blocks, share
+  /// The states in which some reader asks for the tensor in this layout. Readers are joined from
+  /// the last one on, so that tensors whose last readers are the same, as in dense blocks, share
   /// variables.
   Asking asking_for(size_t number, size_t layout) {
     std::optional<Asking> all;
@@ -109,8 +110,8 @@ class PlanNetwork {
     return asking;
   }
 
-  /// The disjunction of both: a new variable with the states "neither asks" and "one asks", which
-  /// the states of the other two determine.
+  /// The disjunction of a and b: a new variable with the states "neither asks" and "at least one
+  /// asks", which is determined by the states of a and b.
   Asking joined(const Asking& a, const Asking& b) {
     const auto [known, is_new] = joined_.try_emplace({a, b}, network_.size());
     const Asking either{known->second, {false, true}};

@@ -15,8 +15,7 @@ namespace {
 using dsl::Layout;
 using Shape = std::vector<int64_t>;
 
-/// Indices of a dimension that lie together: those that differ by multiples of `step`, up to `size`
-/// of them.
+/// A digit of the indices of a dimension: it counts multiples of `step` and has `size` values.
 struct Digit {
   size_t dim = 0;
   int64_t step = 1, size = 1;

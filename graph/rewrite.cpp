@@ -27,8 +27,9 @@ using dsl::Stage;
 
 using Names = std::map<std::string, std::string>;
 
-// A stage of more nodes stays a stage: inlined ones grow with each other. Fewer where it is read at
-// several places, written out at each of them.
+// The most nodes of a stage that is inlined; larger stages stay, because inlined expressions
+// multiply each other's size. For a stage that is read at several places, the second limit holds
+// for its nodes times the number of places, since its expression is repeated at each place.
 constexpr int32_t largest_inlined = 2000, largest_repeated = 1000;
 
 /// The expression with tensors renamed; names that are not in the map stay.
@@ -75,9 +76,10 @@ Stage rename_axes(Stage stage, const std::string& letters) {
   return stage;
 }
 
-/// Spells an index into a dimension of one element as the stage's axis at that place, if that has
-/// one element too, so that equal operators have equal text: t[0, c] with an axis n=1 is t[n, c].
-/// The terms of a scan know nothing of the axis along which it scans.
+/// Replaces an index into a dimension of extent 1 by the stage's axis at the same position, if that
+/// axis has extent 1 too, so that equal operators have equal text: t[0, c] with an axis n=1 becomes
+/// t[n, c]. In the terms of a scan, the axis of the scan is not used, since terms cannot refer to
+/// it.
 Compute with_unit_axes(const Compute& compute) {
   Compute result = compute;
   for (Stage& stage : result.stages) {
@@ -114,8 +116,8 @@ std::vector<std::string> inputs_as_read(const Compute& compute) {
 
 struct Reads {
   int count = 0;  ///< a read under a reduction counted like any other
-  /// Each is by a stage without a reduction, at that stage's own axes, and inlining puts all of
-  /// these stages into one, `place`.
+  /// True while each read is by a stage without a reduction, at that stage's own axes, and inlining
+  /// joins all of these stages into the stage `place`.
   bool are_together = true;
   std::string place;
 };
@@ -148,7 +150,7 @@ std::map<std::string, Reads> find_reads(const Compute& compute) {
 }
 
 /// True if the stage's expression may replace all reads of the stage. Several reads are replaced
-/// only if they are in one iteration, where compilers evaluate the common subexpression once.
+/// only if they are in the same iteration, where compilers evaluate the common subexpression once.
 bool may_inline(const Stage& stage, const Reads& reads) {
   const int64_t nodes = stage.body.node().size;
   if (stage.combine != dsl::Combine::None || reads.count == 0) return false;
@@ -172,7 +174,7 @@ bool reads_stage(const Expr& expr, const Compute& compute) {
   return found;
 }
 
-/// Writes the operand that comes from a stage first: a + conv[...] as conv[...] + a, so that equal
+/// Puts the operand that reads a stage first, a + conv[...] becomes conv[...] + a, so that equal
 /// operators have equal text.
 Compute order_operands(Compute compute) {
   const auto is_commutative = [](dsl::BinaryOp op) {
@@ -261,8 +263,8 @@ Bound in_canonical_form(const Bound& given) {
   return {std::move(form.compute), std::move(inputs), std::move(outputs)};
 }
 
-/// The operator by name that declares the canonical compute, which is of the hint's kind and has
-/// its attributes except for flags.
+/// The operator by name that declares the canonical compute. It has the kind and the attributes of
+/// the hint, except for flags. nullopt if there is none.
 std::optional<Operator> named_operator(const Bound& canonical_form, const dsl::Workload& hint) {
   const auto row = dsl::find_operator(hint.op);
   if (!row) return std::nullopt;
@@ -321,8 +323,8 @@ class Join {
   }
 
  private:
-  /// The name here of a tensor that an operator reads; declares it as an input where none of the
-  /// operators before gives it.
+  /// The name, in the fused compute, of a tensor that an operator reads. Declares the tensor as an
+  /// input if none of the operators before writes it.
   std::string read(const std::string& tensor, const Input& declaration) {
     const auto known = local_.find(tensor);
     if (known != local_.end()) return known->second;
@@ -354,8 +356,8 @@ Compute without_dead_stages(const Compute& compute) {
   return result;
 }
 
-/// The compute with an input of its own for what the output's stage reads of tensors that other
-/// stages read too, as operators by name have it. nullopt where there is no such tensor.
+/// The compute with an additional input for each tensor that both the output's stage and another
+/// stage read, as in operators by name. nullopt if there is no such tensor.
 ///
 ///   out = sum(...) in0[...] * in1[...] + in0[...]   ->   out = sum(...) in0[...] * in1[...] + in0_
 std::optional<Bound> with_own_operands(Bound bound) {

@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
-// The text of graphs.
+// SPDX-License-Identifier: Apache-2.0 Printing and parsing of graphs.
 
 #include "base/text.h"
 

@@ -31,8 +31,8 @@ class PostgresReply {
   }
   /// The server waits for what it is to copy.
   bool is_copying() const { return library_->PQresultStatus(result_) == PGRES_COPY_IN; }
-  /// The reply of a connection that ended: the server said so, or libpq has none of the server's
-  /// words. The status of the connection may say so later only.
+  /// True if this reply shows that the connection has ended: the server says so, or the error has
+  /// no message of the server. The status of the connection may change only later.
   bool is_last() const {
     if (is_ok() || is_copying()) return false;
     const std::string state = sqlstate();
@@ -66,8 +66,8 @@ class PostgresReply {
 
 namespace {
 
-// Timeouts for a server that does not answer. With those of the system, a host that is down would
-// keep a tuner waiting for minutes.
+// Timeouts for a server that does not answer. With the system's timeouts, a tuner would wait for
+// minutes for a host that is down.
 constexpr const char* connect_timeout_s = "10";
 constexpr const char* tcp_user_timeout_ms = "20000";
 // Pause between attempts to reconnect. An attempt takes connect_timeout_s at most, so at most a
@@ -80,8 +80,8 @@ constexpr int64_t writers_lock = 0x54574442;  // "TWDB"
 // Rows of a copy that are sent together.
 constexpr size_t copied_bytes = 64 << 10;
 constexpr int oldest_server = 120'000;
-// Statements that are sent together. Their replies, of some 30 bytes each, have room in the buffers
-// of the connection, so that the server never waits for us to read them.
+// The most statements that are sent together. Their replies, of some 30 bytes each, fit the buffers
+// of the connection, so that the server never waits until they are read.
 constexpr size_t most_waiting = 256;
 
 void say_nothing(void*, const char*) {}
@@ -140,8 +140,8 @@ std::string numbered(std::string_view sql) {
   return text;
 }
 
-// Parameters have no declared type: the server infers it from the column beside, so that text goes
-// into columns of bytes as it is.
+// Parameters have no declared type. The server infers the type from the column that the parameter
+// belongs to, so that text goes into columns of bytes unchanged.
 class PostgresStatement final : public PreparedStatement {
  public:
   PostgresStatement(PostgresConnection& connection, std::string_view sql)
@@ -171,8 +171,8 @@ class PostgresStatement final : public PreparedStatement {
   std::vector<std::string> parameters_;
 };
 
-// https://www.postgresql.org/docs/current/sql-copy.html, "Binary Format": values are written as
-// parameters are, after their lengths.
+// https://www.postgresql.org/docs/current/sql-copy.html, "Binary Format": each value is written as
+// its length and then the bytes of a binary parameter.
 class PostgresCopy final : public PreparedStatement {
  public:
   PostgresCopy(PostgresConnection& connection, std::string_view table, std::string_view columns)
@@ -463,8 +463,8 @@ PostgresReply PostgresConnection::run_together(const std::vector<WaitingStatemen
                                  v.lengths.data(), v.binary.data(), 1);
   }
   library_.PQpipelineSync(connection_);
-  // Each statement has a reply and a null after it. The first one that failed is the answer; the
-  // server leaves out those that follow it.
+  // Each statement gives a reply and then a null. The reply of the first statement that failed is
+  // the answer; the server does not run the statements after it.
   PostgresReply answer(library_, library_.PQgetResult(connection_));
   for (int nulls = answer.is_absent(); !answer.is_absent() && nulls < 2;) {
     PostgresReply next(library_, library_.PQgetResult(connection_));
@@ -583,8 +583,8 @@ Result<bool> PostgresConnection::is_read_only() {
   return answer != 0;
 }
 
-// The catalogs are asked as tables: to_regclass() may answer from a cache of before the lock was
-// taken, and so not see what another process has just made.
+// Reads the catalogs as tables. to_regclass() may answer from a cache from before the lock was
+// taken, and so miss tables that another process has just created.
 Result<std::optional<int64_t>> PostgresConnection::schema_version() {
   TW_TRY(const int64_t is_there,
          integer("SELECT count(*) FROM pg_class WHERE relname = 'schema_version' AND relnamespace "

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Facts between databases and files: merge, import, export, recover.
+// SPDX-License-Identifier: Apache-2.0 Transfer of records and calibrations between databases and
+// files: merge, import, export, recover.
 
 #include "db/transfer.h"
 
@@ -33,12 +33,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Large enough that syncing, and writing the pages of indexes once more for each batch, is not what
-// an import waits for; small enough for other writers to pass, after some 0.1 s.
+// Records of one transaction. The number is large enough that syncing, and writing index pages once
+// for each batch, do not dominate an import, and small enough that other writers wait only some 0.1
+// s.
 constexpr size_t batch_size = 4096;
 
-// Reads the next line, of which no more than is ever accepted is kept in memory; false at the end.
-// The buffer of a file throws where the file cannot be read.
+// Reads the next line; false at the end. Of a line that is too long, only as much is kept in memory
+// as is needed to refuse it. The buffer of a file throws if the file cannot be read.
 Result<bool> next_line(std::istream& in, std::string& line) try {
   line.clear();
   std::streambuf* buffer = in.rdbuf();
@@ -126,8 +127,8 @@ class Batches {
   AppendSummary summary_;
 };
 
-// After this many lines without a fact the file holds something else; until then they are kept in
-// memory.
+// If the first `most_leading` lines have no record or calibration, the file is taken to be
+// something else. Until then the lines are kept in memory.
 constexpr size_t most_leading = 64;
 
 constexpr std::string_view database_magic = "SQLite format 3";
@@ -219,9 +220,9 @@ Status copy_to_file(Store& store, const std::string& path) {
 // ---- recover ----
 
 // A private copy, with the journal that belongs to it: SQLite may then mend the copy.
-/// SQLite opens no file that is shorter than its header says. Of one that was cut off, zeros in
-/// place of the rest are only broken pages. (File format: page size at 16, pages at 28, big
-/// endian.)
+/// Extends a file that was cut off with zeros. SQLite does not open a file that is shorter than its
+/// header says; with the zeros, the missing pages count as broken pages only. (File format: page
+/// size at 16, pages at 28, big endian.)
 void fill_up(const std::string& path) {
   std::array<unsigned char, 32> header = {};
   std::ifstream file(path, std::ios::binary);
@@ -272,15 +273,15 @@ class Copy {
 // No row is stored in fewer bytes.
 constexpr int64_t least_row_bytes = 128;
 
-/// The numbers that rows of a damaged file may have: rows are numbered one after the other, so all
-/// numbers for which the file has room, and larger ones that some row has.
+/// The row numbers to try in a damaged file: since rows are numbered consecutively, all numbers up
+/// to the number of rows that fit the file, and larger numbers that were found.
 struct RowsToTry {
   int64_t up_to = 0;
   std::set<int64_t> beyond = {};
 };
 
-/// A scan stops at the first page that is broken, so the table is read from both ends, and through
-/// its indexes, which may name rows that lie between two broken pages.
+/// Finds the row numbers. A scan stops at the first broken page, so the table is scanned from both
+/// ends, and its indexes are scanned too, since they may name rows between two broken pages.
 RowsToTry rows_to_try(Connection& connection, int64_t file_bytes) {
   // The indexes of the present schema, and those of versions 1 to 3.
   constexpr const char* scans[] = {

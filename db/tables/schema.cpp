@@ -77,8 +77,8 @@ Status from_2_to_3(Connection& connection) { return add_columns(connection, 3); 
 
 constexpr int64_t rows_together = 512;
 
-/// Reads some of the old rows after `seq`, which it moves on. A row that does not agree with its
-/// hash goes to `damaged`.
+/// Reads some of the old rows after number `seq` and advances `seq` to the last of them. A row that
+/// does not agree with its hash is added to `damaged`.
 Result<std::vector<Record>> next_old_records(Connection& connection, int64_t& seq,
                                              std::vector<Quarantined>& damaged) {
   TW_TRY(Statement select,
@@ -99,8 +99,8 @@ Result<std::vector<Record>> next_old_records(Connection& connection, int64_t& se
   return records;
 }
 
-/// Rows that hold all of a record, its texts packed, and tables of what the rule of the best one
-/// asks of groups. A row that does not agree with its hash is named in quarantine.
+/// Version 4 has rows that hold a complete record with packed texts, and tables of groups and
+/// sessions for the rule of the best trial. A row that does not agree with its hash is quarantined.
 Status from_3_to_4(Connection& connection) {
   TW_RETURN_IF_ERROR(connection.execute(
       "DROP TABLE best; DROP INDEX trials_group; DROP INDEX trials_op; ALTER TABLE trials RENAME "
@@ -118,8 +118,9 @@ Status from_3_to_4(Connection& connection) {
   return connection.execute("DROP TABLE old_trials");
 }
 
-/// The tables of demand and of claims, and the index by which groups are listed. Version 4 has a
-/// narrower index of that name; a file that comes from an older version has the present one.
+/// Version 5 adds the tables of demand and of claims, and the wide index by which groups are
+/// listed. A file of version 4 has a narrower index of the same name; a file that was migrated from
+/// an older version has the wide index already.
 Status from_4_to_5(Connection& connection) {
   TW_RETURN_IF_ERROR(connection.execute("DROP INDEX groups_last"));
   TW_RETURN_IF_ERROR(connection.execute(create_groups_last_sql(connection.dialect())));

@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Gathers and scatters of constants: elements are copied, so that tables of any size take as long
-// as they have elements.
+// SPDX-License-Identifier: Apache-2.0 Gathers and scatters of constants. Elements are copied, so
+// that the time is proportional to the number of elements, whatever the size of the table.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,8 +50,8 @@ void copy_element(const dsl::Array& from, int64_t at, dsl::Array& to, int64_t po
               &from.data[static_cast<size_t>(at * bytes)], static_cast<size_t>(bytes));
 }
 
-/// The position in `data` of an element of GatherElements and ScatterElements: that of the element
-/// itself, except along the axis, where the index stands.
+/// The position in `data` of an element of GatherElements and ScatterElements: the position of the
+/// element, with its coordinate along the axis replaced by the index.
 struct Elements {
   const dsl::Array* indices;
   size_t axis;

@@ -39,8 +39,8 @@ bool is_known(const Dimension& dimension) {
   return dimension.has_dim_value() && dimension.dim_value() != -1;
 }
 
-/// The names under which a dimension that is not known is given a value, the preferred one first:
-/// "x.0", and its own name if it has one.
+/// The names by which a caller can give a value to an unknown dimension, the preferred name first:
+/// "x.0", then the dimension's own name if it has one.
 std::vector<std::string> symbols_of(const ValueInfoProto& input, int index) {
   std::vector<std::string> symbols = {fmt::format("{}.{}", input.name(), index)};
   const Dimension& dimension = shape_of(input).dim(index);
@@ -79,8 +79,8 @@ std::string text_of(const ValueInfoProto& output, DType dtype) {
   return fmt::format("{}[{}]", to_string(dtype), fmt::join(extents, ", "));
 }
 
-/// True if a tensor with these extents fits the declared shape. A dimension that is not known may
-/// have any extent.
+/// True if a tensor with these extents agrees with the declared shape. An unknown dimension agrees
+/// with any extent.
 bool admits(const TensorShapeProto& shape, const std::vector<int64_t>& extents) {
   if (shape.dim_size() != std::ssize(extents)) return false;
   for (int i = 0; i < shape.dim_size(); ++i)

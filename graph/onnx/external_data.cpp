@@ -48,9 +48,9 @@ tl::unexpected<Error> unreadable(const std::string& location, int error) {
                                                   printable(location), std::strerror(error)));
 }
 
-/// Opens a path below a folder. The kernel resolves it, so that nobody changes it between a check
-/// and its use. A FIFO is not waited for. The error is a number of errno: EXDEV where the path
-/// leads out of the folder.
+/// Opens a path below a folder. The kernel resolves the path (openat2), so that nobody can change
+/// it between a check and its use. Opening a FIFO does not block. The error is a value of errno;
+/// EXDEV means that the path leads out of the folder.
 tl::expected<Descriptor, int> open_below(const std::string& folder, const std::string& path) {
   const Descriptor root(open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (root.get() < 0) return tl::unexpected(errno);

@@ -16,16 +16,16 @@
 namespace tw::graph::onnx {
 namespace {
 
-/// Most bytes of all constants that are made at import: the first number, and in addition the
-/// second number for each byte of the model's own constants, as weights are transposed and integers
-/// of 8 bits become f32.
+/// The limit of the bytes of all constants that are computed at import is the first number plus the
+/// second number times the bytes of the model's own constants, because weights are transposed and
+/// integers of 8 bits become f32.
 constexpr int64_t made_bytes_of_any_model = int64_t{256} << 20, made_bytes_of_a_byte = 8;
-/// Limits of the interpreter's work, in evaluations of expression nodes: it makes some 100
-/// million in a second. Operators below the first are always folded, as other nodes need to know
-/// shapes.
+/// Limits of the interpreter's work, in evaluations of expression nodes; it does some 100 million
+/// in a second. Operators below `always_folded` are always folded, because other nodes need them
+/// for shapes.
 constexpr int64_t always_folded = 1 << 12, most_work_of_one = 1 << 23, most_work = 1 << 26;
-/// Bytes that are copied in the time of one evaluation: the interpreter is given copies of its
-/// input arrays.
+/// Bytes that are copied in the time of one evaluation. Copying counts as work because the
+/// interpreter gets copies of its input arrays.
 constexpr int64_t copied_bytes = 64;
 /// Most bytes of one tensor. A larger tensor fits into no machine.
 constexpr int64_t most_tensor_bytes = int64_t{1} << 40;
@@ -274,8 +274,8 @@ void GraphBuilder::push(Operator op) {
   graph_.operators.push_back(std::move(op));
 }
 
-/// The name by which operators that are added now read the tensor: in a loop, a tensor from outside
-/// has a name of its own.
+/// The name by which operators that are added now read the tensor. In a loop, a tensor from outside
+/// gets another name (Loop::Share).
 std::string GraphBuilder::in_body(const std::string& tensor) {
   if (!is_in_loop_ || body_.contains(tensor) || graph_.constants.contains(tensor)) return tensor;
   std::vector<Loop::Share>& shares = graph_.loops.back().shares;

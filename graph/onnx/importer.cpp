@@ -15,8 +15,8 @@
 namespace tw::graph::onnx {
 namespace {
 
-/// Functions that call functions may stand for 2^64 nodes, and their branches are looked at with
-/// each call.
+/// Most nodes, and most names in nodes and their branches, that an import visits. Functions that
+/// call functions may expand to 2^64 nodes, and their branches are visited with each call.
 constexpr int64_t most_nodes = 100'000, most_names = 5'000'000;
 constexpr int64_t most_extents = int64_t{1} << 48;  // product of a tensor's extents other than 0
 

@@ -30,8 +30,8 @@ constexpr FieldSet fields_of_node({1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
 constexpr FieldSet fields_of_attribute({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 20, 21, 22,
                                         23});
 
-/// Adds the names that a graph reads and does not give: those of the scope around it. Adds to
-/// `seen` how many names it looked at.
+/// Adds to `reads` the names that a graph reads and does not define, which belong to the scope
+/// around it. Adds the number of names that were visited to `seen`.
 void add_captures(const GraphProto& graph, std::vector<std::string_view>& reads, int64_t& seen) {
   std::set<std::string_view> own;
   std::vector<std::string_view> all;
@@ -85,9 +85,9 @@ int filled_kinds(const AttributeProto& a) {
 }
 
 /// True if the attribute has a value of the kind that its type declares, and no value of another
-/// kind. The value of a number, string or list may be missing, as some writers leave out 0, an
-/// empty string and an empty list. An attribute of a type in `default` has at most one value, of
-/// any kind.
+/// kind. A missing value of a number, string or list is accepted, because some writers leave out 0,
+/// an empty string and an empty list. An attribute of a type that `default` handles has at most one
+/// value, of any kind.
 bool has_its_kind(const AttributeProto& a) {
   const int filled = filled_kinds(a);
   switch (a.type()) {

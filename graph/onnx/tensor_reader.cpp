@@ -129,8 +129,8 @@ std::vector<std::byte> bytes_of(const std::string& text) {
   return {begin, begin + text.size()};
 }
 
-/// An array of numbers that the field holds in more bytes than the elements have. Elements of f16
-/// and bf16 stand there as their bits.
+/// An array from a field whose numbers have more bytes than the elements of the tensor. The field
+/// holds elements of f16 and bf16 as their bits.
 template <typename T>
 Result<dsl::Array> from_wide(const Tensor& tensor,
                              const google::protobuf::RepeatedField<T>& numbers) {

@@ -19,8 +19,8 @@ using dsl::Expr;
 using dsl::Read;
 using dsl::Stage;
 
-// On a Zen 3, products of one thread gain by wide factors from 4 reads on; threads that share
-// memory need more.
+// The fewest reads of each element for reads_repeatedly(). On a Zen 3, products of one thread gain
+// by wide factors from 4 reads on; threads that share memory bandwidth need more.
 constexpr double least_reads = 8;
 
 bool is_along(const Read& read, const std::string& axis) {
@@ -56,8 +56,7 @@ void narrow(Ranges& box, const Shifted& at, std::optional<int64_t> low,
   if (high) range.high = std::min(range.high, *high - at.offset);
 }
 
-/// Narrows the box by a comparison; false where it compares anything else than an axis with a
-/// number.
+/// Narrows the box by a comparison; false if the comparison is not between an axis and a number.
 bool narrow(Ranges& box, const Binary& comparison) {
   if (comparison.op != BinaryOp::Lt && comparison.op != BinaryOp::Le) return false;
   const int64_t equal = comparison.op == BinaryOp::Le ? 1 : 0;

@@ -23,8 +23,8 @@ Expr scaled(BinaryOp op, const Expr& a, const Expr& factor) {
   return a.defined() ? dsl::binary(op, a, factor) : a;
 }
 
-/// Splits an expression into how it depends on reads of one tensor and the rest. nullopt where it
-/// is not affine in them.
+/// Splits an expression into the scale of its reads of one tensor and the shift; nullopt if it is
+/// not affine in these reads.
 class AffineSplit {
  public:
   explicit AffineSplit(const std::string& tensor) : tensor_(tensor) {}

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// In a product, the sum of x * w over k, most blocks of the constant w are zero. The other blocks
-// are stored one after another for each column of blocks; `rows` holds their positions:
+// SPDX-License-Identifier: Apache-2.0 Compresses the constant w of a product, the sum of x * w over
+// k, if most blocks of w are zero. The blocks that are not zero are stored one after another for
+// each column of blocks, and `rows` holds their positions:
 //
 //   y[i, j] = sum(k=768) x[i, k] * w[k, j]
 //   ->
@@ -8,9 +8,9 @@
 //
 // Columns with fewer blocks end in blocks of zeros, which read row 0. The kernel depends on the
 // number of blocks of the fullest column, rounded up, and not on the pattern, so that matrices of
-// one shape that were pruned alike share it. Terms of zero are left out, or not: an infinity or NaN
-// of x that meets a zero weight may reach the result or not. Two operators that read one w do not
-// share its blocks.
+// one shape that were pruned to the same degree share the kernel. It is not specified which terms
+// with a zero weight are left out: an infinity or NaN of x that meets a zero weight may or may not
+// reach the result. Two operators that read one w do not share its blocks.
 
 #include <algorithm>
 #include <array>
@@ -37,14 +37,14 @@ using dsl::Stage;
 struct BlockShape {
   int64_t rows = 1, columns = 1;
 };
-/// The shape that leaves the smallest share of the products is taken, the first at a tie. Vectors
-/// of 16 columns share a row.
+/// Shapes of blocks. The pass takes the shape that leaves the smallest share of the products, at a
+/// tie the first. In a block of 1 x 16, the 16 columns of a vector share a row.
 constexpr std::array block_shapes = {BlockShape{1, 16}, BlockShape{4, 4}};
-/// The largest share of the products that may be left. On Zen 3 products of 128 rows by blocks of
-/// 1 x 16 run at 0.84 of the speed of dense ones, and by blocks of 4 x 4 at 0.65.
+/// The largest share of the products that may be left. On Zen 3, products of 128 rows by blocks of
+/// 1 x 16 run at 0.84 of the speed of dense products, and products by blocks of 4 x 4 at 0.65.
 constexpr double most_left = 0.5;
-/// Depths are multiples of the rows divided by this, so that matrices of one shape that were pruned
-/// alike have one depth.
+/// The number of blocks of a column (depth) is a multiple of the rows divided by this, so that
+/// matrices of one shape that were pruned to the same degree have the same depth.
 constexpr int64_t depths = 64;
 /// Number of elements sampled to skip weights that have few zeros.
 constexpr int64_t probes = 4096;
@@ -57,8 +57,8 @@ struct Weight {
   size_t row_dim = 0, column_dim = 0;  ///< of w
 };
 
-/// The input as weights of the stage: its longest axis that is summed is that of the rows. nullopt
-/// where the stage reads it in another way.
+/// The input as the weights of the stage. The longest axis of the input that is summed is the axis
+/// of its rows. nullopt if the stage does not read the input as weights.
 std::optional<Weight> as_weight(const Stage& stage, const std::string& input) {
   const Read* read = only_read(stage.body, input);
   if (stage.combine != dsl::Combine::Sum || stage.scan || !read) return std::nullopt;

@@ -63,8 +63,8 @@ class Liveness {
     need(op.inputs);
   }
 
-  /// A state that is read in the body makes the operators live that compute it for the next trip,
-  /// and these may read further states.
+  /// Visits the states of a loop. If the body reads a state, the operators that compute its value
+  /// for the next trip are live, and these may read further states.
   void visit_loop(size_t number) {
     const Loop& loop = graph_.loops[number];
     const auto [first, end] = ranges_[number];

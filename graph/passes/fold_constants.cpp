@@ -10,13 +10,13 @@
 namespace tw::graph {
 namespace {
 
-// The interpreter evaluates some 10^7 to 10^8 nodes of expressions a second. What one operator may
-// cost, and all of them together.
+// Limits for one operator that the interpreter computes, and for all of them together. The
+// interpreter evaluates some 10^7 to 10^8 nodes of expressions in a second.
 constexpr double most_elements = 1 << 24, most_evaluations = 1e9;
 constexpr double most_elements_together = 1 << 28, most_evaluations_together = 1e10;
-// A kernel is compiled in a third of a second, and evaluates 10^9 nodes and more in the next. With
-// an evaluator, operators of at most `most_interpreted` nodes are interpreted; the others have
-// kernels, which may evaluate so many nodes together.
+// If there is an evaluator, operators of more than `most_interpreted` evaluations are computed by
+// kernels, which may do `most_evaluations_of_kernels` together. Compiling a kernel takes a third of
+// a second; it then evaluates 10^9 nodes and more in a second.
 constexpr double most_interpreted = 1e7, most_evaluations_of_kernels = 1e11;
 
 struct Work {

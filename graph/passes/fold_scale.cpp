@@ -1,13 +1,13 @@
-// SPDX-License-Identifier: Apache-2.0
-// A product sums x * w, w a constant; an operator behind it computes scale[c] * y + shift[c], c the
-// channels that index w:
+// SPDX-License-Identifier: Apache-2.0 Folds a scale and a shift into a product: y sums x * w for a
+// constant w, and an operator computes scale[c] * y + shift[c] from it, where c are channels, by
+// which w is indexed:
 //
 //   y = conv2d(x, w)                        y = conv2d(x, w.scaled, shift) bias=1
 //   z = (y - mean[c]) / deviation[c]   ->
 //
-// The factors are found in the expression, not in the name of the operator, so batch normalization,
-// a bias and what was written as Mul and Add are all one. They are evaluated to about twice the
-// digits of f32, and each weight is rounded once.
+// Scale and shift are found in the expression, not by the name of the operator. So batch
+// normalization, a bias, and Mul followed by Add are all handled. They are evaluated to about twice
+// the digits of f32, and each weight is rounded once.
 
 #include <fmt/format.h>
 
@@ -247,8 +247,8 @@ class ScaleFolder {
     return {};
   }
 
-  /// The product with its weights scaled, its bias scaled and shifted. nullopt where a weight would
-  /// leave f32.
+  /// The product with scaled weights and with a scaled and shifted bias. nullopt if a weight would
+  /// exceed the range of f32.
   Result<std::optional<Operator>> fold(Product product, const Factors& factors, const Operator& op,
                                        const dsl::Workload& hint) {
     const std::optional<Operator> none;

@@ -1,11 +1,11 @@
-// SPDX-License-Identifier: Apache-2.0
-// Groups grow from their last operator towards the inputs: an operator joins the group that all of
-// its readers are in. So no result leaves a group but that of its last operator, at whose place
-// all inputs of the group are known.
+// SPDX-License-Identifier: Apache-2.0 Groups of operators to fuse grow from their last operator
+// towards the inputs: an operator joins a group if all of its readers are in the group. So only the
+// result of the last operator leaves the group, and the fused operator can stand at the place of
+// the last one, where all inputs are known.
 //
-// An operator that directly reads and narrows the result of a reduction, as one that quantizes
-// does, joins no group: fuse_epilogues() makes it part of the reduction, whose result is then
-// narrow in memory. In the group of a sum of two such results, one of them would be wide.
+// An operator that directly reads and narrows the result of a reduction, for example to quantize
+// it, joins no group. fuse_epilogues() fuses it into the reduction, whose result is then narrow in
+// memory. If it were in a group that adds two such results, one of the two would be stored wide.
 
 #include <algorithm>
 #include <set>
@@ -18,8 +18,8 @@
 namespace tw::graph {
 namespace {
 
-// Nodes and levels of the expression of a fused kernel: its vectors of values stay in registers,
-// and compiling it stays quick.
+// The most nodes and levels of the expression of a fused kernel, so that its vectors of values stay
+// in registers and it is compiled quickly.
 constexpr int most_nodes = 500, most_levels = 100;
 
 class ElementwiseGroups {
@@ -61,8 +61,8 @@ class ElementwiseGroups {
     groups_[i] = {{i}, {op.inputs.begin(), op.inputs.end()}, nodes};
   }
 
-  /// True if the operator alone reads the result of one that takes epilogues, element by element,
-  /// and its own elements are smaller.
+  /// True if the operator is the only reader of the result of an operator that takes epilogues,
+  /// reads it element by element, and writes smaller elements.
   bool narrows_reduction(size_t i) const {
     const Operator& op = graph_.operators[i];
     const int64_t bytes = size_bytes(only_stage(op)->type);

@@ -22,8 +22,8 @@ bool is_small_together(const Operator& writer, const Operator& reader) {
   return have_few_inputs(writer, reader) && nodes <= most_nodes_of_kernel;
 }
 
-/// The elementwise operator with letters of the tensor that it reads for all tensors of that shape,
-/// as operators by name spell them.
+/// The elementwise operator with the dimension letters of the tensor that it reads, `letters`, for
+/// all tensors of the same shape, as operators by name spell them.
 Operator spelled_like(Operator op, const std::string& letters) {
   dsl::Compute& compute = op.workload.compute;
   dsl::Stage& stage = compute.stages.front();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //   s = batch_matmul(q, kt);  e = s * c;  p = softmax(e);  y = batch_matmul(p, v)
 //
-// becomes y = attention(q', k, v), k the transpose that kt was made from, and q' = q * c * sqrt(d),
-// which is q for the c of the operator. Reshapes may stand between the operators. What stands
-// between the first product and softmax may be several operators that scale and shift scores by
-// constants, or none: they are composed, and compared with what attention does to the scores, with
-// and without a causal mask. Other masks leave the operators as they are.
+// becomes y = attention(q', k, v), where kt is the transpose of k, and q' = q * c * sqrt(d), which
+// is q for c = 1 / sqrt(d). Reshapes may stand between the operators. Between the first product and
+// softmax there may be any number of operators that scale and shift scores by constants. They are
+// composed, and the result is compared with the map that attention applies to scores, with and
+// without a causal mask. With any other mask the operators stay as they are.
 
 #include <fmt/format.h>
 
@@ -198,8 +198,8 @@ class OperandMaker {
     return add(dsl::compute("out", axes, product), queries, queries + ".scaled");
   }
 
-  /// The keys, one a row; nullopt where no transpose made the tensor, so that undoing it would cost
-  /// a copy.
+  /// The tensor with one key in each row, of which `transposed` is the transpose; nullopt if no
+  /// transpose wrote `transposed`, because transposing it would then cost a copy.
   Result<std::optional<std::string>> keys_of(const std::string& transposed) {
     const std::optional<std::string> none;
     auto writer = uses_.writer(transposed);

@@ -1,16 +1,15 @@
-// SPDX-License-Identifier: Apache-2.0
-// Sums of integers read data of 8 bits, where the target has dot products of such data with weights
-// of 8 bits:
+// SPDX-License-Identifier: Apache-2.0 Makes sums of integers read data of 8 bits, if the target has
+// dot products of 8-bit data with 8-bit weights:
 //
 //   t = i16(i32(q) - zero)                     q of 8 bits, zero one number
 //   y = sum(i32(t) * i32(w))           ->      y = sum(i32(q) * i32(w)) - zero * sum(i32(w))
 //   z = f32(i32(t)) * scale                    z = f32(i32(q) - zero) * scale
 //
-// The sums of the weights are constants. Where the target multiplies numbers of the other sign, the
-// operator of t writes q moved by 128, as in u8(i32(q) + 128), and the zero point is moved, too.
-// Either all readers of t read q or none does; otherwise both tensors would be written. A padding
-// of t is 0. In q that value is the zero point, so that padded sums are rewritten only where the
-// zero point is 0.
+// The sums of the weights are constants. If the target multiplies numbers of the other signedness,
+// the operator of t writes q shifted by 128, as in u8(i32(q) + 128), and the zero point is shifted
+// too. Either all readers of t read q or none does; otherwise both tensors would be written. A
+// padding of t is 0. In q that value is the zero point, so that padded sums are rewritten only
+// where the zero point is 0.
 
 #include <algorithm>
 #include <cstdlib>
@@ -135,8 +134,9 @@ Expr wide_byte(const Expr& widened, const Read& read, DType type) {
 struct Kept {
   std::vector<size_t> dimensions, axes;
 };
-/// nullopt where an element of the sum does not read all weights of its slice once each, as they
-/// are. Requires: an input of the compute has the weights.
+/// The dimensions of the weights that the sum keeps. nullopt unless each element of the sum reads
+/// all weights of its slice, once each and unchanged. Requires: the weights are an input of the
+/// compute.
 std::optional<Kept> kept_dimensions(const Compute& compute, const Stage& sum, const Read& weights) {
   const std::vector<int64_t>& shape = compute.shape_of(weights.tensor);
   Kept kept;
@@ -244,8 +244,8 @@ class FactorNarrower {
     }
   }
 
-  /// True if dot products of the target sum numbers of 8 bits, and these sums and those of zero
-  /// points times weights fit 32 bits.
+  /// True if the target has dot products for the 8-bit types of the sum, and if the sum, and the
+  /// sum of zero point times weights, fit 32 bits.
   bool is_dot_product(const Stage& stage, const WeightedSum& sum) const {
     if (stage.type != Int32 || sum.weights.read->type != Int8 || !has_dot_products(stage, sum))
       return false;
@@ -312,8 +312,8 @@ class FactorNarrower {
     op.inputs[number] = bytes.tensor;
   }
 
-  /// The zero point of an input, as i32. One that is known only when the network runs becomes an
-  /// input of its own.
+  /// The zero point of an input as an i32 expression. A zero point that is known only when the
+  /// network runs becomes a further input.
   static Expr number_of(Spelled& op, const ZeroPoint& zero, const std::string& input) {
     const Expr offset = dsl::constant_int(Int32, zero.offset);
     if (zero.is_known()) return offset;
@@ -326,8 +326,8 @@ class FactorNarrower {
     return dsl::cast(Int32, dsl::read(name, first, zero.type)) + offset;
   }
 
-  /// A sum of products with t becomes the sum of products with its bytes, less the zero point times
-  /// the sums of the weights.
+  /// Replaces a sum of products with t by the sum of products with the bytes q, minus the zero
+  /// point times the sums of the weights.
   void subtract_zeros(Spelled& op, size_t number, const ZeroPoint& zero, const std::string& input) {
     const Stage sum = op.compute.stages[number];
     const auto factors = weighted_sum(op.compute, op.inputs, sum, graph_.constants);

@@ -1,16 +1,15 @@
-// SPDX-License-Identifier: Apache-2.0
-// Products of dequantized numbers are sums of integers:
+// SPDX-License-Identifier: Apache-2.0 Computes products of dequantized numbers as sums of integers:
 //
 //   a = f32(i32(q) - zero) * scale          q of 8 bits, zero and scale one number each
 //   b = f32(i32(p) - zeros[c]) * scales[c]  p a constant, c a channel of the result
 //   y = sum(a * b)                   ->     t = i16(i32(q) - zero)
 //                                           y = f32(sum(i32(t) * i32(p'))) * (scale * scales[c])
 //
-// where p' = p - zeros[c] is a constant of 8 or 16 bits. The sum is exact, where each addition of
-// floats is rounded. Elements of a padding are 0 in `a` and in `t`. All products of one q share its
-// t, and other operators that dequantize q read t, too. Then one operator alone reads q, and later
-// passes fuse it with the operator that writes q. Reshapes and transposes may stand between a
-// product and the operator that dequantizes.
+// where p' = p - zeros[c] is a constant of 8 or 16 bits. The sum of integers is exact, whereas each
+// addition of floats is rounded. Elements of a padding are 0 in `a` and in `t`. All products with
+// one q share the tensor t, and other operators that dequantize q read t too. So a single operator
+// reads q, and later passes fuse it with the operator that writes q. Reshapes and transposes may
+// stand between a product and the operator that dequantizes.
 
 #include <algorithm>
 #include <cmath>
@@ -110,8 +109,8 @@ std::optional<Dequantized> as_dequantized(const Operator& op) {
 /// The largest magnitude of a number of 8 bits less its zero point that 16 bits hold.
 constexpr int64_t most_shifted = 32767;
 
-/// The operator that dequantizes a tensor, and the reshapes and transposes behind it, the last one
-/// first.
+/// The operator that dequantizes a tensor, and the reshapes and transposes that follow it, from the
+/// last to the first.
 struct Source {
   Dequantized dequantized;
   std::vector<const Operator*> moves = {};
@@ -289,7 +288,7 @@ class ProductNarrower {
     return value ? std::optional(value->get_int(0)) : std::nullopt;
   }
 
-  /// Computes the constant of the factor; false where its zero points are no constants along one
+  /// Computes the constant of the factor; false unless its zero points are constants along a single
   /// axis.
   Result<bool> add_constant(Factor& factor) const {
     const Dequantized& d = factor.source.dequantized;

@@ -2,8 +2,9 @@
 //   y = concat(a, b)           y = concat(a, b)
 //   z = concat(a, b, c)   ->   z = concat(y, c)
 //
-// In dense blocks every concatenation continues the one before. Nested, each tensor is a piece of
-// one concatenation only, so that all of them can lie in one array (tuner/network/assemble.h).
+// In dense blocks every concatenation extends the one before. After nesting, each tensor is an
+// input of one concatenation only, so that all of the tensors can lie in one array
+// (tuner/network/assemble.h).
 
 #include <algorithm>
 #include <map>
@@ -58,8 +59,8 @@ class ConcatenationNester {
     return nested;
   }
 
-  /// The longest known concatenation whose pieces stand in this order from `first` on, but for one
-  /// of all of them.
+  /// The longest known concatenation whose pieces are, in order, those of `pieces` from `first` on.
+  /// A concatenation of all of `pieces` does not count.
   const Known* longest_at(const Tensors& pieces, size_t first, size_t dimension) const {
     const auto candidates = known_.find({dimension, pieces[first]});
     if (candidates == known_.end()) return nullptr;

@@ -100,8 +100,8 @@ class CopyRemover {
     return move.is_reshape && types_.at(move.source) == types_.at(target);
   }
 
-  /// Makes the copy and its source one tensor. An output of the graph keeps its name, which the
-  /// source then takes; false where the source cannot.
+  /// Replaces the copy by its source. If the copy is an output of the graph, the source takes the
+  /// name of the output; false if it cannot.
   bool forget(const std::string& copy, const std::string& source) {
     if (!uses_.is_output(copy)) {
       renamed_[copy] = source;

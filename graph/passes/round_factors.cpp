@@ -1,16 +1,16 @@
-// SPDX-License-Identifier: Apache-2.0
-// Products of f32 read floats of 16 bits, of the type that PassOptions::precision names:
+// SPDX-License-Identifier: Apache-2.0 Makes products of f32 read floats of 16 bits, of the type
+// PassOptions::precision:
 //
 //   x = v                              x = bf16(v)
 //   y = sum(x * w)                     y = sum(f32(x) * f32(w'))          w' = bf16(w), a constant
 //   z = x + 1                ->        z = f32(x) + 1
 //
-// Sums stay f32. A target that multiplies the type as it is gains by both factors, in products that
-// its instructions compute. Any target gains where a product waits for a constant from memory,
-// which then has half the bytes: only the constant is rounded there. Operators that only move
-// elements to a rounded tensor move numbers of 16 bits. Inputs and outputs of the graph keep their
-// types, and so do tensors that other readers would convert again and again: operators with such
-// products read a rounded copy of them.
+// Sums stay f32. On a target with instructions that multiply this type, both factors of the
+// products that these instructions compute are rounded. On any target a product that waits for a
+// constant from memory gains, since the constant then has half the bytes; there only the constant
+// is rounded. Operators that only move elements, and whose result is rounded, move numbers of 16
+// bits. Inputs and outputs of the graph keep their types. So do tensors that other readers would
+// convert many times: products read a rounded copy of these.
 
 #include <algorithm>
 #include <cmath>
@@ -128,8 +128,8 @@ class FactorRounder {
     }
   }
 
-  /// True if an operator writes the tensor, which is no output of the graph, and no reader loses
-  /// much by converting it.
+  /// True if an operator writes the tensor, it is not an output of the graph, and no reader loses
+  /// much time by converting it.
   bool can_round(const std::string& tensor) const {
     const auto writer = uses_.writer(tensor);
     if (!writer || uses_.is_output(tensor) || !is_fast(graph_.operators[*writer])) return false;
@@ -202,8 +202,8 @@ class FactorRounder {
     return make_operator(compute, tensors, op.outputs, result_.constants, &op.workload);
   }
 
-  /// The expression, which converts what it reads of these inputs. A padding of zeros is one of
-  /// numbers of 16 bits, as tensor tiles have it.
+  /// The expression with each read of these inputs converted to f32. A padding with zeros is inside
+  /// of the conversion, as tensor tiles need it.
   Expr with_rounded(const Expr& body, const std::set<std::string>& inputs) const {
     return dsl::transform(body, [&](const Expr& e) -> std::optional<Expr> {
       const Read* read = e.as<Read>();
@@ -216,8 +216,8 @@ class FactorRounder {
     });
   }
 
-  /// Rounds a stage that is an output. A reduction, and a stage that others read, stays as it is,
-  /// and a stage behind it is the output.
+  /// Rounds a stage that is an output. If the stage is a reduction, or other stages read it, it
+  /// stays unchanged, and a new stage that rounds it becomes the output.
   void round_output(Compute& compute, size_t output) const {
     std::string& name = compute.outputs[output];
     Stage& stage =

@@ -1,11 +1,12 @@
-// SPDX-License-Identifier: Apache-2.0
-// A matrix product of a batch is a product of two matrices between reshapes, behind which its bias
-// and activation stand. They move before the second reshape, so that the product can take them:
+// SPDX-License-Identifier: Apache-2.0 A matrix product of a batch is a product of two matrices
+// between reshapes, and its bias and activation come after the second reshape. This pass moves them
+// before it, so that they can be fused into the product:
 //
 //   r = reshape(t) 1x128x768         u = t[m, n] + b[n]
 //   y = r[i, j, k] + b[k]       ->   y = reshape(u) 1x128x768
 //
-// So do the bias and the activation of a grouped convolution, whose channels have two dimensions.
+// The bias and the activation of a grouped convolution, whose channels are two dimensions, are
+// moved in the same way.
 
 #include <fmt/format.h>
 
@@ -23,8 +24,9 @@ using dsl::Expr;
 using dsl::Read;
 using Shape = std::vector<int64_t>;
 
-/// For each dimension of the shape `to`, the dimensions of `from` that a reshape joins to it, those
-/// of one element aside; none where it splits a dimension, or joins and splits.
+/// For each dimension of the shape `to`, the dimensions of `from`, except those of extent 1, that
+/// the reshape joins into it. Empty for dimensions for which the reshape splits a dimension, or
+/// joins and splits.
 std::vector<std::vector<size_t>> joined_dimensions(const Shape& from, const Shape& to) {
   const auto larger = [](const Shape& shape, size_t first, size_t end) {
     std::vector<size_t> found;
@@ -66,8 +68,8 @@ class Reindex {
       if (axis.extent == 1) units_.emplace(axis.name, Expr(0));
   }
 
-  /// The compute, whose inputs have new shapes; false where it needs an index that the other shape
-  /// does not have.
+  /// Rewrites the compute for the new shapes of its inputs; false if it needs an index that the new
+  /// shape does not have.
   bool run() {
     dsl::Stage& stage = spelled_.compute.stages.front();
     const dsl::Stage former = stage;
@@ -93,8 +95,8 @@ class Reindex {
   const std::vector<std::string>& inputs() const { return spelled_.inputs; }
 
  private:
-  /// The read by the new axes, whose tensor then has a shape of its own. nullopt where an index is
-  /// split, or where another read needs the tensor in another shape.
+  /// The read, indexed by the new axes; its tensor gets a new shape. nullopt if an index would be
+  /// split, or if another read needs the tensor in a different shape.
   std::optional<Expr> changed_read(const Read& read, const dsl::Stage& stage) {
     const Shape former = spelled_.compute.shape_of(read.tensor);
     const bool is_whole = count_pointwise_reads(spelled_.compute, stage, read.tensor).has_value();

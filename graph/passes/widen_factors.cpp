@@ -1,13 +1,12 @@
-// SPDX-License-Identifier: Apache-2.0
-// Most processors multiply floats of 16 bits as f32: they convert each element where a product
-// reads it, and a product reads each element many times. A tensor that is written by an operator or
-// constant is converted there, once:
+// SPDX-License-Identifier: Apache-2.0 Most processors multiply floats of 16 bits as f32: they
+// convert an element each time a product reads it, and a product reads each element many times. So
+// this pass converts a tensor once, where an operator writes it or in the constant:
 //
 //   x = f16(v)                             x = f32(f16(v))
 //   y = f16(sum(f32(x) * f32(w)))   ->     y = f16(sum(x * w'))          w' = f32(w), a constant
 //
-// Its values stay those of 16 bits, so no result changes. Reshapes, transposes and paddings may
-// stand between the operator and the product.
+// The values of the tensor are the same, so no result changes. Reshapes, transposes and paddings
+// may stand between the operator and the product.
 
 #include <algorithm>
 #include <set>
@@ -41,8 +40,8 @@ bool converts(const Expr& expr, const std::string& tensor) {
   return converted == count_reads(expr, tensor);
 }
 
-/// True if the operator only moves elements of the input of its compute: a reshape, a padding, a
-/// concatenation.
+/// True if the operator only moves elements of this input of its compute, as a reshape, a padding
+/// or a concatenation does.
 bool moves(const Operator& op, const std::string& input) {
   const Stage* stage = only_stage(op);
   return stage && is_half(stage->type) && count_moved(stage->body, input).value_or(0) > 0;
@@ -54,8 +53,8 @@ class WideReads {
   /// `inputs`: these inputs, with their former types.
   explicit WideReads(std::map<std::string, DType> inputs) : inputs_(std::move(inputs)) {}
 
-  /// The expression with reads of f32. Where it converted such a read, or a choice between reads,
-  /// no conversion is left.
+  /// The expression with f32 reads of the widened inputs. Conversions of these reads, and of
+  /// selects between them, to f32 are removed.
   Expr in(const Expr& body) const {
     if (inputs_.empty()) return body;
     return dsl::transform(body, [&](const Expr& e) -> std::optional<Expr> {

@@ -284,8 +284,9 @@ Status convert_attention(const Node& node, Builder& builder) {
 
 namespace {
 
-/// The element [batch, position, pair] of a table of cosines or sines: it has a row for each
-/// position of each batch, or one for each number that position_ids names.
+/// The element of a table of cosines or sines for [batch, position, pair]. The table has a row for
+/// each position of each batch, or, if the node has position_ids, a row for each number that may
+/// occur there.
 Result<Expr> rotary_entry(const Node& node, Declaration& declaration, size_t table_input,
                           const Axis& b, const Axis& s, int64_t pairs, const Expr& pair) {
   const Value& table = node.input(table_input);

@@ -1,8 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0
-// Convolutions. Signals are images of one row, and both are conv2d; a convolution whose window is
-// the whole input is a product; those of other ranks are expressions, and so are transposed ones,
-// phase by phase. The channels of groups are two dimensions of reshaped arrays, which moves
-// nothing.
+// SPDX-License-Identifier: Apache-2.0 Convolutions. Convolutions over images become conv2d, and so
+// do those over signals, which are images of one row. A convolution whose window is the whole input
+// becomes a product of matrices. Convolutions of other ranks become expressions; transposed
+// convolutions do too, one phase at a time. The channels of a grouped convolution become two
+// dimensions by a reshape, which moves nothing.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -134,8 +134,8 @@ Result<ConvolvedTensors> tensors_of(Builder& builder, const Convolution& p, cons
   return tensors;
 }
 
-/// Adds `output` of shape `wanted` by `add`, which adds a result of shape `made` and equal size
-/// under the name that it is given.
+/// Adds `output` of shape `wanted`. `add(name)` adds the result as tensor `name` of shape `made`,
+/// which has as many elements; a reshape follows if the shapes differ.
 template <typename Add>
 Status add_as(Builder& builder, const Shape& made, const Shape& wanted, const std::string& output,
               const Add& add) {
@@ -179,9 +179,8 @@ Result<Convolution> as_image(Builder& builder, Convolution p) {
   return p;
 }
 
-/// True if the convolution has one group and constant weights, and its only window is the whole
-/// input: then it is a product of matrices. Weights that are not constant would have to be
-/// transposed at each call.
+/// True if the convolution is a product of matrices: it has one group, and its only window is the
+/// whole input. Weights must be constant, since others would have to be transposed at each call.
 bool is_dense(const Convolution& p) {
   return p.groups == 1 && p.weight.constant &&
          std::ranges::all_of(p.windows, [](const Window& window) {
@@ -314,18 +313,19 @@ namespace {
 /// One dimension of a transposed convolution: input position i adds to the output positions
 /// i * stride + tap * dilation - before.
 ///
-/// Position stride * q + phase of the output, and `before` more, is stride * (q + quotient) +
-/// remainder. It sums the input at q + quotient - step * m times the weight whose tap * dilation is
-/// remainder + stride * step * m, over m for which there is such a weight. The taps of a phase are
-/// the m in reverse, so that the input is read upwards.
+/// Output position stride * q + phase, plus `before`, equals stride * (q + quotient) + remainder.
+/// The output there is the sum, over all m for which the weight exists, of the input at q +
+/// quotient - step * m times the weight with tap * dilation = remainder + stride * step * m. The
+/// taps of a phase are the numbers m in reverse order, so that the input is read in increasing
+/// order.
 struct Spread {
   int64_t input, kernel, stride, dilation, before, output;
 
   int64_t phases() const { return std::min(stride, skipped() + output); }
   bool has_phases() const { return phases() != 1; }
   int64_t positions() const { return ceil_div(skipped() + output, stride); }
-  /// Positions that are computed before the first one of the output, where the quotient would be no
-  /// sum of axes otherwise.
+  /// Number of extra positions that are computed before the first output position. They are needed
+  /// where the quotient would not be a sum of axes otherwise.
   int64_t skipped() const { return stride == 2 ? 0 : before % stride; }
   bool is_cropped() const { return positions() * phases() != output; }
   int64_t step() const { return dilation % stride == 0 ? dilation / stride : 1; }
@@ -339,8 +339,8 @@ struct Spread {
 
   /// The remainder of the positions of a phase.
   Expr remainder(const Expr& phase) const { return is_odd() ? Expr(1) - phase : phase; }
-  /// The element of the input that position q of a phase reads at a tap; appends the conditions
-  /// under which there is one, and a tap.
+  /// The input position that position q of a phase reads at a tap. Appends the conditions under
+  /// which this position and the tap exist.
   Expr source(const Expr& q, const Expr& phase, const Expr& tap,
               std::vector<Expr>& conditions) const {
     const int64_t reach = step() * (taps() - 1) - before / stride;
@@ -355,8 +355,8 @@ struct Spread {
       conditions.push_back(remainder(phase) <= tap * Expr(stride - 1 - longest) + Expr(longest));
     return place;
   }
-  /// The tap of the kernel that is this one of the phase; appends the conditions under which there
-  /// is one.
+  /// The tap of the kernel that corresponds to a tap of the phase. Appends the conditions under
+  /// which it exists.
   Expr tap_of_kernel(const Expr& phase, const Expr& tap, std::vector<Expr>& conditions) const {
     const int64_t pace = stride * step(), last = taps() - 1;
     const Expr place = remainder(phase) + (Expr(last) - tap) * Expr(pace);

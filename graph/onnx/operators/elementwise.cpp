@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Functions of one element: activations, arithmetic, comparisons, casts. Values of f16 and bf16 are
-// computed in f32 and rounded once. Min, Max, Relu and Clip ignore a NaN, where ONNX passes it on.
+// SPDX-License-Identifier: Apache-2.0 Functions of one element: activations, arithmetic,
+// comparisons, casts. Values of f16 and bf16 are computed in f32 and rounded once. Unlike in ONNX,
+// Min, Max, Relu and Clip ignore a NaN instead of returning it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ Expr polynomial(const Expr& x, std::initializer_list<double> coefficients) {
 }
 
 /// The angle in radians whose tangent is x, after atan() of Moshier's Cephes library: the argument
-/// is brought below 0.66, where t + t^3 p(t^2) / q(t^2) holds.
+/// is reduced to t below 0.66, for which t + t^3 p(t^2) / q(t^2) is accurate.
 Expr inverse_tangent(const Expr& x) {
   const Expr a = abs(x), one = number(x, 1), zero = number(x, 0);
   const Expr is_large = number(x, 2.41421356237309505) < a, is_middle = number(x, 0.66) < a;
@@ -323,8 +323,8 @@ Expr truncated_remainder(const Expr& a, const Expr& b) {
   return select(eq(abs(b), infinity), a, a - b * truncate(a / b));
 }
 
-/// a - b floor(a / b) of floats; of an infinite divisor, the dividend or the divisor by their
-/// signs.
+/// a - b floor(a / b) of floats. For an infinite b the result is a if both have the same sign, else
+/// b.
 Expr floored_remainder(const Expr& a, const Expr& b) {
   const Expr zero = number(a, 0), infinity = dsl::identity(dsl::Combine::Min, a.type());
   const Expr differs = (a < zero && zero < b) || (zero < a && b < zero);
@@ -345,8 +345,8 @@ Result<Expr> remainder(const Node& node, const Expr& a, const Expr& b) {
   return a % b;
 }
 
-/// BitShift. For a count that is negative, or reaches the number of bits, a shift to the left gives
-/// 0, and a shift to the right copies of the sign.
+/// BitShift. If the count is negative or not less than the number of bits, a left shift gives 0,
+/// and a right shift gives copies of the sign bit.
 Result<Expr> shifted_bits(const Node& node, const Expr& a, const Expr& b) {
   TW_TRY(const std::string direction, node.text("direction", ""));
   if (direction != "LEFT" && direction != "RIGHT")
@@ -401,8 +401,9 @@ struct Operands {
   std::vector<Expr> values;
 };
 
-/// Integers that are known and single become literals: divisors have to be. Others, and floats, are
-/// read: a literal 0 would be refused as a divisor.
+/// An operand of an operation. A known integer of one element becomes a literal, since integer
+/// divisors have to be literals. All other values are read. Known floats are read too, because a
+/// literal 0 would be refused as a divisor.
 Expr operand(Declaration& declaration, const Value& value, const std::vector<Expr>& indices) {
   const DType type = value.type.dtype;
   if (value.constant && value.constant->array->size() == 1 && !is_float(type))
@@ -425,9 +426,9 @@ Result<Operands> read_operands(const Node& node, Declaration& declaration,
 
 namespace {
 
-/// The second operand of an operator of opset 6, whose dimensions may begin at dimension `axis` of
-/// the first one: [3] with axis=1 is added to [2, 3, 4] as [3, 1]. The slopes of PRelu are those of
-/// channels.
+/// The second operand of an operator of opset 6, reshaped for numpy's broadcasting. Its dimensions
+/// may begin at dimension `axis` of the first operand: [3] with axis=1 is added to [2, 3, 4] as [3,
+/// 1]. The slopes of PRelu begin at the channels.
 Result<Value> aligned_operand(const Node& node, Builder& builder, const Value& first,
                               const Value& second) {
   const bool is_of_channels =

@@ -16,8 +16,8 @@
 namespace tw::graph::onnx {
 namespace {
 
-/// Weights [n, blocks, bytes] of a product; a byte holds several, the lowest bits first. The
-/// weights of a block share a scale and a zero point.
+/// Packed weights [n, blocks, bytes] of a product. A byte holds several weights, the first in the
+/// lowest bits. The weights of a block share a scale and a zero point.
 struct PackedWeights {
   int64_t k, n, bits, block;  ///< numbers of rows and columns, bits of a weight, weights of a block
 
@@ -159,8 +159,9 @@ OfBlock of_block(const Parts& parts, Declaration& declaration) {
   return {read(parts.scales), parts.zeros ? read(*parts.zeros) : dsl::constant(Float32, middle)};
 }
 
-/// The product in floats. What a weight adds to its digit is the same in a block, so that kernels
-/// compute it once. Weights are a stage of their own, so that many rows can share them.
+/// The product in floats. The amount that is added to a digit to get a weight is the same for all
+/// weights of a block, so that kernels compute it once. The weights are a stage of their own, so
+/// that many rows of the other factor can share them.
 Tensor float_product(const Parts& parts, Declaration& declaration) {
   const OfBlock block = of_block(parts, declaration);
   const std::vector<Axis> in_column = {parts.block(), parts.byte(), parts.digit()};

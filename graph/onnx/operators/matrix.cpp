@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Products of matrices. Those with one matrix on the right are `dense`, those of equal batches
-// `batch_matmul`, on reshaped arrays, which moves nothing; others are expressions.
+// SPDX-License-Identifier: Apache-2.0 Products of matrices. A product with one matrix on the right
+// becomes `dense`, and a product of equal batches becomes `batch_matmul`, both on reshaped arrays,
+// which moves nothing. Other products become expressions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 namespace tw::graph::onnx {
 namespace {
 
-/// The shapes of a product as numpy multiplies: a [..., m, k] with b [..., k, n], where tensors of
-/// one dimension are a row on the left and a column on the right.
+/// The shapes of a product in numpy's sense: a [..., m, k] times b [..., k, n]. A tensor of one
+/// dimension is a row on the left and a column on the right.
 struct Product {
   Shape a, b;   ///< with two dimensions at least
   Shape batch;  ///< what the dimensions before the last two broadcast to
@@ -237,8 +237,8 @@ struct IntegerFactors {
   Value a, b;
 };
 
-/// The factors in the shapes that the product indexes; the zero points are these inputs, and belong
-/// to rows of `a` and columns of `b`.
+/// The factors minus their zero points, in the shapes of `p`. The zero points are the inputs with
+/// these numbers; they have an element for each row of `a` and each column of `b`.
 Result<IntegerFactors> centered_factors(const Node& node, Builder& builder, const Product& p,
                                         const Value& a, const Value& b, size_t a_zero,
                                         size_t b_zero) {
@@ -250,8 +250,8 @@ Result<IntegerFactors> centered_factors(const Node& node, Builder& builder, cons
   return factors;
 }
 
-/// The product with the rows of all batches as the rows of one matrix, if the right operand is one
-/// matrix; else the product as it is.
+/// The product with the rows of all batches joined into one matrix, if the right operand is a
+/// single matrix; else the product unchanged.
 Product with_joined_rows(Product p) {
   if (!is_single(p.b, p.b.size() - 2)) return p;
   p.m *= extent_of(p.batch);
@@ -305,8 +305,8 @@ Status convert_qlinear_matmul(const Node& node, Builder& builder) {
 
 namespace {
 
-/// An Einsum equation: for each operand and the result, a label a dimension. Those of an ellipsis
-/// are "0", "1", ..., counted from the last dimension that it stands for.
+/// An Einsum equation: for each operand and for the result, one label for each dimension. The
+/// dimensions of an ellipsis have the labels "0", "1", ..., counted from its last dimension.
 struct Equation {
   std::vector<std::vector<std::string>> operands;
   std::vector<std::string> result;
@@ -375,8 +375,8 @@ Result<Equation> equation_of(const Node& node, const std::vector<Value>& values)
   return equation;
 }
 
-/// The axis of each label, of the extent that the operands have there; operands of extent 1 are
-/// broadcast. Invalid where operands differ otherwise.
+/// The axis of each label, with the extent that the operands have in this dimension. An operand of
+/// extent 1 is broadcast; Invalid if extents differ otherwise.
 Result<std::map<std::string, Axis>> axes_of_labels(const Node& node, const Equation& equation,
                                                    const std::vector<Value>& operands) {
   std::map<std::string, Axis> axes;

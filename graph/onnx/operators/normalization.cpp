@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Normalizations and softmax. Where rows are the last dimensions they are operators by name, on
-// reshaped arrays, which moves nothing.
+// SPDX-License-Identifier: Apache-2.0 Normalizations and softmax. If the normalized dimensions are
+// the last ones, they become operators by name on reshaped arrays, which moves nothing.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -202,8 +201,9 @@ Status convert_lp_normalization(const Node& node, Builder& builder) {
 
 namespace {
 
-/// layer_norm declares the same with epsilon 1e-5 and f32 parameters for each column. In f64 the
-/// attribute, which is an f32, differs from 1e-5.
+/// True if `layer_norm`, which has epsilon 1e-5 and f32 parameters for each column, declares the
+/// same function as the node. The attribute is an f32, so its value as f64 differs slightly from
+/// 1e-5.
 bool is_layer_norm(const Node& node, int64_t columns, double epsilon) {
   const auto is_parameter = [&](size_t i) {
     return node.has_input(i) && node.input(i).type.dtype == Float32 &&

@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// Poolings over any number of dimensions. A NaN is ignored by the largest element, where ONNX
-// passes it on.
+// SPDX-License-Identifier: Apache-2.0 Poolings over any number of dimensions. Unlike in ONNX, max
+// pooling ignores a NaN instead of returning it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,8 +55,8 @@ Status add_max_pool2d(const Node& node, Builder& builder, const Pooling& p) {
   return add_named(builder, "max_pool2d", attributes, in.type.dtype, {in}, node.outputs[0]);
 }
 
-/// The element's position in the whole input, counted through rows, or through columns where
-/// storage_order is 1.
+/// The position of the element in the whole input, counted along rows, or along columns if
+/// `column_major` (storage_order = 1).
 Expr flat_position(const Shape& shape, const Pooling& p, bool column_major) {
   const std::vector<Axis> positions = p.positions();
   Expr image = Expr(p.out[0]) * Expr(shape[1]) + Expr(p.out[1]);

@@ -1,9 +1,9 @@
-// SPDX-License-Identifier: Apache-2.0
-// RNN, GRU and LSTM: the input is projected for all steps by one product, and a loop has the steps.
-// The body of the loop is the product of the state with the recurrent weights, and one elementwise
-// operator of all gates; in a GRU whose reset gate acts before the product it is two of each.
-// DynamicQuantizeLSTM is the LSTM of ONNX Runtime's quantizer: its weights have 8 bits, and what is
-// multiplied with them is quantized by its range.
+// SPDX-License-Identifier: Apache-2.0 RNN, GRU and LSTM. One product projects the input for all
+// time steps, and a loop runs the steps. The body of the loop is the product of the state with the
+// recurrent weights, and one elementwise operator for all gates. A GRU whose reset gate acts before
+// the product has two products and two elementwise operators in its body. DynamicQuantizeLSTM is
+// the LSTM of ONNX Runtime's quantizer: its weights have 8 bits, and the tensors that are
+// multiplied with them are quantized by their range.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -126,8 +126,8 @@ Status check_types(const Node& node, const Recurrent& p) {
   return check_same_type(node, {Sequence, WeightsScale, RecurrenceScale});
 }
 
-/// True if these weights have a matrix of all gates and so many columns for each direction, and a
-/// scale and a zero point for each direction, or for each row of these matrices.
+/// True if the weights have, for each direction, a matrix of all gates with `columns` columns, and
+/// a scale and a zero point for each direction or for each row of these matrices.
 bool do_weights_fit(const Node& node, const Recurrent& p, RecurrentInput weights, int64_t columns) {
   const Shape& shape = node.input(weights).type.shape;
   if (!p.is_quantized) return shape == Shape{p.directions, p.rows(), columns};
@@ -183,8 +183,8 @@ struct RowRange {
   int64_t first, count;
 };
 
-/// The part [row, ...] of a tensor [direction, row, ...] that belongs to a direction, or these rows
-/// of it. Constants are cut at once, as they may be too large for the interpreter.
+/// The part [row, ...] of a tensor [direction, row, ...] for one direction, or some rows of this
+/// part. Constants are cut at import, because they may be too large for the interpreter.
 Result<Value> part_of(Builder& builder, const Value& all, int64_t direction,
                       const std::optional<RowRange>& rows = {}) {
   Shape shape(all.type.shape.begin() + 1, all.type.shape.end());
@@ -213,8 +213,8 @@ Result<Value> part_of(Builder& builder, const Value& all, int64_t direction,
 /// The second factor of a product, [k, n]: numbers of the type of the first one, or quantized ones.
 using Factor = std::variant<Value, Quantized>;
 
-/// The factor of a direction of the weights, or of these rows of it. Requires: no rows of quantized
-/// weights.
+/// The weights of one direction, or some rows of them, as a factor of a product. Requires: weights
+/// are not quantized if rows are given.
 Result<Factor> factor_of(const Node& node, Builder& builder, const Recurrent& p,
                          RecurrentInput weights, int64_t direction,
                          const std::optional<RowRange>& rows = {}) {
@@ -473,8 +473,8 @@ Result<StepWeights> step_weights(const Node& node, Builder& builder, const Recur
   return StepWeights{gates, candidate};
 }
 
-/// Names of the states of all steps, [time, batch, hidden], and of those after the last step; empty
-/// where the node has no such output.
+/// Names of the tensors with the states of all steps, [time, batch, hidden], and with the states
+/// after the last step. A name is empty if the node does not have the output.
 struct Run {
   std::string y, last_h, last_c;
 };

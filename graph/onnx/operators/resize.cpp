@@ -1,7 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Resize and Upsample. The place in the input that an output position falls on is a ratio of
-// integers, (a y + b) / d, so that indices are affine with a division by d, and interpolation
-// weights are computed from the remainder.
+// SPDX-License-Identifier: Apache-2.0 Resize and Upsample. Output position y lies at (a y + b) / d
+// in the input, a ratio of integers. So indices are an affine expression divided by d, and
+// interpolation weights are computed from the remainder.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,8 +17,9 @@ namespace {
 /// Sizes and parts of ratios that are larger are refused, so that their products fit.
 constexpr int64_t largest_size = int64_t{1} << 30;
 
-/// A rational number in lowest terms with a positive denominator. One that is too large has the
-/// denominator 0, and so has whatever is computed from it.
+/// A rational number in lowest terms with a positive denominator. If numerator or denominator would
+/// be too large, the denominator is 0, and so it is in every result that is computed from the
+/// number.
 struct Ratio {
   int64_t num = 0, den = 1;
 

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Sampling at places that are data: grids of affine maps, and the interpolation of elements around
-// the places of a grid. The elements are read at data, guarded or kept inside of the tensor.
+// SPDX-License-Identifier: Apache-2.0 Sampling at positions that are data: grids of affine maps,
+// and interpolation of the elements around the positions of a grid. Reads outside of the tensor are
+// guarded, or their position is moved inside.
 #include <fmt/format.h>
 
 #include <string>
@@ -71,8 +71,8 @@ Result<GridSampling> grid_sampling_of(const Node& node) {
   return sampling;
 }
 
-/// An element along one dimension that takes part in an interpolation. `is_inside` and `weight` are
-/// undefined where they are true and 1.
+/// An element along one dimension that takes part in an interpolation. An undefined `is_inside`
+/// means true, and an undefined `weight` means 1.
 struct GridTap {
   Expr index, is_inside, weight;
 };

@@ -47,8 +47,8 @@ Result<Shape> reshape_target(const Node& node, const Shape& from, Shape to, bool
   return to;
 }
 
-/// The elements of an input, or of the attribute that it was before; `otherwise` where it is
-/// absent.
+/// The elements of an input, or of the attribute that it was in earlier opsets; `otherwise` if the
+/// node has neither.
 Result<std::vector<int64_t>> integers_of(const Node& node, size_t input, std::string_view attribute,
                                          const std::vector<int64_t>& otherwise) {
   if (node.has_input(input)) return node.constant_integers(input);
@@ -124,8 +124,8 @@ struct Part {
   int64_t begin;
 };
 
-/// The element at `indices` of parts [first, last) side by side along `axis`. The choice is a
-/// balanced tree, as models may join hundreds of tensors.
+/// The element at `indices` of the concatenation of parts [first, last) along `axis`. Selects form
+/// a balanced tree, because models may join hundreds of tensors.
 Expr joined(const std::vector<Part>& parts, size_t first, size_t last,
             const std::vector<Expr>& indices, size_t axis) {
   if (last - first == 1) {
@@ -192,8 +192,8 @@ std::vector<Cut> no_cuts(const Shape& shape) {
   return cuts;
 }
 
-/// The elements of a slice as numpy has them: negative positions count from the end, others beyond
-/// the ends are cut off.
+/// The slice with numpy's meaning of begin and end: negative positions count from the end, and
+/// positions beyond the ends are clamped.
 Result<Cut> slice_of(const Node& node, int64_t extent, int64_t begin, int64_t end, int64_t step) {
   if (step == 0 || step == std::numeric_limits<int64_t>::min())
     return node.invalid(fmt::format("a step of {}", step));

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Fourier transforms as products with tables of cosines and sines that are made at import, long
-// ones in two steps; windows, and the weights of mel scales.
+// SPDX-License-Identifier: Apache-2.0 Fourier transforms, windows, and the weights of mel scales. A
+// Fourier transform is a product with a table of cosines and sines that is made at import; a long
+// transform is two such products.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,8 +42,8 @@ struct Transform {
   }
 };
 
-/// The factor of x[n] in y[k], apart from its phase. One half of a real result's spectrum stands
-/// for both, except for the frequencies 0 and length / 2.
+/// The magnitude of the factor of x[n] in y[k]. If half of a spectrum is transformed to real
+/// numbers, each of its elements stands for two, except for the frequencies 0 and length / 2.
 double magnitude(const Transform& t, int64_t n) {
   if (!t.is_inverse) return 1;
   const bool is_alone = !t.is_onesided || n == 0 || 2 * n == t.length;
@@ -54,8 +54,9 @@ double size_of(const Transform& t, int64_t n, const std::vector<double>& window)
   return magnitude(t, n) * (window.empty() ? 1 : window[static_cast<size_t>(n)]);
 }
 
-/// exp(j angle) * size in a matrix of so many columns: the element `at` and those beside and below
-/// it multiply the parts of an input element, and add up to those of a result.
+/// Writes the factor size * exp(j angle) into a matrix with `columns` columns, as a block whose
+/// first element is `at`. The block has a row for each part (real, imaginary) of an input element
+/// and a column for each part of a result.
 void set_rotation(dsl::Array& table, int64_t at, int64_t columns, double angle, double size,
                   int64_t parts, int64_t result_parts) {
   const double cosine = size * std::cos(angle), sine = size * std::sin(angle);
@@ -98,9 +99,9 @@ Status add_product(Builder& builder, const Value& samples, dsl::Array table, con
 
 // ---- in two steps ---------------------------------------------------------------------------
 
-/// A length as the product of two, by which the transform is many short ones (Cooley and Tukey, An
-/// Algorithm for the Machine Calculation of Complex Fourier Series, 1965). With n = second a + b
-/// and k = c + first d:
+/// A length as the product of two numbers, by which a transform becomes many short ones (Cooley and
+/// Tukey, An Algorithm for the Machine Calculation of Complex Fourier Series, 1965). With n =
+/// second a + b and k = c + first d:
 ///
 ///   z[b, c] = sum(a) exp(-2 pi j n c / length) x[n]
 ///   y[k] = sum(b) exp(-2 pi j b d / second) z[b, c]
@@ -113,7 +114,7 @@ struct Factors {
 /// Two steps move the data more often, and their products are small.
 constexpr double least_saving = 0.5;
 
-/// The factors that take the fewest multiplications; nullopt where they save too few, and where
+/// The factors with the fewest multiplications; nullopt if they save too few multiplications or if
 /// their tables would be too large.
 std::optional<Factors> factors_of(const Transform& t) {
   if (t.gives_real() || t.length > most_table_elements) return std::nullopt;
