@@ -31,7 +31,8 @@ Result<std::vector<Record>> best_records(Store& store);
 /// `visit` returns false. Store::for_each() visits only this database.
 void for_each_below(Store& store, const Filter& filter,
                     const std::function<bool(const Record&)>& visit);
-/// The name of the layer that has the record; empty if this database has it, or none.
+/// The name of the layer that has the record; empty if this database has the record, and if no
+/// layer has it.
 Result<std::string> layer_of(Store& store, const Record& record);
 
 /// Options of distilled().

@@ -60,7 +60,7 @@ struct Demand {
   int64_t asked = 1;     ///< number of times that the demand was left
 };
 
-/// Selects demands that agree with all members that are given.
+/// Selects the demands that agree with every member which has a value.
 struct DemandFilter {
   std::optional<std::string> target = {};
   std::optional<std::string> device = {};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The trials of a place (workload, target, device, layouts), for a run that continues tuning there
-// or starts from places nearby. Apart from one short index entry for each trial of the place, the
-// cost does not grow with the number of trials. Values are thread-safe; functions that take a Store
-// are not.
+// The trials of a place (workload, target, device, layouts; see Place), for a run that continues
+// tuning there or starts from the results of similar workloads. Apart from one short index entry
+// for each trial of the place, the cost does not grow with the number of trials. Values are
+// thread-safe; functions that take a Store are not.
 
 #include <cstdint>
 #include <set>

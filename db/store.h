@@ -74,9 +74,9 @@ struct AppendSummary {
 /// A line that is not a valid record or calibration, and the reason. It is stored apart and never
 /// returned as a record.
 struct Quarantined {
-  std::string line;  ///< its first 4 KiB, once it is stored
+  std::string line;  ///< the line; the database stores its first 4 KiB
   std::string reason;
-  std::string hash = {};  ///< SHA-256 of the whole line in hex, once it is stored
+  std::string hash = {};  ///< SHA-256 of the whole line in hex; set by the database
 };
 
 /// Key of a lookup of the best schedule. A record has to agree with every member except `device`.
@@ -101,7 +101,7 @@ enum class Order {
   Created,  ///< by created_ms, then by hash: the same in every database with the same records
 };
 
-/// Selects records that agree with all members that are given.
+/// Selects the records that agree with every member which has a value.
 struct Filter {
   std::optional<std::string> workload = {};
   std::optional<std::string> op = {};

@@ -22,9 +22,9 @@
 // and guide a best-first search. If no bucket was split, the bound is exact, and the search goes
 // straight to the best assignments.
 //
-// Costs are rounded to multiples of a power of two, 2^-50 of the sum of their largest magnitudes,
-// so that no sum depends on the order of its terms. Build a CostNetwork in one thread. solve() is a
-// pure function and thread-safe.
+// Costs are rounded to multiples of a power of two, about 2^-50 of M, where M is the sum over all
+// tables of the largest finite magnitude in the table. So no sum depends on the order of its terms.
+// Build a CostNetwork in one thread. solve() is a pure function and thread-safe.
 
 #include <cstddef>
 #include <cstdint>

@@ -13,8 +13,8 @@
 //   TW_RETURN_IF_ERROR(validate(graph));
 //
 // The name of a tensor is any text without white space, control characters and `,:=()#`. The name
-// of an operator is that of its first output. Copies of a graph share the bytes of their constants.
-// A Graph is a plain value: const access is thread-safe.
+// of an operator is the name of its first output. Copies of a graph share the bytes of their
+// constants. A Graph is a plain value: const access is thread-safe.
 
 #include <cstdint>
 #include <map>

@@ -21,7 +21,7 @@ namespace tw::graph {
 /// that compute the same thing in the same way have one key:
 /// - inputs are in0, in1, ... in the order in which stages read them, stages t0, t1, ...;
 /// - outputs are out0, out1, ..., or `out` if there is one;
-/// - axes are the letters of their dimensions;
+/// - axes are named by the letters of their dimensions;
 /// - an index into a dimension of extent 1 is replaced by the stage's axis at the same position, if
 ///   that axis has extent 1 too.
 struct Canonical {

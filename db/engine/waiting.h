@@ -26,7 +26,7 @@ int64_t now_ms(const Waiting& waiting);
 /// The moment at which reading must end. Thread-safe if the clock is.
 class Deadline {
  public:
-  Deadline() = default;  ///< never
+  Deadline() = default;  ///< a deadline that never passes
   /// The moment `limit_ms` milliseconds from now by the clock of `waiting`; 0: never.
   Deadline(Waiting waiting, int64_t limit_ms);
   bool has_passed() const;

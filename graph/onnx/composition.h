@@ -55,7 +55,7 @@ class Composition {
   Result<Value> plus(const Value& value, const std::optional<Value>& other);
   /// value * factor. Requires: the value has floats.
   Result<Value> times(const Value& value, double factor);
-  /// The elements, converted as Cast does.
+  /// The value with its elements converted to `type`, as ONNX's Cast does.
   Result<Value> as_type(const Value& value, DType type);
 
   /// total * a_scale * b_scale * factor, in the type of the scales. `total` is the i32 result of a

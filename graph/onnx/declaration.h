@@ -83,8 +83,8 @@ Expr all_of(const std::vector<Expr>& conditions);
 
 /// The value in a type in which it can be summed: wide(), and i32 for bools.
 Expr summable(const Expr& value);
-/// The stage "out" that computes the reduction, rounded to `type` if the reduction has another
-/// type.
+/// The stage "out" over `axes` that computes the reduction, rounded to `type` if the reduction is
+/// computed in another type.
 Tensor reduced(const std::vector<Axis>& axes, const dsl::Reduction& reduction, DType type);
 
 // ---- operators ------------------------------------------------------------------------------

@@ -24,9 +24,10 @@
 namespace tw::graph::onnx {
 
 struct ExternalRange {
-  std::string location;                          ///< path relative to DataFolders::folder
-  int64_t offset = 0;                            ///< in bytes
-  std::optional<int64_t> length = std::nullopt;  ///< in bytes; nullopt: to the end of the file
+  std::string location;  ///< path relative to DataFolders::folder
+  int64_t offset = 0;    ///< in bytes
+  /// Length in bytes; nullopt: to the end of the file.
+  std::optional<int64_t> length = std::nullopt;
 };
 
 /// The folders below which external data may lie.

@@ -50,8 +50,8 @@ struct Scope {
   std::map<std::string, std::string, std::less<>> tensors = {};
   std::map<std::string, const TensorProto*, std::less<>> initializers = {};  ///< read when needed
   std::set<std::string, std::less<>> sparse = {};  ///< initializers that are not implemented
-  /// In a function and in the bodies inside of it, the attributes of the node that calls the
-  /// function, and the function's defaults for the others.
+  /// In a function and the bodies inside of it: the attributes of the node that calls the function,
+  /// and the function's default values of attributes that the node does not have.
   std::map<std::string, const AttributeProto*, std::less<>> attributes = {};
 
   /// The attribute itself or, if it refers to an attribute of the enclosing function, the value of
@@ -184,7 +184,7 @@ class Importer {
 
   /// A tensor that a loop reads or writes slice by slice.
   struct Sliced {
-    std::string tensor;  ///< empty: nobody reads what the loop writes
+    std::string tensor;  ///< name of the tensor; empty: nothing reads this result of the loop
     size_t axis = 0;
     bool is_backward = false;
   };

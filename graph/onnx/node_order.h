@@ -10,7 +10,8 @@
 
 namespace tw::graph::onnx {
 
-/// The tensors that a node reads and writes, including those that its branches read from outside.
+/// The tensors that a node reads and writes. `reads` includes the tensors from outside that the
+/// branches of the node read.
 struct NodeNames {
   std::vector<std::string_view> reads, writes;
 };

@@ -33,8 +33,8 @@ struct Rows {
   bool is_reduced(size_t dimension) const {
     return std::ranges::find(reduced, dimension) != reduced.end();
   }
-  /// The indices of the tensor's element at axes `kept` and `over`, for a stage over `kept` that
-  /// reduces `over`.
+  /// The indices by which a stage over the axes `kept` that reduces the axes `over` reads the
+  /// tensor.
   std::vector<Expr> element() const {
     std::vector<Expr> indices;
     auto row = kept.begin(), inside = over.begin();

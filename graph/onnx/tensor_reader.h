@@ -17,7 +17,7 @@ namespace tw::graph::onnx {
 
 class TensorReader {
  public:
-  /// All arrays that are read may together have `most_bytes` bytes.
+  /// `most_bytes` limits the bytes of all arrays together that this reader reads.
   TensorReader(DataFolders folders, int64_t most_bytes)
       : folders_(std::move(folders)), left_bytes_(most_bytes) {}
 

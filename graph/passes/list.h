@@ -79,8 +79,8 @@ Result<Graph> compress_blocks(const Graph& graph);
 /// Rounds the factors of f32 products to the type PassOptions::precision if the target gains by it.
 Result<Graph> round_factors(const Graph& graph, const PassOptions& options);
 
-/// Lets a concatenation whose adjacent inputs are all inputs of an earlier concatenation read the
-/// result of that concatenation instead.
+/// If adjacent inputs of a concatenation are exactly the inputs of an earlier concatenation,
+/// replaces them by the result of the earlier one.
 Result<Graph> nest_concatenations(const Graph& graph);
 
 }  // namespace tw::graph
