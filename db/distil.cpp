@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Selects the few records of a database from which a shipped
-// layer is made.
+// SPDX-License-Identifier: Apache-2.0
+// Selects the few records of a database from which a shipped layer is made.
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Deletes records: those that can never be an answer (prune()),
-// and a given one (drop_record()).
+// SPDX-License-Identifier: Apache-2.0
+// Deletes records: those that can never be an answer (prune()), and a given one (drop_record()).
 
 #include <algorithm>
 #include <limits>

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Implements choose(): the methods of choosing layouts that an
-// ablation compares.
+// SPDX-License-Identifier: Apache-2.0
+// Implements choose(): the methods of choosing layouts that an ablation compares.
 
 #include <fmt/format.h>
 

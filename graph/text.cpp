@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Printing and parsing of graphs.
+// SPDX-License-Identifier: Apache-2.0
+// Printing and parsing of graphs.
 
 #include "base/text.h"
 

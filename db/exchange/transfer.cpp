@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Transfer of records and calibrations between databases and
-// files: merge, import, export, recover.
+// SPDX-License-Identifier: Apache-2.0
+// Transfer of records and calibrations between databases and files: merge, import, export, recover.
 
 #include "db/transfer.h"
 

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Gathers and scatters of constants. Elements are copied, so
-// that the time is proportional to the number of elements, whatever the size of the table.
+// SPDX-License-Identifier: Apache-2.0
+// Gathers and scatters of constants. Elements are copied, so that the time is proportional to the
+// number of elements, whatever the size of the table.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 The operators of ONNX' default domain and of ONNX Runtime's
-// that are implemented. A row names the first and the last opset for which its function is valid.
-// If an attribute became an input in between, the function handles both.
+// SPDX-License-Identifier: Apache-2.0
+// The operators of ONNX' default domain and of ONNX Runtime's that are implemented. A row names the
+// first and the last opset for which its function is valid. If an attribute became an input in
+// between, the function handles both.
 #include "graph/onnx/operators.h"
 
 #include "graph/onnx/node.h"

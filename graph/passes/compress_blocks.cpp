@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 Compresses the constant w of a product, the sum of x * w over
-// k, if most blocks of w are zero. The blocks that are not zero are stored one after another for
-// each column of blocks, and `rows` holds their positions:
+// SPDX-License-Identifier: Apache-2.0
+// Compresses the constant w of a product, the sum of x * w over k, if most blocks of w are zero.
+// The blocks that are not zero are stored one after another for each column of blocks, and `rows`
+// holds their positions:
 //
 //   y[i, j] = sum(k=768) x[i, k] * w[k, j]
 //   ->

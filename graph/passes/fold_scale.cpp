@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Folds a scale and a shift into a product: y sums x * w for a
-// constant w, and an operator computes scale[c] * y + shift[c] from it, where c are channels, by
-// which w is indexed:
+// SPDX-License-Identifier: Apache-2.0
+// Folds a scale and a shift into a product: y sums x * w for a constant w, and an operator computes
+// scale[c] * y + shift[c] from it, where c are channels, by which w is indexed:
 //
 //   y = conv2d(x, w)                        y = conv2d(x, w.scaled, shift) bias=1
 //   z = (y - mean[c]) / deviation[c]   ->

@@ -1,7 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 Groups of operators to fuse grow from their last operator
-// towards the inputs: an operator joins a group if all of its readers are in the group. So only the
-// result of the last operator leaves the group, and the fused operator can stand at the place of
-// the last one, where all inputs are known.
+// SPDX-License-Identifier: Apache-2.0
+// Groups of operators to fuse grow from their last operator towards the inputs: an operator joins a
+// group if all of its readers are in the group. So only the result of the last operator leaves the
+// group, and the fused operator can stand at the place of the last one, where all inputs are known.
 //
 // An operator that directly reads and narrows the result of a reduction, for example to quantize
 // it, joins no group. fuse_epilogues() fuses it into the reduction, whose result is then narrow in

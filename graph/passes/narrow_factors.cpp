@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Makes sums of integers read data of 8 bits, if the target has
-// dot products of 8-bit data with 8-bit weights:
+// SPDX-License-Identifier: Apache-2.0
+// Makes sums of integers read data of 8 bits, if the target has dot products of 8-bit data with
+// 8-bit weights:
 //
 //   t = i16(i32(q) - zero)                     q of 8 bits, zero one number
 //   y = sum(i32(t) * i32(w))           ->      y = sum(i32(q) * i32(w)) - zero * sum(i32(w))

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Computes products of dequantized numbers as sums of integers:
+// SPDX-License-Identifier: Apache-2.0
+// Computes products of dequantized numbers as sums of integers:
 //
 //   a = f32(i32(q) - zero) * scale          q of 8 bits, zero and scale one number each
 //   b = f32(i32(p) - zeros[c]) * scales[c]  p a constant, c a channel of the result

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Makes products of f32 read floats of 16 bits, of the type
-// PassOptions::precision:
+// SPDX-License-Identifier: Apache-2.0
+// Makes products of f32 read floats of 16 bits, of the type PassOptions::precision:
 //
 //   x = v                              x = bf16(v)
 //   y = sum(x * w)                     y = sum(f32(x) * f32(w'))          w' = bf16(w), a constant

@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 A matrix product of a batch is a product of two matrices
-// between reshapes, and its bias and activation come after the second reshape. This pass moves them
-// before it, so that they can be fused into the product:
+// SPDX-License-Identifier: Apache-2.0
+// A matrix product of a batch is a product of two matrices between reshapes, and its bias and
+// activation come after the second reshape. This pass moves them before it, so that they can be
+// fused into the product:
 //
 //   r = reshape(t) 1x128x768         u = t[m, n] + b[n]
 //   y = r[i, j, k] + b[k]       ->   y = reshape(u) 1x128x768

@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 Most processors multiply floats of 16 bits as f32: they
-// convert an element each time a product reads it, and a product reads each element many times. So
-// this pass converts a tensor once, where an operator writes it or in the constant:
+// SPDX-License-Identifier: Apache-2.0
+// Most processors multiply floats of 16 bits as f32: they convert an element each time a product
+// reads it, and a product reads each element many times. So this pass converts a tensor once, where
+// an operator writes it or in the constant:
 //
 //   x = f16(v)                             x = f32(f16(v))
 //   y = f16(sum(f32(x) * f32(w)))   ->     y = f16(sum(x * w'))          w' = f32(w), a constant

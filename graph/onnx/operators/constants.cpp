@@ -1,7 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 Operators whose value is known at import, whatever their
-// inputs: constants, shapes, and tensors under another name. Also operators that are computed at
-// import if all of their inputs are constants, because the expression language cannot use data as
-// an index.
+// SPDX-License-Identifier: Apache-2.0
+// Operators whose value is known at import, whatever their inputs: constants, shapes, and tensors
+// under another name. Also operators that are computed at import if all of their inputs are
+// constants, because the expression language cannot use data as an index.
 
 #include "graph/onnx/operators/constants.h"
 

@@ -1,7 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 The operators of ONNX Runtime, the domain com.microsoft, that
-// its quantizer and its optimizer write into models. Each is composed of operators of the default
-// domain, which the passes fuse. For example, QLinearAdd becomes DequantizeLinear of both operands,
-// Add and QuantizeLinear.
+// SPDX-License-Identifier: Apache-2.0
+// The operators of ONNX Runtime, the domain com.microsoft, that its quantizer and its optimizer
+// write into models. Each is composed of operators of the default domain, which the passes fuse.
+// For example, QLinearAdd becomes DequantizeLinear of both operands, Add and QuantizeLinear.
 // https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 #include <fmt/format.h>
 

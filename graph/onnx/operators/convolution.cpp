@@ -1,8 +1,9 @@
-// SPDX-License-Identifier: Apache-2.0 Convolutions. Convolutions over images become conv2d, and so
-// do those over signals, which are images of one row. A convolution whose window is the whole input
-// becomes a product of matrices. Convolutions of other ranks become expressions; transposed
-// convolutions do too, one phase at a time. The channels of a grouped convolution become two
-// dimensions by a reshape, which moves nothing.
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions. Convolutions over images become conv2d, and so do those over signals, which are
+// images of one row. A convolution whose window is the whole input becomes a product of matrices.
+// Convolutions of other ranks become expressions; transposed convolutions do too, one phase at a
+// time. The channels of a grouped convolution become two dimensions by a reshape, which moves
+// nothing.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 Functions of one element: activations, arithmetic,
-// comparisons, casts. Values of f16 and bf16 are computed in f32 and rounded once. Unlike in ONNX,
-// Min, Max, Relu and Clip ignore a NaN instead of returning it.
+// SPDX-License-Identifier: Apache-2.0
+// Functions of one element: activations, arithmetic, comparisons, casts. Values of f16 and bf16 are
+// computed in f32 and rounded once. Unlike in ONNX, Min, Max, Relu and Clip ignore a NaN instead of
+// returning it.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0 Operators whose indices are data. The expression language
-// cannot use data as an index, so an element is selected by comparison: sum(v) select(index == v,
-// table[v], 0). The loops of kernels shrink to the one row that the index names
-// (docs/expressions.md). The work is limited where each element of the result would be compared
-// with many positions.
+// SPDX-License-Identifier: Apache-2.0
+// Operators whose indices are data. The expression language cannot use data as an index, so an
+// element is selected by comparison: sum(v) select(index == v, table[v], 0). The loops of kernels
+// shrink to the one row that the index names (docs/expressions.md). The work is limited where each
+// element of the result would be compared with many positions.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Losses of classification. They select the probability of the
-// class that an index names by comparing the index with each class.
+// SPDX-License-Identifier: Apache-2.0
+// Losses of classification. They select the probability of the class that an index names by
+// comparing the index with each class.
 #include <fmt/format.h>
 
 #include <algorithm>

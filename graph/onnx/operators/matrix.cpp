@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 Products of matrices. A product with one matrix on the right
-// becomes `dense`, and a product of equal batches becomes `batch_matmul`, both on reshaped arrays,
-// which moves nothing. Other products become expressions.
+// SPDX-License-Identifier: Apache-2.0
+// Products of matrices. A product with one matrix on the right becomes `dense`, and a product of
+// equal batches becomes `batch_matmul`, both on reshaped arrays, which moves nothing. Other
+// products become expressions.
 #include <fmt/format.h>
 
 #include <algorithm>

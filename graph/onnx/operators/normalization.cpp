@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Normalizations and softmax. If the normalized dimensions are
-// the last ones, they become operators by name on reshaped arrays, which moves nothing.
+// SPDX-License-Identifier: Apache-2.0
+// Normalizations and softmax. If the normalized dimensions are the last ones, they become operators
+// by name on reshaped arrays, which moves nothing.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Poolings over any number of dimensions. Unlike in ONNX, max
-// pooling ignores a NaN instead of returning it.
+// SPDX-License-Identifier: Apache-2.0
+// Poolings over any number of dimensions. Unlike in ONNX, max pooling ignores a NaN instead of
+// returning it.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,9 +1,10 @@
-// SPDX-License-Identifier: Apache-2.0 RNN, GRU and LSTM. One product projects the input for all
-// time steps, and a loop runs the steps. The body of the loop is the product of the state with the
-// recurrent weights, and one elementwise operator for all gates. A GRU whose reset gate acts before
-// the product has two products and two elementwise operators in its body. DynamicQuantizeLSTM is
-// the LSTM of ONNX Runtime's quantizer: its weights have 8 bits, and the tensors that are
-// multiplied with them are quantized by their range.
+// SPDX-License-Identifier: Apache-2.0
+// RNN, GRU and LSTM. One product projects the input for all time steps, and a loop runs the steps.
+// The body of the loop is the product of the state with the recurrent weights, and one elementwise
+// operator for all gates. A GRU whose reset gate acts before the product has two products and two
+// elementwise operators in its body. DynamicQuantizeLSTM is the LSTM of ONNX Runtime's quantizer:
+// its weights have 8 bits, and the tensors that are multiplied with them are quantized by their
+// range.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 Resize and Upsample. Output position y lies at (a y + b) / d
-// in the input, a ratio of integers. So indices are an affine expression divided by d, and
-// interpolation weights are computed from the remainder.
+// SPDX-License-Identifier: Apache-2.0
+// Resize and Upsample. Output position y lies at (a y + b) / d in the input, a ratio of integers.
+// So indices are an affine expression divided by d, and interpolation weights are computed from the
+// remainder.
 #include <fmt/format.h>
 
 #include <algorithm>

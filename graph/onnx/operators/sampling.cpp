@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 Sampling at positions that are data: grids of affine maps,
-// and interpolation of the elements around the positions of a grid. Reads outside of the tensor are
-// guarded, or their position is moved inside.
+// SPDX-License-Identifier: Apache-2.0
+// Sampling at positions that are data: grids of affine maps, and interpolation of the elements
+// around the positions of a grid. Reads outside of the tensor are guarded, or their position is
+// moved inside.
 #include <fmt/format.h>
 
 #include <string>

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Fourier transforms, windows, and the weights of mel scales. A
-// Fourier transform is a product with a table of cosines and sines that is made at import; a long
-// transform is two such products.
+// SPDX-License-Identifier: Apache-2.0
+// Fourier transforms, windows, and the weights of mel scales. A Fourier transform is a product with
+// a table of cosines and sines that is made at import; a long transform is two such products.
 #include <fmt/format.h>
 
 #include <algorithm>
