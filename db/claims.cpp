@@ -29,7 +29,7 @@ class Claiming {
         session_(session),
         host_(host) {}
 
-  /// Ends what expired, and makes the session's own claims last longer.
+  /// Deletes expired claims, and extends the claims of this session.
   Status renew() {
     TW_TRY(now_ms_, connection_.integer(fmt::format("SELECT {}", connection_.dialect().now_ms)));
     TW_TRY(

@@ -103,7 +103,7 @@ Status add_not_used(Store::State& state, const JudgedGroup& group, int64_t limit
   });
 }
 
-/// Adds the trials that say that the schedule of the answer is wrong, and do not count against it.
+/// Adds the trials that report the answer's schedule as wrong but are too few to refute it.
 Status add_against(Store::State& state, const JudgedGroup& group, Explanation& out) {
   const std::string schedule = schedule_key(out.record);
   std::vector<size_t> against;

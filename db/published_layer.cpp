@@ -34,7 +34,7 @@ constexpr size_t most_manifest_bytes = 64 << 10;
 constexpr int64_t most_data_bytes = int64_t{1} << 30;
 constexpr std::string_view kept_manifest = "manifest";
 
-/// The name of a file in the folder of the layer, and nowhere else.
+/// True if the name is that of a file directly in a folder, not a path that leads elsewhere.
 bool is_file_name(std::string_view name) {
   return !name.empty() && name.size() <= 255 && name[0] != '.' &&
          name.find_first_of("/\\?#%") == std::string_view::npos && is_valid_text(name);
@@ -137,7 +137,7 @@ Status write_file(const std::string& path, std::string_view text) {
   return fail(ErrorCode::Environment, fmt::format("{} cannot be written: check the disk", path));
 }
 
-/// Databases of other schemas have other names: a newer program makes its own.
+/// The path of the copy. The name depends on the schema version, so newer programs make their own.
 std::string database_of(const std::string& folder, const LayerManifest& manifest) {
   return fmt::format("{}/{}.v{}.db", folder, manifest.sha256, schema_version);
 }
@@ -165,7 +165,7 @@ Result<std::string> fetched_text(const LayerSource& source) {
   return text;
 }
 
-/// Fetches the records into a file, of which the manifest says how long it is.
+/// Fetches the records into a file, whose length the manifest states.
 Status fetch_data(const LayerSource& source, const LayerManifest& manifest,
                   const std::string& path) {
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
@@ -193,7 +193,7 @@ Status fetch_data(const LayerSource& source, const LayerManifest& manifest,
   return {};
 }
 
-/// Only what agrees with its hash enters, and is judged as in any database.
+/// Makes a database from lines. Only records that agree with their hashes are stored.
 Status make_database(const std::string& lines, const std::string& path, const Waiting& waiting) {
   TW_TRY(Store store, Store::open(path, OpenMode::ReadWrite, {.waiting = waiting}));
   TW_RETURN_IF_ERROR(import_jsonl(store, lines));

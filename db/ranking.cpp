@@ -85,7 +85,7 @@ Judgement judge_alone(const RankedTrial& trial, TrialStatus status, double group
   return {Doubt::None, 0, trial.latency_ns * trial.peak_gflops / group_peak};
 }
 
-/// The trial verified the result of its schedule, whether or not it could time it.
+/// True if the trial found the result of its schedule correct, timed or not.
 bool was_correct(TrialStatus status) {
   return status == TrialStatus::Ok || status == TrialStatus::Unstable ||
          status == TrialStatus::Hopeless || status == TrialStatus::TooFast;
@@ -123,7 +123,7 @@ struct Voters {
   }
 };
 
-/// By toolchain.
+/// The voters of each toolchain.
 std::map<std::string_view, Voters> voters_among(const Sessions& sessions) {
   std::map<std::string_view, Voters> all;
   for (const auto& [session, estimate] : sessions)
@@ -159,7 +159,7 @@ Sessions sessions_by(const JudgedSchedule& schedule, const LatencyOf& latency_of
   return sessions;
 }
 
-/// The same at the group's peak.
+/// The timings of a judged schedule at the group's peak.
 Sessions sessions_of(const JudgedSchedule& schedule) {
   return sessions_by(schedule, [&](size_t i) { return schedule.judgements[i].latency_ns; });
 }
@@ -246,7 +246,7 @@ class Rule {
     return &ratios_on_.emplace(schedule, std::move(ratios)).first->second;
   }
 
-  /// TimingSession::ratio, derived where the source does not know it.
+  /// The sessions with their ratios, which are computed if the source does not know them.
   Result<std::vector<TimingSession>> sessions_with_ratios() {
     std::vector<TimingSession> sessions = sessions_;
     for (TimingSession& session : sessions) {
@@ -274,7 +274,7 @@ class Rule {
       if (session.ratio) ratios_.emplace(session.name, *session.ratio);
   }
 
-  /// A schedule after the doubts that its own trials raise.
+  /// The schedule, judged with the doubts that its own trials raise.
   Result<const JudgedSchedule*> timed(const std::string& schedule) {
     if (const auto known = timed_.find(schedule); known != timed_.end()) return &known->second;
     JudgedSchedule result;
@@ -323,7 +323,7 @@ class Rule {
     return found;
   }
 
-  /// A schedule after the doubts in sessions that differ from the majority.
+  /// The schedule, judged also with the doubts in sessions that differ from the majority.
   Result<const JudgedSchedule*> voted_on(const std::string& schedule) {
     if (const auto known = voted_.find(schedule); known != voted_.end()) return &known->second;
     TW_TRY(const JudgedSchedule* const before, timed(schedule));
@@ -560,7 +560,7 @@ Result<std::vector<Judgement>> judge_as(std::span<const RankedTrial> group, Tria
   return judgements;
 }
 
-/// The same for the first status with which a trial is believed: Ok, else Unstable.
+/// judge_as() with status Ok. If no trial is believed then, Unstable trials are judged as timed.
 Result<std::vector<Judgement>> judge_group(std::span<const RankedTrial> group) {
   TW_TRY(std::vector<Judgement> judgements, judge_as(group, TrialStatus::Ok));
   if (std::ranges::any_of(judgements, is_believed)) return judgements;

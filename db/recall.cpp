@@ -24,7 +24,7 @@ constexpr int64_t most_known = 1'000'000'000;
 
 using RowsAndSchedules = std::vector<std::pair<int64_t, std::string>>;
 
-/// A row may have been put into a group that it does not belong to.
+/// True if the record is at the place. A row may be in a group that it does not belong to.
 bool is_at(const Record& record, const Key& place) {
   return record.workload == place.workload && record.target == place.target &&
          record.device == place.device && record.threads == place.threads &&

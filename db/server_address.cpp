@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view schemes[] = {"postgresql://", "postgres://"};
 
-/// The address after its scheme; empty where it has none.
+/// The part of the address after the scheme; empty if there is no scheme.
 std::string_view after_scheme(std::string_view name) {
   for (const std::string_view scheme : schemes)
     if (name.starts_with(scheme)) return name.substr(scheme.size());
@@ -29,7 +29,7 @@ int hex_digit(char c) {
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-/// "pass%77ord" is "password": libpq decodes the names of options too.
+/// Decodes %-escapes: "pass%77ord" is "password". libpq decodes the names of options too.
 std::string decoded(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -149,7 +149,7 @@ Result<std::optional<Record>> best_of_device(Store::State& state, const Key& key
   return next_best(state, key, accepts, served);
 }
 
-/// Nothing where the row is gone or cannot be read.
+/// The hash in a row; nullopt if the row is gone or cannot be read.
 std::optional<std::string> hash_of_row(Connection& connection, int64_t seq) {
   auto statement = Statement::prepare(connection, "SELECT hash FROM trials WHERE seq = ?");
   std::optional<std::string> hash;
@@ -229,7 +229,7 @@ class RowNumbers {
         filter_(filter),
         last_(filter.order == Order::Newest ? INT64_MAX : 0) {}
 
-  /// The next of them; none at the end.
+  /// The next row numbers; empty at the end.
   Result<std::vector<int64_t>> next() {
     const bool is_paged = is_by_number() && !asks_for_groups(filter_) && !filter_.session;
     if (is_ended_) return std::vector<int64_t>();
@@ -295,7 +295,7 @@ class Matching {
   }
 
  private:
-  /// Judged by all trials of the record's group, which are read once.
+  /// True if the record is believed by all trials of its group, which are read once.
   Result<bool> believes(const Record& record, int64_t seq) {
     const auto [known, is_new] = believed_.try_emplace(group_key_of(record));
     if (is_new) {

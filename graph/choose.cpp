@@ -33,7 +33,7 @@ Result<Plan> row_major_plan(const PlanProblem& problem) {
   return plan_of(problem, choice);
 }
 
-/// The plan itself. Invalid if one of its copies is impossible.
+/// Returns the plan unchanged; Invalid if one of its copies is impossible.
 Result<Plan> check_copies(Plan plan) {
   for (const Transform& transform : plan.transforms)
     if (!std::isfinite(transform.cost_ns))

@@ -152,7 +152,7 @@ class Outline {
     }
   }
 
-  /// The tables received in parts whose messages are small enough, large tables first.
+  /// Partitions the tables of a bucket into parts with small enough messages, large tables first.
   std::vector<std::vector<size_t>> partition(size_t position) {
     std::vector<size_t> tables = received_[position];
     std::vector<std::vector<size_t>> parts = {tables};
@@ -354,7 +354,7 @@ class BestFirstSearch {
     }
   }
 
-  /// Makes states_ the node's. Mostly the node is a child of the one that was visited before.
+  /// Sets states_ to those of the node. Usually the node is a child of the last visited node.
   void restore(uint32_t index) {
     for (uint32_t n = index; nodes_[n].parent != no_node && n != visited_; n = nodes_[n].parent)
       states_[elimination_.variable(position(nodes_[n].depth))] = nodes_[n].state;
@@ -376,7 +376,7 @@ class BestFirstSearch {
     return bounds;
   }
 
-  /// Completes the most promising open nodes, so that there is an answer with a gap.
+  /// Completes the best open nodes greedily, so that there is an answer, if not a proved one.
   void give_up() {
     solution_.lower_bound =
         solution_.assignments.empty() ? nodes_[open_.top()].bound : solution_.assignments[0].cost;
@@ -391,7 +391,7 @@ class BestFirstSearch {
         solution_.assignments.push_back(std::move(assignment));
   }
 
-  /// States of the variable after a node that are left to try, the one with the lowest bound last.
+  /// States of the next variable that are left to try; the state with the lowest bound is last.
   struct Level {
     Node node;
     std::vector<std::pair<double, uint32_t>> states;

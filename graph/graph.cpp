@@ -75,7 +75,7 @@ class Validator {
     return {};
   }
 
-  /// Leaves the loop of the operator before, and enters that of the next one, if it is another one.
+  /// Leaves the loop of the operator before and enters the loop of the next, if they differ.
   Status move_to(std::optional<size_t> loop) {
     if (loop == loop_) return {};
     if (loop_) TW_RETURN_IF_ERROR(leave(graph_.loops[*loop_]));
@@ -95,7 +95,7 @@ class Validator {
     return found->second;
   }
 
-  /// Within a loop the tensors of its body and the constants are known, and no others.
+  /// Enters a loop. Inside, only tensors of its body and constants are known.
   Status enter(const Loop& loop) {
     if (loop.trips < 1)
       return wrong_loop(loop, fmt::format("it has {} trips, expected 1 or more", loop.trips));
@@ -209,7 +209,7 @@ class Validator {
   std::set<std::string> body_;               ///< tensors of the bodies that were left
 };
 
-/// The arrays that an operator reads, by the names of its compute.
+/// The arrays that an operator reads, by the names of its compute's inputs.
 Result<dsl::Arrays> gather_inputs(const Graph& graph, const Operator& op,
                                   const dsl::Arrays& values) {
   dsl::Arrays arrays;

@@ -17,7 +17,7 @@ namespace {
 
 // ---- verification -------------------------------------------------------------------------------
 
-/// N(0, 1) for each input, the same at each call.
+/// Arrays from N(0, 1) for all inputs. Every call returns the same arrays.
 dsl::Arrays verification_inputs(const Graph& graph) {
   Random random(0x5eed);
   dsl::Arrays arrays;
@@ -144,7 +144,7 @@ class PassRunner {
     return options_.verify ? verify(pass) : Status{};
   }
 
-  /// Passes ask for the class of an operator, and operators that they make may be Fast.
+  /// Applies PassOptions::accuracy to all operators, including Fast ones that passes have made.
   void take_accuracy() {
     if (options_.accuracy == dsl::Accuracy::Fast) return;
     for (Operator& op : passed_.graph.operators) op.workload.accuracy = options_.accuracy;
@@ -164,7 +164,7 @@ class PassRunner {
   dsl::Arrays inputs_, outputs_;
 };
 
-/// A pass that has no options.
+/// Adapts a pass without options to Pass::apply.
 template <Result<Graph> (*pass)(const Graph&)>
 Result<Graph> without_options(const Graph& graph, const PassOptions& /*options*/) {
   return pass(graph);

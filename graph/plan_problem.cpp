@@ -21,7 +21,7 @@ class LayoutNumbers {
     number(tensor, row_major);
   }
 
-  /// nullopt where there would be more than most_layouts.
+  /// The number of the layout, which may be new; nullopt if there would be more than most_layouts.
   std::optional<size_t> number(PlanTensor& tensor, const dsl::Layout& layout) {
     const auto as_spelled = std::find(spelled_.begin(), spelled_.end(), layout);
     if (as_spelled != spelled_.end())
@@ -81,7 +81,7 @@ class ProblemBuilder {
     for (PlanTensor& tensor : problem_.tensors) layouts_.emplace_back(tensor);
   }
 
-  /// These have to exist row-major.
+  /// Marks tensors that must exist row-major.
   void add_outputs(const std::vector<std::string>& names) {
     for (const std::string& name : names)
       if (const auto tensor = numbers_.find(name); tensor != numbers_.end())
@@ -170,7 +170,7 @@ class ProblemBuilder {
                             most_layouts, tensor.name));
   }
 
-  /// Asks only for copies that a plan may contain.
+  /// Computes the costs of all copies that a plan may contain.
   Status price_copies(size_t number) {
     PlanTensor& tensor = problem_.tensors[number];
     const LayoutSet asked = problem_.asked(number);

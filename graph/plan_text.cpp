@@ -18,7 +18,7 @@ std::string layout_text(const dsl::Layout& layout, const std::string& letters) {
   return layout.rank() == 0 ? "scalar" : layout.to_string(letters);
 }
 
-/// Long computes are cut, as a table is to be read at a glance.
+/// Cuts a long text, since a table is read at a glance.
 std::string shortened(std::string text) {
   constexpr size_t most = 64;
   return text.size() <= most ? text : text.substr(0, most) + "...";
@@ -42,7 +42,7 @@ class PlannedGraph {
   const Scheme& scheme(size_t op) const { return schemes_[op][plan_.schemes[op]]; }
   bool is_constant(const std::string& tensor) const { return graph_.constants.contains(tensor); }
 
-  /// By the letters of the first operator that has some for the tensor.
+  /// The layout, spelled with the letters of the first operator that has letters for the tensor.
   std::string spelled(const std::string& tensor, const dsl::Layout& layout) const {
     const auto letters = letters_.find(tensor);
     return layout_text(layout, letters == letters_.end() ? "" : letters->second);
@@ -75,7 +75,7 @@ class PlannedGraph {
 
 using PlanRow = std::array<std::string, 8>;  // as the header of the table names them
 
-/// Number of characters, which is that of bytes that begin one.
+/// Number of characters of a UTF-8 text: the number of bytes that begin a character.
 size_t width(std::string_view text) {
   return static_cast<size_t>(
       std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
@@ -236,7 +236,7 @@ class PlanDrawing {
     text_ += fmt::format("  {} -> {} [label={}];\n", from, to, graphviz_quoted(label));
   }
 
-  /// The node writes the tensor; its transforms are drawn with it.
+  /// Notes that `node` writes the tensor, and adds nodes for the transforms of the tensor.
   void add_producer(const std::string& tensor, const std::string& node) {
     producers_[tensor] = node;
     for (const Transform& transform : plan_.transforms) {
@@ -252,7 +252,7 @@ class PlanDrawing {
                  transforms_.at(&transform), planned_.spelled(tensor, transform.from));
   }
 
-  /// A node for the loop, to which the edges that enter the body and leave it lead.
+  /// Adds a node for the loop. The edges that enter or leave the body lead to this node.
   void begin_loop(const Loop& loop) {
     const std::string node =
         add_node(fmt::format("loop {}\n{} trips", loop.name, loop.trips), "diamond");
@@ -266,7 +266,7 @@ class PlanDrawing {
     for (const std::string& tensor : results_of(loop)) add_producer(tensor, loop_);
   }
 
-  /// Row-major reads.
+  /// Adds edges for tensors that `node` reads row-major.
   void add_reads(const std::vector<std::string>& tensors, const std::string& node) {
     for (const std::string& tensor : tensors)
       if (const auto produced = plan_.produced.find(tensor); produced != plan_.produced.end())

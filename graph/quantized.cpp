@@ -12,7 +12,7 @@ using dsl::Array;
 
 namespace {
 
-/// Zero-filled. Requires: another array has this shape.
+/// A zero-filled array. Requires: an array of this shape exists, so that its size is valid.
 Array integers(DType type, const std::vector<int64_t>& shape) {
   auto array = Array::make(type, shape);
   TW_CHECK(array.has_value(), "an array of the shape exists");
@@ -24,7 +24,7 @@ bool holds(DType type, int64_t value) {
   return value >= limits.least && value <= limits.largest;
 }
 
-/// The integers in i8 where that holds all of them, else as they are.
+/// The array converted to i8 if i8 holds all numbers, else unchanged.
 Array narrowed(Array numbers) {
   for (int64_t i = 0; i < numbers.size(); ++i)
     if (!holds(Int8, numbers.get_int(i))) return numbers;

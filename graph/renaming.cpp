@@ -21,7 +21,8 @@ struct Digit {
   int64_t step = 1, size = 1;
 };
 
-/// Dimensions of two shapes, those of one element left out, that have the same elements.
+/// Dimensions of `from` and dimensions of `to` with the same elements; dimensions of extent 1 are
+/// left out.
 struct Match {
   std::vector<size_t> from, to;
   bool is_same() const { return from.size() == 1 && to.size() == 1; }
@@ -34,7 +35,7 @@ std::vector<size_t> dimensions(const Shape& shape) {
   return found;
 }
 
-/// As short matches as there are, in the order of the dimensions.
+/// Splits two shapes into the shortest possible matches, in the order of the dimensions.
 std::vector<Match> matches_of(const Shape& from, const Shape& to) {
   const std::vector<size_t> a = dimensions(from), b = dimensions(to);
   std::vector<Match> matches;
@@ -51,7 +52,7 @@ std::vector<Match> matches_of(const Shape& from, const Shape& to) {
   return matches;
 }
 
-/// For each of these dimensions, the distance between its indices in row-major order of them.
+/// The row-major strides of these dimensions among themselves.
 std::vector<int64_t> strides_of(const Shape& shape, const std::vector<size_t>& dims) {
   std::vector<int64_t> strides(dims.size(), 1);
   for (size_t i = dims.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[dims[i]];
@@ -73,7 +74,7 @@ std::vector<Digit> digits_of(const Shape& shape, const Layout& layout) {
   return digits;
 }
 
-/// Rewrites digits of a tensor of shape `from` as those of its reshape.
+/// Converts digits of a tensor of shape `from` to digits of its reshape.
 class Renaming {
  public:
   Renaming(const Shape& from, const Shape& to)
@@ -101,7 +102,7 @@ class Renaming {
     return divide(first, first * digit.size, match->to);
   }
 
-  /// Appends the digits of the dimensions of `to` that the range [first, last) of steps has.
+  /// Appends the digits of the dimensions of `to` that cover the range [first, last) of steps.
   bool divide(int64_t first, int64_t last, const std::vector<size_t>& dims) {
     const std::vector<int64_t> strides = strides_of(to_, dims);
     for (size_t i = 0; i < dims.size(); ++i) {
@@ -115,7 +116,7 @@ class Renaming {
     return true;
   }
 
-  /// Joins the digit with the one before where they go on in order.
+  /// Appends a digit, joined with the digit before if the two are consecutive parts of one digit.
   void append(const Digit& digit) {
     if (!digits_.empty() && digits_.back().dim == digit.dim &&
         digits_.back().step == digit.step * digit.size) {

@@ -57,7 +57,8 @@ Compute rename_tensors(const Compute& compute, const Names& names) {
   return result;
 }
 
-/// The stage with axes called by the letters of its dimensions, and r0, r1, ... those it reduces.
+/// The stage with its axes renamed: to the letters of its dimensions, and to r0, r1, ... if
+/// reduced.
 Stage rename_axes(Stage stage, const std::string& letters) {
   dsl::Substitution names;
   const size_t scanned = stage.scan ? stage.scanned_axis() : stage.axes.size();
@@ -200,7 +201,7 @@ struct Bound {
   std::vector<std::string> inputs, outputs;
 };
 
-/// Reads of constants of one element become literals, where that is legal.
+/// Replaces reads of constants of one element by literals, where a literal is legal.
 Compute with_literals(const Compute& compute, const std::map<std::string, Expr>& literals) {
   if (literals.empty()) return compute;
   Compute result = compute;
@@ -221,7 +222,7 @@ std::optional<Expr> literal_of(const dsl::Array& array) {
                               : dsl::constant_int(array.type, array.get_int(0));
 }
 
-/// Declares as weights what is bound to constants, and writes constants of one element out.
+/// Declares inputs that are bound to constants as weights, and makes single elements literals.
 Compute bind_constants(Compute compute, const std::vector<std::string>& inputs,
                        const std::map<std::string, Constant>& constants) {
   std::map<std::string, Expr> literals;
@@ -290,7 +291,7 @@ std::optional<Operator> named_operator(const Bound& canonical_form, const dsl::W
   return std::nullopt;
 }
 
-/// The computes of several operators as one, under names of its own.
+/// Joins the computes of several operators into one compute with new names.
 class Join {
  public:
   Status add(const Operator& op, size_t number) {
@@ -340,7 +341,7 @@ class Join {
   Names local_;  ///< tensor of the graph -> its name here
 };
 
-/// The stages that outputs need.
+/// The compute with only the stages that its outputs need.
 Compute without_dead_stages(const Compute& compute) {
   std::set<std::string> needed(compute.outputs.begin(), compute.outputs.end());
   Compute result = compute;

@@ -29,7 +29,7 @@ std::vector<std::string> names_in(std::string_view list) {
   return names;
 }
 
-/// "f32[1, 3]"
+/// Parses a type such as "f32[1, 3]".
 Result<TensorType> parse_type(const Line& line, std::string_view text) {
   const size_t bracket = text.find('[');
   if (bracket == std::string_view::npos || !text.ends_with(']'))
@@ -87,7 +87,7 @@ class Reader {
     return {};
   }
 
-  /// "loop NAME: TRIPS"
+  /// Parses "loop NAME: TRIPS".
   Status begin_loop(const Line& line, std::string_view rest) {
     const auto parts = halves(rest, ":");
     const auto trips = parts ? parse_int(parts->after) : std::nullopt;
@@ -153,7 +153,7 @@ class Reader {
     return {};
   }
 
-  /// "y = conv2d(x, w) n=1 ..."
+  /// Parses "y = conv2d(x, w) n=1 ...".
   Status read_operator(const Line& line) {
     const auto sides = halves(line.text, " = ");
     const auto call = sides ? halves(sides->after, "(") : std::nullopt;

@@ -14,7 +14,7 @@ using dsl::BinaryOp;
 using dsl::Cast;
 using dsl::Expr;
 
-/// All whole numbers up to this magnitude are floats.
+/// f32 represents all whole numbers up to this magnitude.
 constexpr double most_exact = 1 << 24;
 
 struct Interval {
@@ -67,7 +67,7 @@ struct AsFloat {
   Interval range;
 };
 
-/// nullopt where the integers do not come from floats, or leave what floats hold.
+/// nullopt if the integers do not come from floats, or may exceed `most_exact`.
 std::optional<AsFloat> as_float(const Expr& expr) {
   if (is_float(expr.type()) || expr.type() == Bool) return std::nullopt;
   if (const Cast* cast = expr.as<Cast>()) {

@@ -29,7 +29,7 @@ class PostgresReply {
     const ExecStatusType status = library_->PQresultStatus(result_);
     return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
   }
-  /// The server waits for what it is to copy.
+  /// True if the server waits for the data of a COPY.
   bool is_copying() const { return library_->PQresultStatus(result_) == PGRES_COPY_IN; }
   /// True if this reply shows that the connection has ended: the server says so, or the error has
   /// no message of the server. The status of the connection may change only later.
@@ -38,7 +38,7 @@ class PostgresReply {
     const std::string state = sqlstate();
     return state.empty() || state.starts_with("08") || state.starts_with("57P");
   }
-  /// Five characters; empty where the server sent none.
+  /// The SQLSTATE, five characters; empty if the server sent none.
   std::string sqlstate() const { return field(PG_DIAG_SQLSTATE); }
   /// The server's message without details, which may quote what a row holds.
   std::string message() const { return field(PG_DIAG_MESSAGE_PRIMARY); }
@@ -47,7 +47,7 @@ class PostgresReply {
   int rows() const { return library_->PQntuples(result_); }
   bool is_absent() const { return result_ == nullptr; }
 #ifdef LIBPQ_HAS_PIPELINING
-  /// The end of the replies to statements that were sent together.
+  /// True if this reply marks the end of the replies to statements that were sent together.
   bool is_synchronized() const { return library_->PQresultStatus(result_) == PGRES_PIPELINE_SYNC; }
 #endif
   std::string_view bytes(int row, int column) const {
@@ -212,7 +212,7 @@ class PostgresCopy final : public PreparedStatement {
     if (rows_.size() >= copied_bytes) send();
   }
 
-  /// Sends the rows that are ready, the header before the first of them. The run says what failed.
+  /// Sends the rows that are ready, after the header for the first. Errors come from the run.
   void send() {
     if (!status_) return rows_.clear();
     if (!is_begun_) {

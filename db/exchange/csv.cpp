@@ -75,7 +75,7 @@ tl::unexpected<Error> bad_row(const std::string& what) {
                           what));
 }
 
-/// Takes the characters of one row apart.
+/// Splits the characters of one row into cells.
 class RowReader {
  public:
   explicit RowReader(std::vector<std::string>& cells) : cells_(cells) { cells_.assign(1, ""); }
@@ -101,7 +101,7 @@ class RowReader {
     if (is_quoted_) cells_.back() += c;
     return true;
   }
-  /// A quote right after a closing one stands for itself.
+  /// Opens a quoted part; a quote directly after a closing quote is a literal quote.
   void open_quote() {
     if (was_quote_) cells_.back() += '"';
     is_quoted_ = true;

@@ -57,7 +57,7 @@ Result<bool> next_line(std::istream& in, std::string& line) try {
 /// A line of an export.
 using Fact = std::variant<Record, Calibration>;
 
-/// The error is that of a record, as most lines are.
+/// Parses a line. If it is neither kind, the error is the one for records, the usual kind.
 Result<Fact> fact_of(std::string_view line) {
   Result<Record> record = from_json(line);
   if (record) return Fact(std::move(*record));
@@ -76,7 +76,7 @@ class Batches {
     facts_.add(std::move(fact), [&](const FactType&) { return line; });
     return flush_if_full();
   }
-  /// A fact that passed check() already, as those of a store have.
+  /// Adds a record or calibration of a store, which has passed check() already.
   template <typename FactType>
   Status keep(FactType fact) {
     facts_.keep(std::move(fact));
@@ -175,7 +175,7 @@ Status written(const std::ostream& out, const std::string& path) {
 
 using Export = Status (*)(Store&, std::ostream&);
 
-/// The export whose files have names that end so; nullptr: there is none.
+/// The export function for the ending of the path; nullptr if there is none.
 Export export_of(std::string_view path) {
   return path.ends_with(".jsonl")  ? &export_jsonl
          : path.ends_with(".csv")  ? &export_csv
@@ -200,7 +200,7 @@ Status export_text_to(Store& store, Export write, const std::string& path) {
                           error.message()));
 }
 
-/// Writes the facts of a server into a new file, which gets its name when it is complete.
+/// Copies a server's database to a new file, which is renamed to `path` when complete.
 Status copy_to_file(Store& store, const std::string& path) {
   const std::string part = path + ".part";
   std::error_code error;
@@ -316,7 +316,7 @@ Error nothing_to_recover(const std::string& path) {
                       path)};
 }
 
-/// The SELECT of one record, which the file may have as an older schema does.
+/// Reads one record by row number, from rows of this schema version or an older one.
 struct RecordReader {
   Statement by_seq;
   int old_version;  ///< 0: the present schema
@@ -358,7 +358,7 @@ Result<AppendSummary> append_readable(Store& store, RecordReader& reader, const 
   return summary;
 }
 
-/// Those before the first broken page; an older schema has none.
+/// The calibrations before the first broken page; empty if the schema has none.
 std::vector<Calibration> readable_calibrations(Connection& connection) {
   std::vector<Calibration> found;
   auto statement = Statement::prepare(connection, select_calibrations_sql());

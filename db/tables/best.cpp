@@ -77,7 +77,7 @@ struct BestRow {
   friend bool operator==(const BestRow&, const BestRow&) = default;
 };
 
-/// The row by the rule itself, from all trials of the group.
+/// The row of `best`, computed by the rule from all trials of the group.
 std::optional<BestRow> best_row_of(const std::vector<RankedTrial>& group) {
   const auto best = best_of(group);
   if (!best) return std::nullopt;
@@ -110,7 +110,7 @@ Result<std::optional<BestRow>> stored_row_of(Connection& connection, int64_t gro
   return found;
 }
 
-/// The number of sessions of a group whose row says something else than the trials do.
+/// The number of sessions of a group whose rows do not agree with the trials.
 Result<int64_t> count_wrong_sessions(Connection& connection, int64_t group,
                                      std::span<const RankedTrial> trials) {
   TrialsInTable table(connection, group);
@@ -315,7 +315,7 @@ Result<double> stored_peak(Connection& connection, int64_t group) {
   return peak;
 }
 
-/// Compares the sessions of a group on these schedules anew.
+/// Compares the sessions of a group on these schedules again.
 Status compare_on(Connection& connection, int64_t group, TrialsInTable& trials,
                   const std::set<std::string>& schedules) {
   if (schedules.empty()) return {};
@@ -406,7 +406,7 @@ Status refresh_best(Connection& connection, int64_t group) {
 
 namespace {
 
-/// Derives anew all that follows from the counts of a group.
+/// Recomputes everything that is derived from the counts of a group.
 Status refresh_derived(Connection& connection, int64_t group) {
   TrialsInTable trials(connection, group);
   TW_TRY(const std::vector<TimingSession> sessions, trials.sessions());

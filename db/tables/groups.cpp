@@ -55,7 +55,7 @@ Status run_with(Connection& connection, const std::string& sql, int64_t value) {
 
 using PeakCounts = std::map<double, int64_t>;  ///< trials at each peak
 
-/// The lower one of the middle two peaks of trials; 0 where there are none.
+/// The lower median of the peaks of trials; 0 if there are none.
 double median_of(const PeakCounts& counts) {
   int64_t total = 0;
   for (const auto& [peak, trials] : counts) total += trials;

@@ -37,7 +37,7 @@ class TrialInsertion {
 
   int64_t inserted() const { return inserted_; }
 
-  /// Brings up to date what follows from the trials.
+  /// Updates everything that is derived from the trials.
   Status derive() {
     TW_RETURN_IF_ERROR(counts_.store(connection_));
     for (const GroupChange& change : counts_.changes()) TW_RETURN_IF_ERROR(derive(change));

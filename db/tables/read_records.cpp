@@ -7,7 +7,7 @@
 namespace tw::db {
 namespace {
 
-/// About the memory that a record takes; of its texts only some can be long.
+/// Approximate memory of a record. Only texts that can be long are counted by their length.
 size_t bytes_of(const Record& record) {
   constexpr size_t of_short_texts = 1024;
   return sizeof(Record) + of_short_texts + record.workload.size() + record.schedule.size() +

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 /// Names of tables and indexes, and the SQL that creates them.
 using Objects = std::vector<std::pair<std::string, std::string>>;
 
-/// Those of trials, and of what follows from them.
+/// Tables and indexes of trials, and of everything that is derived from trials.
 Objects trial_objects(const Dialect& d) {
   Objects all = {
       {"trials", create_trials_sql(d)},
@@ -42,7 +42,7 @@ Objects trial_objects(const Dialect& d) {
   return all;
 }
 
-/// Those of what runs tell each other.
+/// Tables by which runs share demand and claims.
 Objects run_objects(const Dialect& d) {
   Objects all = demand_objects(d);
   std::ranges::move(claim_objects(d), std::back_inserter(all));
@@ -66,13 +66,13 @@ Status add_columns(Connection& connection, int version) {
   return {};
 }
 
-/// The table of calibrations, and two more fields of records, empty in those that are there.
+/// Version 2 adds calibrations and two fields of records, empty in existing records.
 Status from_1_to_2(Connection& connection) {
   TW_RETURN_IF_ERROR(add_columns(connection, 2));
   return connection.execute(create_calibrations_sql(connection.dialect()));
 }
 
-/// Two more fields of records, 0 in those that are there.
+/// Version 3 adds two fields of records, which are 0 in existing records.
 Status from_2_to_3(Connection& connection) { return add_columns(connection, 3); }
 
 constexpr int64_t rows_together = 512;

@@ -29,14 +29,14 @@ Status for_each_element(const std::vector<int64_t>& shape, F f) {
   return {};
 }
 
-/// An index from 0 on for one that counts from the end where it is negative.
+/// The index counted from 0, for an index that counts from the end if it is negative.
 Result<int64_t> element_index(const Node& node, int64_t index, int64_t extent) {
   if (index < -extent || index >= extent)
     return node.invalid(fmt::format("the index {} of {} elements", index, extent));
   return index < 0 ? index + extent : index;
 }
 
-/// The indices that a node has as constants, one of its inputs.
+/// The constant indices of a node, which are one of its inputs.
 Result<const dsl::Array*> index_array(const Node& node, size_t input) {
   const DType type = node.input(input).type.dtype;
   if (type != Int32 && type != Int64)
@@ -187,7 +187,7 @@ T updated(Updating how, T a, T b) {
   return b;
 }
 
-/// Updates an element. Integers wrap, as those of kernels do.
+/// Updates an element. Integers wrap, as in kernels.
 void update_element(Updating how, const dsl::Array& updates, int64_t at, dsl::Array& result,
                     int64_t position) {
   if (how == Updating::None) return copy_element(updates, at, result, position);

@@ -48,7 +48,7 @@ std::vector<std::string> symbols_of(const ValueInfoProto& input, int index) {
   return symbols;
 }
 
-/// The value of a dimension that is not known.
+/// The value that the caller gives to an unknown dimension; nullopt if there is none.
 std::optional<int64_t> value_of(const ValueInfoProto& input, int index,
                                 const DimensionValues& values) {
   for (const std::string& symbol : symbols_of(input, index))
@@ -89,7 +89,7 @@ bool admits(const TensorShapeProto& shape, const std::vector<int64_t>& extents) 
   return true;
 }
 
-/// The least and the largest whole number of a type that f64 counts without gaps.
+/// The least and the largest number of a type within the range in which f64 has all integers.
 std::pair<double, double> whole_range(DType type) {
   if (type == Int64) return {-0x1p53, 0x1p53};
   const IntegerLimits limits = integer_limits(type);

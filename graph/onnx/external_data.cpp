@@ -84,7 +84,7 @@ Result<Descriptor> open_location(const DataFolders& folders, const std::string& 
   return unreadable(location, opened.error());
 }
 
-/// The size of a regular file. It may have several hard links: caches share files so.
+/// The size of a regular file. Several hard links are allowed, since caches share files by them.
 Result<int64_t> size_of(const Descriptor& file, const std::string& location) {
   struct stat status;
   if (fstat(file.get(), &status) != 0) return unreadable(location, errno);

@@ -38,7 +38,7 @@ int64_t bytes_of(const TensorType& type) {
   return bytes.value_or(beyond);
 }
 
-/// Evaluations of expression nodes that the interpreter makes, or saturated.
+/// Number of evaluations of expression nodes by the interpreter; saturates.
 int64_t work_of(const dsl::Compute& compute) {
   int64_t work = 0;
   for (const dsl::Input& input : compute.inputs)
@@ -57,7 +57,7 @@ TensorType output_type(const dsl::Compute& compute, const std::string& output) {
   return {compute.type_of(output), compute.shape_of(output)};
 }
 
-/// An array of this type whose elements are all the one of `value`.
+/// An array of this type whose elements all equal the single element of `value`.
 dsl::Array filled(const TensorType& type, const dsl::Array& value) {
   dsl::Array array{type.dtype, type.shape, {}};
   array.data.resize(static_cast<size_t>(bytes_of(type)));
@@ -226,7 +226,7 @@ Status GraphBuilder::bind(const dsl::Compute& compute, const dsl::Workload* work
   return {};
 }
 
-/// True if the operator is computed at import; then its work is taken from what is left of it.
+/// True if the operator is computed at import; its work is then counted against the limit.
 bool GraphBuilder::folds(const dsl::Compute& compute, const std::vector<std::string>& inputs) {
   const auto is_constant = [&](const std::string& name) { return graph_.constants.contains(name); };
   int64_t bytes = 0;
@@ -318,7 +318,7 @@ std::string GraphBuilder::add_state(const std::string& first) {
   return state;
 }
 
-/// The tensor if an operator of the body writes it, or a copy of it.
+/// The tensor if an operator of the body writes it, else a copy of the tensor.
 Result<std::string> GraphBuilder::written_in_body(const std::string& name) {
   const std::string tensor = resolved(name);
   if (written_.contains(tensor)) return tensor;
@@ -382,7 +382,7 @@ void GraphBuilder::rename(const std::string& tensor, const std::string& name) {
   aliases_[tensor] = name;
 }
 
-/// The tensor of the output, under the output's name where that can be.
+/// The tensor of the output, renamed to the output's name if that is possible.
 Result<std::string> GraphBuilder::name_output(const Output& output) {
   const std::string tensor = resolved(output.tensor);
   if (tensor == output.name) return tensor;

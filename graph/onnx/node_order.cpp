@@ -29,7 +29,7 @@ std::vector<size_t> writers_of(const std::vector<std::string_view>& names, const
   return found;
 }
 
-/// The nodes from which a way leads to one of `needed`, and these.
+/// The nodes `needed` and all nodes on which these depend.
 std::vector<bool> live_nodes(const Producers& producers, std::vector<size_t> needed) {
   std::vector<bool> live(producers.size());
   while (!needed.empty()) {
@@ -42,7 +42,7 @@ std::vector<bool> live_nodes(const Producers& producers, std::vector<size_t> nee
   return live;
 }
 
-/// Follows producers that are not ordered until one comes again.
+/// A node on a cycle: follows producers that are not ordered until one is met a second time.
 size_t node_on_cycle(const Producers& producers, const std::vector<size_t>& waits_for,
                      size_t node) {
   std::vector<bool> seen(producers.size());

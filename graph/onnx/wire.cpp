@@ -8,7 +8,7 @@
 namespace tw::graph::onnx {
 namespace {
 
-/// Takes a number of variable length from the front.
+/// Removes a number of variable length from the front of `bytes` and returns it.
 std::optional<uint64_t> take_varint(std::string_view& bytes) {
   uint64_t value = 0;
   for (int shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
@@ -20,7 +20,7 @@ std::optional<uint64_t> take_varint(std::string_view& bytes) {
   return std::nullopt;
 }
 
-/// Takes the value of a field of this wire type from the front.
+/// Removes the value of a field of this wire type from the front; false if it is incomplete.
 bool take_value(uint64_t wire_type, std::string_view& bytes) {
   std::optional<uint64_t> size;
   if (wire_type == 0) return take_varint(bytes).has_value();

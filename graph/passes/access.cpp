@@ -28,7 +28,7 @@ bool is_along(const Read& read, const std::string& axis) {
                              [&](const Expr& index) { return dsl::uses_var(index, axis); });
 }
 
-/// True if the axis is an index by itself, so that a layout can let its elements be neighbours.
+/// True if the axis is an index by itself, so that a layout can make its elements adjacent.
 bool is_index(const Read& read, const std::string& axis) {
   return std::ranges::any_of(read.indices, [&](const Expr& index) {
     const dsl::Var* variable = index.as<dsl::Var>();
@@ -48,7 +48,7 @@ bool is_broadcast(const Read& read, const std::vector<Axis>& axes) {
   return true;
 }
 
-/// Narrows the box to where axis + offset is at least `low` and below `high`.
+/// Narrows the box to the part in which low <= axis + offset < high.
 void narrow(Ranges& box, const Shifted& at, std::optional<int64_t> low,
             std::optional<int64_t> high) {
   Range& range = box.at(at.axis);

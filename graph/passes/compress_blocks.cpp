@@ -34,7 +34,7 @@ using dsl::Expr;
 using dsl::Read;
 using dsl::Stage;
 
-/// Along the axis that is summed, and along the one that the sum keeps.
+/// Extents of a block: rows along the axis that is summed, columns along the axis that is kept.
 struct BlockShape {
   int64_t rows = 1, columns = 1;
 };
@@ -208,7 +208,7 @@ class Blocks {
   int64_t depth_ = 0;
 };
 
-/// The shape that leaves the least; nullopt where none is worth it.
+/// The blocks of the shape that leaves the fewest products; nullopt if too many are left.
 std::optional<Blocks> compressed(const dsl::Array& array, const Weight& weight) {
   if (!has_many_zeros(array)) return std::nullopt;
   std::optional<Blocks> best;

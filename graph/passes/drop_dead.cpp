@@ -26,7 +26,7 @@ class Liveness {
     }
   }
 
-  /// The graph without what no output needs.
+  /// The graph without parts that no output needs.
   Graph live() const {
     Graph result = {graph_.inputs, {}, {}, graph_.outputs, {}};
     std::vector<std::optional<size_t>> numbers(graph_.loops.size());  // of loops in the result

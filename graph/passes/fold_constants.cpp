@@ -77,7 +77,7 @@ class ConstantFolder {
     return values;
   }
 
-  /// By a kernel; nullopt where none is worth it or can be made.
+  /// Computes the outputs by a kernel; nullopt if a kernel is not worth it or cannot be made.
   Result<std::optional<dsl::Arrays>> evaluated(const Operator& op, const Work& work,
                                                const dsl::Arrays& arrays) {
     const std::optional<dsl::Arrays> none;

@@ -98,7 +98,7 @@ class ProductFinder {
     }
   }
 
-  /// The second stage adds numbers by channel to the sum, and nothing else.
+  /// Finds the bias; false unless the second stage only adds a number by channel to the sum.
   bool find_bias() {
     const Stage& sum = product_.compute.stages[0];
     const Stage& last = product_.compute.stages[1];

@@ -88,7 +88,7 @@ class SiblingMerger {
     return left.size() == tensors.size() ? Status{} : replace(i, op, left);
   }
 
-  /// The end of the run of siblings, read by this operator alone, that begins at `first`.
+  /// The end of the run of siblings from `first` on that only operator i reads.
   size_t end_of_siblings(size_t i, const std::vector<std::string>& tensors, size_t first) const {
     const auto sibling = [&](size_t at) -> const Operator* {
       const bool is_once = std::ranges::count(tensors, tensors[at]) == 1;
@@ -128,7 +128,8 @@ class SiblingMerger {
     return merged;
   }
 
-  /// The concatenation of what is left, if that is more than one tensor.
+  /// Replaces the concatenation by a concatenation of `left`; only removes it if `left` is one
+  /// tensor.
   Status replace(size_t i, const Operator& op, const std::vector<std::string>& left) {
     operators_[i].reset();
     if (left.size() == 1) return {};

@@ -125,7 +125,7 @@ class AttentionFinder {
   }
 
  private:
-  /// The operator that computes what `reader` alone reads, reshapes aside.
+  /// The writer of a tensor that only `reader` reads, ignoring reshapes between them.
   std::optional<size_t> before(size_t reader, const std::string& tensor) const {
     std::string at = tensor;
     for (;;) {
@@ -142,7 +142,7 @@ class AttentionFinder {
            op.workload.attributes.at("cols") == product.workload.attributes.at("k");
   }
 
-  /// The only input that is no constant, read once.
+  /// The only input that is no constant, if it is read once; nullopt otherwise.
   std::optional<std::string> only_variable(const Operator& op) const {
     std::optional<std::string> found;
     for (const std::string& tensor : op.inputs) {

@@ -63,7 +63,7 @@ struct Centered {
   ZeroPoint zero;
 };
 
-/// nullopt for what is no literal, and no tensor of one element, of 8 bits.
+/// The zero point, if it is an 8-bit literal or 8-bit tensor of one element; else nullopt.
 std::optional<ZeroPoint> zero_point(const Operator& op, const Expr& zero,
                                     const std::map<std::string, Constant>& constants) {
   if (const auto literal = dsl::as_int(zero))
@@ -114,7 +114,7 @@ const Read* widened_read(const Expr& expr, const std::string& input) {
 
 bool has_guard(const Expr& widened) { return widened.as<Cast>()->a.as<Select>(); }
 
-/// True if each read of the input is widened to i32 at once, or behind a guard where `guarded`.
+/// True if each read of the input is converted to i32 directly or, if `guarded`, after a guard.
 bool reads_wide(const Expr& expr, const std::string& input, bool guarded) {
   int wide = 0;
   dsl::for_each(expr, [&](const Expr& e) {
@@ -201,7 +201,7 @@ class FactorNarrower {
     for (const std::string& moved : readers.moved) bytes_[moved] = {moved, *type, bytes.zero};
   }
 
-  /// The type of 8 bits that the target multiplies with weights of i8: this one where it can.
+  /// The 8-bit type that the target multiplies with i8 weights, `type` if possible.
   std::optional<DType> multiplied_type(DType type) const {
     for (const DType candidate : {type, type == UInt8 ? Int8 : UInt8})
       if (multiplied_.contains(candidate)) return candidate;
@@ -279,7 +279,7 @@ class FactorNarrower {
                          op.outputs, graph_.constants, &op.workload);
   }
 
-  /// The operator of t, which computes q moved by 128 where q is not read as it is.
+  /// The operator of t, rewritten to compute q shifted by 128 if readers cannot read q directly.
   Result<Operator> in_bytes(const Operator& op, const Bytes& bytes) const {
     if (bytes.tensor != op.outputs.front()) return op;  // without a reader, for drop_dead()
     Compute compute = op.workload.compute;

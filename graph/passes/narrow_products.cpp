@@ -107,7 +107,7 @@ std::optional<Dequantized> as_dequantized(const Operator& op) {
 
 // ---- factors ------------------------------------------------------------------------------------
 
-/// The largest magnitude of a number of 8 bits less its zero point that 16 bits hold.
+/// The largest magnitude that i16 holds, as the result of an 8-bit number minus its zero point.
 constexpr int64_t most_shifted = 32767;
 
 /// The operator that dequantizes a tensor, and the reshapes and transposes that follow it, from the
@@ -125,7 +125,7 @@ struct Factor {
   int64_t largest = 0;                 ///< magnitude of its elements
   std::vector<double> scales = {};     ///< one, or one for each index of `axis`
   size_t axis = 0;                     ///< of the factor
-  /// The axis of the sum that `axis` is; nullopt for one scale.
+  /// The number of the axis of the sum along which scales vary; nullopt for one scale.
   std::optional<size_t> channel = {};
 
   DType type() const { return constant ? constant->type : Int16; }
@@ -185,7 +185,7 @@ class ProductNarrower {
   }
 
  private:
-  /// A product whose factors are dequantized becomes one of integers.
+  /// Replaces a product whose factors are dequantized by a product of integers.
   Status visit(size_t i) {
     const Operator& op = *operators_[i];
     if (!is_fast(op) || op.outputs.size() != 1 || !has_reduction(op.workload.compute)) return {};
@@ -237,7 +237,7 @@ class ProductNarrower {
     }
   }
 
-  /// nullopt where its scales belong to no axis of the sum.
+  /// The factor in integers; nullopt if its scales vary along an axis that the sum does not keep.
   Result<std::optional<Factor>> factor_of(const Source& source, const Read& read,
                                           const Stage& sum) const {
     const std::optional<Factor> none;
@@ -282,7 +282,7 @@ class ProductNarrower {
     return std::nullopt;
   }
 
-  /// The zero point, where it is one number.
+  /// The zero point; nullopt if it is not a single number.
   std::optional<int64_t> zero_of(const Dequantized& d) const {
     if (!d.zero.defined()) return 0;
     const auto value = value_of(d, d.zero, Int32, {}, constants_);
@@ -311,7 +311,7 @@ class ProductNarrower {
     return true;
   }
 
-  /// The name of the factor's tensor, which is added to the graph.
+  /// Adds the tensor of the factor to the graph and returns its name.
   Result<std::string> tensor_of(const Factor& factor) {
     if (!factor.constant) {
       TW_TRY(std::string tensor, centered(factor.source.dequantized, factor.zero));
@@ -325,7 +325,7 @@ class ProductNarrower {
     return name;
   }
 
-  /// A reshape or a transpose of a tensor of 16 bits.
+  /// Adds the factor's reshape or transpose for a tensor of 16 bits.
   Result<std::string> add_move(const Factor& factor, const Operator& move,
                                const std::string& tensor) {
     std::string name = names_.make(move.name() + ".centered");
@@ -339,7 +339,7 @@ class ProductNarrower {
     return centering_[writer ? *writer + 1 : 0];
   }
 
-  /// The name of t, which is computed behind q.
+  /// Returns the name of t, adding an operator that computes t after q if there is none yet.
   Result<std::string> centered(const Dequantized& d, int64_t zero) {
     const auto [at, is_new] = centered_.try_emplace({d.tensor, zero});
     if (!is_new) return at->second;
@@ -417,7 +417,7 @@ class ProductNarrower {
     return {};
   }
 
-  /// Another operator that dequantizes q reads t instead.
+  /// Makes another operator that dequantizes q read t instead.
   Status share_centered(size_t i) {
     const auto d = as_dequantized(*operators_[i]);
     const auto zero = d ? zero_of(*d) : std::nullopt;
@@ -441,7 +441,7 @@ class ProductNarrower {
   Constants constants_;
   std::vector<std::optional<Operator>> operators_;
   std::map<std::pair<std::string, int64_t>, std::string> centered_;  ///< t by q and its zero point
-  /// The operators of t: before all others, and behind each of them.
+  /// Operators that compute t: those before all operators, then those after each operator.
   std::vector<std::vector<Operator>> centering_;
 };
 

@@ -122,7 +122,7 @@ class CopyRemover {
     return make_operator(compute, {move.source}, op.outputs, graph_.constants);
   }
 
-  /// The tensor that this one is now.
+  /// The tensor that replaces this tensor; the tensor itself if none does.
   std::string current(std::string tensor) const {
     for (auto found = renamed_.find(tensor); found != renamed_.end(); found = renamed_.find(tensor))
       tensor = found->second;

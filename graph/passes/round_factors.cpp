@@ -41,7 +41,7 @@ bool only_moves(const Operator& op) {
   return stage && stage->type == Float32 && is_choice(stage->body);
 }
 
-/// The array in the type; nullopt where a number overflows.
+/// The array rounded to the type; nullopt if a number overflows.
 std::optional<dsl::Array> rounded_array(const dsl::Array& array, DType type) {
   auto rounded = dsl::Array::make(type, array.shape);
   if (!rounded) return std::nullopt;
@@ -144,7 +144,7 @@ class FactorRounder {
     });
   }
 
-  /// Rounds what is moved to rounded tensors, and tensors that only rounded ones are moved to.
+  /// Rounds the sources of moves to rounded tensors, and results whose sources are all rounded.
   void follow_moves() {
     for (size_t i = graph_.operators.size(); i-- > 0;) {
       const Operator& op = graph_.operators[i];
@@ -239,7 +239,7 @@ class FactorRounder {
     return dsl::cast(type_, wide);
   }
 
-  /// The number of 16 bits that an f32 was converted from; nullopt where it is none.
+  /// The 16-bit number from which an f32 was converted; nullopt if it is no conversion.
   std::optional<Expr> as_rounded(const Expr& wide) const {
     if (const Const* literal = wide.as<Const>()) return dsl::constant(type_, literal->float_value);
     if (const Cast* cast = wide.as<Cast>())

@@ -53,7 +53,7 @@ std::vector<std::vector<size_t>> joined_dimensions(const Shape& from, const Shap
   return joined;
 }
 
-/// An elementwise operator on tensors of one shape as the same on their reshapes to another one.
+/// Rewrites an elementwise operator for tensors that are reshaped to another shape.
 class Reindex {
  public:
   /// Requires: a reshape turns arrays of shape `from` into the operator's shape.
@@ -180,7 +180,7 @@ class ReshapeSinker {
            (has_reduction(order_[*writer]->workload.compute) || is_elementwise(*order_[*writer]));
   }
 
-  /// Replaces the operator by one on tensors of the source's shape, and a reshape.
+  /// Replaces the operator by one on tensors of the source's shape, followed by a reshape.
   Result<bool> sink(const Operator& op, const std::string& source) {
     const Shape from = types_.at(source).shape;
     Reindex reindex(op, from);
@@ -200,7 +200,7 @@ class ReshapeSinker {
     return true;
   }
 
-  /// The tensor in this shape: what it was reshaped from, or a new reshape of it.
+  /// The tensor in this shape: the tensor that it was reshaped from, or a new reshape.
   Result<std::string> reshaped(const std::string& tensor, const Shape& shape) {
     if (types_.at(tensor).shape == shape) return tensor;
     const auto source = sources_.find(tensor);

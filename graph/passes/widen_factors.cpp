@@ -51,7 +51,7 @@ bool moves(const Operator& op, const std::string& input) {
 /// The expressions of one compute, some of whose inputs are f32 now with numbers of 16 bits.
 class WideReads {
  public:
-  /// `inputs`: these inputs, with their former types.
+  /// `inputs`: the inputs that are f32 now, with their former types.
   explicit WideReads(std::map<std::string, DType> inputs) : inputs_(std::move(inputs)) {}
 
   /// The expression with f32 reads of the widened inputs. Conversions of these reads, and of
@@ -124,7 +124,7 @@ class FactorWidener {
   }
 
  private:
-  /// From the last operator on, since an operator that moves elements is wide where its result is.
+  /// Visits operators from the last to the first, since a move is widened if its result is.
   void choose() {
     for (size_t i = graph_.operators.size(); i > 0; --i)
       for (const std::string& tensor : graph_.operators[i - 1].outputs)

@@ -123,7 +123,7 @@ Status add_plain(const Node& node, Builder& builder, const AttentionParts& p) {
   return add_reshape(builder, builder.value(mixed), p.q.value.type.shape, node.outputs[0]);
 }
 
-/// Keys or values as the queries see them: those of the past come first.
+/// Keys or values with those of the past before them.
 Expr read_with_past(const Node& node, Declaration& declaration, const AttentionParts& p,
                     const Heads& heads, size_t past_input, const std::vector<Expr>& at) {
   const Expr now = heads.read(declaration, at[0], at[1], at[2] - Expr(p.past), at[3]);
@@ -138,7 +138,7 @@ struct ScoreAxes {
   std::vector<Axis> all() const { return {b, h, i, j}; }
 };
 
-/// The score with what the mask input adds; -inf where it hides the key.
+/// The score plus the mask input; -inf if the mask hides the key.
 Result<Expr> masked(const Node& node, Declaration& declaration, const ScoreAxes& a,
                     const Expr& score) {
   if (!node.has_input(Mask)) return score;

@@ -80,7 +80,7 @@ Result<dsl::Array> range_of_integers(const Node& node) {
   return array;
 }
 
-/// A position from 0 on for one that counts from the end where it is negative, kept within [0, n].
+/// The position counted from 0 and clamped to [0, n]; a negative one counts from the end.
 int64_t clamped_position(int64_t position, int64_t n) {
   return std::clamp<int64_t>(position < 0 ? position + n : position, 0, n);
 }
@@ -171,7 +171,7 @@ Status convert_size(const Node& node, Builder& builder) {
 
 namespace {
 
-/// Rows of the table, in its dimension `axis`, by indices.
+/// Computes Gather: the slices of the table along dimension `axis` that the indices name.
 Status compute_gather(const Node& node, Builder& builder) {
   const dsl::Array& table = *node.input(0).constant->array;
   const int64_t rank = node.input(0).rank();
@@ -200,7 +200,7 @@ Status compute_gather(const Node& node, Builder& builder) {
   return builder.add_constant(node.outputs[0], std::move(result));
 }
 
-/// The indices of elements that are not 0, a column each, in row-major order.
+/// Computes NonZero: a column of indices for each element that is not 0, in row-major order.
 Status compute_non_zero(const Node& node, Builder& builder) {
   const dsl::Array& array = *node.input(0).constant->array;
   const int64_t rank = node.input(0).rank();

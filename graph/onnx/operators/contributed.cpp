@@ -18,7 +18,7 @@
 namespace tw::graph::onnx {
 namespace {
 
-/// "Add" of "QLinearAdd".
+/// The name of the operator on floats: "Add" for "QLinearAdd".
 std::string_view name_of_floats(const Node& node) {
   return std::string_view(node.op_type).substr(std::string_view("QLinear").size());
 }
@@ -28,7 +28,7 @@ Status check_channels_first(const Node& node) {
   return last == 0 ? Status() : node.unsupported("channels_last=1");
 }
 
-/// The value with its last two dimensions exchanged where the attribute says so; a vector as it is.
+/// Exchanges the last two dimensions if the attribute is set; a vector stays unchanged.
 Result<Value> maybe_transposed(const Node& node, Builder& builder, const Value& value,
                                std::string_view attribute) {
   TW_TRY(const int64_t is_transposed, node.integer(attribute, 0));

@@ -91,7 +91,7 @@ struct Loops {
   std::vector<Axis> out() const { return joined({{n}, channels(k), positions}); }
   std::vector<Axis> weight() const { return joined({channels(k), reduced_channels(), taps}); }
   std::vector<Axis> reduction() const { return joined({reduced_channels(), taps}); }
-  /// The number of the channel that is written, among those of all groups.
+  /// The index of the output channel, counted over all groups.
   Expr channel() const {
     if (!has_groups) return k;
     return has_channels ? Expr(g) * Expr(k.extent) + Expr(k) : Expr(g);
@@ -253,7 +253,7 @@ Status convert_conv(const Node& node, Builder& builder) {
 
 namespace {
 
-/// The convolution with both factors less their zero points, which are these inputs.
+/// Subtracts from both factors their zero points, which are the inputs `x_zero` and `w_zero`.
 Status center(const Node& node, Builder& builder, Convolution& p, size_t x_zero, size_t w_zero) {
   TW_TRY(p.in, centered(node, builder, p.in, x_zero, 1));
   TW_TRY(p.weight, centered(node, builder, p.weight, w_zero, 0));
@@ -410,7 +410,7 @@ struct Transposed {
   std::vector<Spread> spreads;
 
   Shape taps() const { return {weight.type.shape.begin() + 2, weight.type.shape.end()}; }
-  /// The shape of the result as phases make it, which may reach beyond the output.
+  /// The shape of the result of all phases, which may be larger than the output.
   Shape whole_shape() const {
     Shape shape = {in.type.shape[0], groups * k};
     for (const Spread& s : spreads) shape.push_back(s.positions() * s.phases());
@@ -457,7 +457,7 @@ struct PhaseLoops {
     }
     return axes;
   }
-  /// Without the channels that come first in the weights.
+  /// The axes of the weights without the channels, which come first.
   std::vector<Axis> weight() const {
     std::vector<Axis> axes = {k};
     for (size_t i = 0; i < taps.size(); ++i) {
@@ -471,7 +471,7 @@ struct PhaseLoops {
     axes.insert(axes.end(), taps.begin(), taps.end());
     return axes;
   }
-  /// The first axes, then that of the groups, if there are several, and the channel.
+  /// `axes`, then the axis of groups if there are several, then `channel`.
   std::vector<Axis> with_group(std::vector<Axis> axes, const Axis& channel) const {
     append(g, axes);
     axes.push_back(channel);
@@ -536,7 +536,7 @@ Status add_phases(Builder& builder, const Transposed& p, const std::string& outp
   return declaration.add(compute("out", loops.out(), cast(type, shifted)), output);
 }
 
-/// Adds the part of the whole result that is the output.
+/// Adds the output as a part of the whole result.
 Status add_crop(Builder& builder, const Transposed& p, const std::string& whole,
                 const std::string& output) {
   Shape shape = {p.in.type.shape[0], p.groups * p.k};
@@ -577,7 +577,7 @@ Status convert_conv_transpose(const Node& node, Builder& builder) {
 
 namespace {
 
-/// An element of the state of the past, or 0 where there is none, followed by the input.
+/// An element of the past state, or 0 without such a state, followed by the input.
 Expr with_past(const Node& node, Declaration& declaration, const Expr& b, const Expr& c,
                const Expr& time, int64_t past) {
   const Tensor in = declaration.read(node.input(0));

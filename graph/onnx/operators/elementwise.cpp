@@ -16,7 +16,7 @@
 namespace tw::graph::onnx {
 namespace {
 
-/// A result back in the type of the operands; bools and integers have theirs already.
+/// Converts a result back to the type of the operands; bools and integers have it already.
 Expr narrow(const Expr& value, DType type) {
   return is_float(value.type()) ? cast(type, value) : value;
 }
@@ -295,7 +295,7 @@ Status convert_cast_like(const Node& node, Builder& builder) {
 
 namespace {
 
-/// Whole quotient of integers, towards zero: the language rounds towards minus infinity.
+/// Quotient of integers, rounded towards zero; the language's division rounds downwards.
 Result<Expr> whole_quotient(const Node& node, const Expr& a, const Expr& b) {
   const Expr zero = number(a, 0);
   const auto divisor = dsl::as_int(b);
@@ -318,7 +318,7 @@ Result<Expr> quotient(const Node& node, const Expr& a, const Expr& b) {
   return whole_quotient(node, a, b);
 }
 
-/// a - b trunc(a / b) of floats; the dividend where the divisor is infinite.
+/// a - b trunc(a / b) of floats; a if b is infinite.
 Expr truncated_remainder(const Expr& a, const Expr& b) {
   const Expr infinity = dsl::identity(dsl::Combine::Min, a.type());
   return select(eq(abs(b), infinity), a, a - b * truncate(a / b));
@@ -493,7 +493,7 @@ Status convert_swiglu(const Node& node, Builder& builder) {
 
 namespace {
 
-/// x^y where both are data: of a negative x for whole y.
+/// x^y where both are data; a negative x is allowed for whole y.
 Expr general_power(const Expr& x, const Expr& y) {
   const Expr zero = number(x, 0), half = number(x, 0.5), one = number(x, 1);
   const Expr is_odd = ne(floor(y * half) * number(x, 2), y);

@@ -58,7 +58,7 @@ Result<PackedWeights> packed_weights_of(const Node& node) {
   return w;
 }
 
-/// Numbers of the zero points [n, blocks], which are packed as the weights are, or floats.
+/// The zero points [n, blocks] as numbers; they are packed like the weights, or floats.
 Result<std::vector<double>> zero_points_of(const Node& node, const PackedWeights& w) {
   TW_TRY(const std::vector<double> given, node.constant_numbers(3));
   const int64_t bytes = ceil_div(w.blocks(), w.digits());
@@ -131,7 +131,7 @@ Result<Parts> product_parts_of(const Node& node, Builder& builder) {
   return parts;
 }
 
-/// The element of the left factor for a digit of a byte of a block, 0 behind the last one.
+/// The element of the left factor for a digit of a byte of a block; 0 after the last element.
 Expr element_of(const Parts& parts, Declaration& declaration) {
   const PackedWeights& w = parts.weights;
   const Expr byte = Expr(parts.block()) * Expr(w.bytes()) + Expr(parts.byte());

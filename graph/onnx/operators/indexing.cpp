@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t most_comparisons = int64_t{1} << 36;
 
-/// Unsupported where the product of these numbers of elements is too large to be compared.
+/// Unsupported if the product of these counts, the number of comparisons, is too large.
 Status check_comparisons(const Node& node, const std::vector<int64_t>& counts) {
   const auto work = checked_product(counts);
   if (work && *work <= most_comparisons) return {};
@@ -223,7 +223,7 @@ Status convert_reverse_sequence(const Node& node, Builder& builder) {
 
 namespace {
 
-/// Effect of the updates of a scatter on the elements that its indices name.
+/// The combination of a scatter's updates with the elements that its indices name.
 struct Update {
   dsl::Combine combine = dsl::Combine::Sum;
   bool replaces = true;  ///< true for "none": an update replaces the element
@@ -251,7 +251,7 @@ struct Updates {
   Expr is_named, update;
 };
 
-/// Adds out = data, updated.
+/// Adds out = data with the updates.
 Status add_scatter(Declaration& declaration, const Value& data, const std::vector<Axis>& o,
                    const Updates& updates, const Update& how, const std::string& output) {
   const auto& [over, is_named, update] = updates;

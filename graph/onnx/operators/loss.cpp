@@ -39,7 +39,7 @@ Result<LossAxes> loss_axes(const Node& node) {
   return LossAxes{axes_of(shape), Axis("c", classes)};
 }
 
-/// The weight of each target, in a type: 0 where it is to be ignored. Undefined where all are 1.
+/// The weight of each target in a type, 0 for ignored targets; undefined if all are 1.
 Result<Expr> target_weight(const Node& node, Declaration& declaration, const LossAxes& axes,
                            const Expr& target, DType type) {
   Expr weight;

@@ -233,7 +233,7 @@ Status convert_gemm(const Node& node, Builder& builder) {
 
 namespace {
 
-/// Both factors less their zero points.
+/// Both factors minus their zero points.
 struct IntegerFactors {
   Value a, b;
 };
@@ -336,7 +336,7 @@ int64_t count_letters(std::string_view term) {
                                [](char c) { return std::isalpha(static_cast<unsigned char>(c)); });
 }
 
-/// Without an explicit result: dimensions of ellipses, then letters that stand once, sorted.
+/// Labels of an implicit result: dimensions of ellipses, then letters that occur once, sorted.
 std::vector<std::string> implicit_result(const Equation& equation, int64_t hidden) {
   std::map<std::string, int> counts;
   for (const auto& labels : equation.operands)
@@ -408,7 +408,7 @@ Expr product_of_operands(Declaration& declaration, const Equation& equation,
   return product;
 }
 
-/// The axes of the result, in its order. Invalid where a label is of no operand or stands twice.
+/// The axes of the result. Invalid if a label is in no operand or occurs twice in the result.
 Result<std::vector<Axis>> axes_of_result(const Node& node, const Equation& equation,
                                          const std::map<std::string, Axis>& axes) {
   std::vector<Axis> out;

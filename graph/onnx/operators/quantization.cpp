@@ -30,7 +30,7 @@ bool is_zero(const dsl::Array& numbers) {
   return true;
 }
 
-/// A zero point is one number, one for each index of the axis, or broadcasts to the numbers.
+/// Checks that a zero point is one number, or one for each index of the axis, or broadcasts.
 Status check_zero_point(const Node& node, size_t zero, const Shape& numbers, size_t axis) {
   Shape shape = node.input(zero).type.shape;
   if (shape.size() <= 1) {
@@ -139,7 +139,7 @@ Expr read_parameter(Declaration& declaration, const Value& value, const Granular
   return tensor.read_at(g.index(axes));
 }
 
-/// Scale and zero point have one shape, or one element each, as [1] and [] have.
+/// Checks that scale and zero point have equal shapes, or one element each, as [1] and [].
 Status check_parameter(const Node& node) {
   if (!node.has_input(2)) return {};
   const Shape &scale = node.input(1).type.shape, &zero = node.input(2).type.shape;

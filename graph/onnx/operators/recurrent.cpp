@@ -95,7 +95,7 @@ Result<std::vector<Activation>> activations_of(const Node& node, const Recurrent
   return activations;
 }
 
-/// The optional inputs have these shapes.
+/// Checks the shapes of the optional inputs.
 Status check_optional(const Node& node, const Recurrent& p) {
   const int64_t d = p.directions;
   const Shape state = p.is_batch_first ? Shape{p.batch, d, p.hidden} : Shape{d, p.batch, p.hidden};
@@ -256,7 +256,7 @@ Result<std::string> add_product(const Node& node, Builder& builder, const Value&
   return name;
 }
 
-/// Wb + Rb. Of a gate that the reset acts on behind the product, Rb is left to the step.
+/// Wb + Rb. Rb of a gate on which the reset acts after the product is added in the step.
 Result<Value> bias_of(const Node& node, Builder& builder, const Recurrent& p, int64_t direction) {
   const Axis g("g", p.rows());
   Declaration declaration(builder);
@@ -312,7 +312,7 @@ struct Step {
   Expr state(Declaration& declaration, const std::string& name) const {
     return wide(declaration.read(builder.value(name))(b, j));
   }
-  /// A gate of a tensor that has gates side by side.
+  /// The element of gate `which` in a tensor of all gates.
   Expr gate(Declaration& declaration, const std::string& name, int64_t which) const {
     return wide(declaration.read(builder.value(name))(b, Expr(j) + Expr(which * p.hidden)));
   }
@@ -387,12 +387,12 @@ States lstm_step(const Step& s, Declaration& declaration, const std::string& pro
   return {gate(1, c) * s.activated(2, c), c};
 }
 
-/// Names of what a step writes: the states after it, and its row of Y.
+/// Names of the tensors that a step writes: the states after the step, and its row of Y.
 struct Written {
   std::string h, c, y;
 };
 
-/// Adds the operators of a step. Behind the end of a sequence its states stay and Y is 0.
+/// Adds the operators of a step. After the end of a sequence, states stay and Y is 0.
 Result<Written> add_step(const Step& s, const StepWeights& weights) {
   TW_TRY(const std::string product,
          add_product(s.node, s.builder, s.builder.value(s.h), weights.all));
@@ -517,7 +517,7 @@ Result<Run> add_loop(const Node& node, Builder& builder, const Recurrent& p, int
 
 // ---- outputs --------------------------------------------------------------------------------
 
-/// Adds the tensors of all directions side by side. `indices` are those of one of them.
+/// Adds the tensors of all directions, joined. `indices` are those of one direction's tensor.
 Status add_joined(Builder& builder, const std::vector<std::string>& names,
                   const std::vector<Axis>& axes, const Axis& direction,
                   const std::vector<Expr>& indices, const std::string& output) {

@@ -15,7 +15,7 @@
 namespace tw::graph::onnx {
 namespace {
 
-/// Sizes and parts of ratios that are larger are refused, so that their products fit.
+/// The largest size and part of a ratio that is accepted, so that products fit 64 bits.
 constexpr int64_t largest_size = int64_t{1} << 30;
 
 /// A rational number in lowest terms with a positive denominator. If numerator or denominator would
@@ -139,7 +139,7 @@ struct Tap {
   Expr index, weight;
 };
 
-/// The index with those outside of the input moved to its ends, where there are any.
+/// The index, clamped to the input if it may be outside: it is within [least, most].
 Expr clamped_index(const Resized& r, const Expr& index, int64_t least, int64_t most) {
   const Expr low = least < 0 ? max(index, Expr(0)) : index;
   return most >= r.input ? min(low, Expr(r.input - 1)) : low;
@@ -167,7 +167,7 @@ Result<std::vector<Tap>> nearest_tap(const Node& node, const Sampling& sampling,
   return std::vector<Tap>{{clamped_index(r, index, least, most), Expr()}};
 }
 
-/// The positions around a place, with weights in a type.
+/// The input positions around a point, with their weights.
 std::vector<Tap> interpolation_taps(const Sampling& sampling, const Resized& r, const Expr& y,
                                     DType type) {
   const bool is_cubic = sampling.interpolation == Interpolation::Cubic;
@@ -202,7 +202,7 @@ Result<std::vector<Tap>> taps_of(const Node& node, const Sampling& sampling, con
   return interpolation_taps(sampling, r, y, type);
 }
 
-/// The weighted sum over the taps of dimension `depth` and those behind it.
+/// The weighted sum over the taps of dimension `depth` and of the dimensions after it.
 Expr interpolate(const Tensor& in, const std::vector<std::vector<Tap>>& taps,
                  std::vector<Expr>& indices, size_t depth) {
   if (depth == taps.size()) {
@@ -275,7 +275,7 @@ Result<Sampling> sampling_of(const Node& node) {
   return sampling;
 }
 
-/// Dimensions of the node's input that stay as they are.
+/// All dimensions of the node's input, as dimensions that are not resized.
 std::vector<Resized> unchanged(const Shape& shape) {
   std::vector<Resized> dimensions;
   for (const int64_t extent : shape) {

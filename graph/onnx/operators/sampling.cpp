@@ -78,7 +78,7 @@ struct GridTap {
   Expr index, is_inside, weight;
 };
 
-/// The place in [0, extent) for a coordinate in [-1, 1].
+/// The position in a dimension of `extent` elements for a coordinate in [-1, 1].
 Expr denormalized(const GridSampling& sampling, const Expr& x, int64_t extent) {
   const auto n = static_cast<double>(extent);
   const auto f = [&](double value) { return number(x, value); };
@@ -86,7 +86,7 @@ Expr denormalized(const GridSampling& sampling, const Expr& x, int64_t extent) {
   return ((x + f(1)) * f(n) - f(1)) * f(0.5);
 }
 
-/// A place beyond the outermost elements, or half an element further, moved to the border.
+/// The position, moved inside if it lies beyond the outermost elements or half an element more.
 Expr kept_inside(const GridSampling& sampling, const Expr& place, int64_t extent) {
   const double slack = sampling.aligns_corners ? 0 : 0.5;
   const auto f = [&](double value) { return number(place, value); };
@@ -131,7 +131,7 @@ std::vector<GridTap> grid_taps(const GridSampling& sampling, const Expr& coordin
   return taps;
 }
 
-/// The weighted sum over the taps of dimension `depth` and those behind it.
+/// The weighted sum over the taps of dimension `depth` and of the dimensions after it.
 Expr interpolated(const Tensor& in, const std::vector<std::vector<GridTap>>& taps,
                   const std::vector<Expr>& inside, std::vector<Expr>& indices, size_t depth) {
   if (depth == taps.size()) {

@@ -118,7 +118,7 @@ Status convert_transpose(const Node& node, Builder& builder) {
 
 namespace {
 
-/// A tensor along the axis that others are joined at: it has the elements from `begin` on.
+/// A tensor of a concatenation, whose elements begin at position `begin` of the axis.
 struct Part {
   Tensor tensor;
   int64_t begin;

@@ -18,7 +18,7 @@
 namespace tw::graph::onnx {
 namespace {
 
-/// A table of a transform may have so many elements.
+/// The most elements of the table of a transform.
 constexpr int64_t most_table_elements = int64_t{1} << 26;
 
 /// A discrete Fourier transform of `length` points along one dimension.
@@ -31,7 +31,7 @@ struct Transform {
 
   bool gives_real() const { return is_inverse && is_onesided; }
   int64_t half() const { return length / 2 + 1; }
-  /// The numbers of input elements that count and of output elements.
+  /// The number of input elements that are read, and the number of output elements.
   int64_t read() const { return gives_real() ? half() : length; }
   int64_t bins() const { return is_onesided && !is_inverse ? half() : length; }
   int64_t result_parts() const { return gives_real() ? 1 : 2; }
@@ -111,7 +111,7 @@ struct Factors {
   int64_t bins_of_second(const Transform& t) const { return ceil_div(t.bins(), first); }
 };
 
-/// Two steps move the data more often, and their products are small.
+/// The least share saved by two steps, which move data more often and have small products.
 constexpr double least_saving = 0.5;
 
 /// The factors with the fewest multiplications; nullopt if they save too few multiplications or if
