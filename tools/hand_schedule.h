@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A schedule that a person wrote: --schedule FILE of tune, show, explain, run, compile and bench.
-// Not thread-safe.
+// Reads a schedule that a person wrote, from the file of the flag --schedule of tune, show,
+// explain, run, compile and bench. Not thread-safe.
 
 #include <string>
 #include <vector>
@@ -15,21 +15,21 @@ namespace tw::tools {
 
 struct HandSchedule {
   std::string source;              ///< name of the file, or "standard input"
-  std::string text;                ///< canonical, as the database stores it
+  std::string text;                ///< in the canonical form that the database stores
   std::vector<std::string> notes;  ///< what adapting it to the workload changed or left out
 };
 
-/// --schedule FILE.
+/// The flag --schedule FILE, which sets `path`.
 Flag schedule_flag(std::string& path);
 
-/// The schedule in the file, which is legal for the workload on the target. Invalid where it is
-/// not, with line and column if the text is wrong or does not fit the workload.
+/// Reads a schedule and checks that it is legal for the workload on the target. Invalid if it is
+/// not; the message has the line and column if the text is wrong or does not fit the workload.
 Result<HandSchedule> read_hand_schedule(const std::string& path, const dsl::Workload& workload,
                                         const Target& target);
 
-/// The same for a schedule that was written for another workload: factors and tails are adapted
-/// (schedules/adapt.h), and steps that do not apply are left out. Invalid where the text is wrong
-/// or what remains is illegal.
+/// Reads a schedule that was written for another workload: its factors and tails are adapted to
+/// this workload (schedules/adapt.h), and steps that do not apply are left out. Invalid if the text
+/// is wrong or the adapted schedule is illegal.
 Result<HandSchedule> adapt_hand_schedule(const std::string& path, const dsl::Workload& workload,
                                          const Target& target);
 

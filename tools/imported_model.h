@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Networks as the flags of a verb name them: read from their files, and perhaps rewritten by the
-// passes. Thread-safe.
+// Reads the network that the flags of a verb name, as it is or rewritten by the passes.
+// Thread-safe.
 
 #include <atomic>
 #include <map>
@@ -17,16 +17,16 @@
 
 namespace tw::tools {
 
-/// All combinations of the values in texts such as "batch=1,8". Usage for other text, and for a
-/// dimension that is given twice; `verb` begins the message.
+/// Parses texts such as "batch=1,8" and returns all combinations of the dimensions' values. Usage
+/// for malformed text and for a dimension that is given twice; the message begins with `verb`.
 Result<std::vector<tuner::Dimensions>> dimension_sets(const std::vector<std::string>& texts,
                                                       const std::string& verb);
 
-/// Elements of inputs that become constants, by the input's name.
+/// The elements of the inputs that become constants; the key is the input's name.
 using Constants = std::map<std::string, std::vector<double>>;
 
-/// The inputs and values of texts such as "sr=16000" or "size=224,224". Usage for other text, and
-/// for an input that is given twice; `verb` begins the message.
+/// Parses texts such as "sr=16000" and "size=224,224", each an input and its elements. Usage for
+/// malformed text and for an input that is given twice; the message begins with `verb`.
 Result<Constants> pinned_inputs(const std::vector<std::string>& texts, const std::string& verb);
 
 struct ImportFlags {
@@ -35,13 +35,13 @@ struct ImportFlags {
   Constants constants = {};           ///< inputs that become constants
 };
 
-/// Reads a model as it is, before any pass; the file of a standing model is made first if the cache
-/// has none. Warnings of the import become notes of the environment. Fails as onnx_file_of() and
-/// read_onnx() do.
+/// Reads a model and applies no pass. The file of a standing model is made first if the cache does
+/// not have it. Warnings of the import become notes of the environment. Errors are those of
+/// onnx_file_of() and read_onnx().
 Result<tuner::NetworkVariant> read_network(const ImportFlags& flags, const PlaceFlags& place,
                                            const Surroundings& here);
 
-/// The name of a network: that of its file, without its ending.
+/// The name of a network: its file's name without the extension.
 std::string network_name(const std::string& model);
 
 struct ImportedModel {
@@ -49,8 +49,8 @@ struct ImportedModel {
   graph::Graph graph;
 };
 
-/// Reads a model and applies the passes for the target, as `tune --model` does first. Fails as
-/// read_network() and tuner::apply_passes_for() do; an interrupt ends the passes.
+/// Reads a model and applies the passes for the target, as `tune --model` does before it plans.
+/// Errors are those of read_network() and tuner::apply_passes_for(). An interrupt ends the passes.
 Result<ImportedModel> import_model(const ImportFlags& flags, const Target& target,
                                    const PlaceFlags& place, const Surroundings& here,
                                    const std::atomic<int>& interrupts);

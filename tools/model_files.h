@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Networks in files: the verbs that run, explain and show them, and their descriptions as tables,
-// JSON and drawings. No compiler is involved. Not thread-safe.
+// The verbs that run, explain and show the file of a network, and descriptions of networks as
+// tables, JSON and drawings. No compiler is involved. Not thread-safe.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -15,55 +15,58 @@
 
 namespace tw::tools {
 
-/// True if the operand of a verb names a file, and not the beginning of a record's hash.
+/// True if the operand of a verb names a file; false if it is the beginning of a record's hash.
 bool is_file_operand(const std::string& operand);
 
 struct ModelRunFlags {
   std::string path;
-  std::string target;                ///< "opencl:1": the device for a network for GPUs
+  std::string target;                ///< the device of a network for GPUs, such as "opencl:1"
   std::vector<std::string> inputs;   ///< "x.npy" or "name=x.npy"; other inputs are random
   std::vector<std::string> outputs;  ///< files to write, "y.npy" or "name=y.npy"
-  int64_t variant = -1;              ///< -1: the first one that takes the inputs
-  bool profile = false;              ///< a table of the steps' times
-  std::string trace;                 ///< file for the trace of one call; empty: none
-  int64_t seed = 1;                  ///< seed of random inputs
+  int64_t variant = -1;  ///< number of the variant to run; -1: the first one that takes the inputs
+  bool profile = false;  ///< also prints the time of each step
+  std::string trace;     ///< file for the trace of one call; empty: none
+  int64_t seed = 1;      ///< seed of random inputs
   Format format = Format::Table;
 };
 
-/// Runs a network on as many threads as its kernels were chosen for, or on its device, and times
-/// it.
+/// Runs a network and times it. It runs on the number of threads for which its kernels were chosen,
+/// or on its device.
 Result<int> run_model(const ModelRunFlags& flags, const Surroundings& here);
-/// A drawing of the steps of a network: in the language of Graphviz, or made by Graphviz.
+/// The form of a drawing of a network's steps. Dot is text in the language of Graphviz; Svg is a
+/// picture that Graphviz makes from it.
 enum class Drawing { None, Dot, Svg };
-/// Prints the plan of a network (as CSV its steps) or a drawing of its steps. Environment if
-/// Graphviz is not installed.
+/// Prints a drawing of the steps of a network, or else its plan (in CSV only the steps).
+/// Environment if the drawing needs Graphviz and Graphviz is not installed.
 Result<int> explain_model(const std::string& path, Drawing drawing, Format format,
                           const Surroundings& here);
-/// Prints what is in the file.
+/// Prints the contents of the file of a network.
 Result<int> show_model(const std::string& path, Format format, const Surroundings& here);
 
-// Descriptions of one variant of a model, by its number.
+// Descriptions of one variant of a model. `variant` is its index in the file.
 
 /// Number of runs of a step in one call: the trip count of its loop, or 1 outside of loops.
 int64_t runs_of(const runtime::ModelVariant& variant, size_t step);
-/// The name of a step, and the number of its runs if there are several.
+/// The name of a step, followed by runs_of() if it runs several times.
 std::string name_with_runs(const runtime::ModelVariant& variant, size_t step);
 
-/// Inputs, outputs, steps, loops, memory, threads and target.
+/// Facts about a variant: inputs, outputs, steps, loops, memory, threads and target.
 Facts facts_of(const runtime::ModelFile& model, size_t variant);
 /// One row for each step: its operator, its predicted or measured time, its share of the sum, and
 /// its arguments.
 Table table_of_steps(const runtime::ModelFile& model, size_t variant);
-/// The steps of all variants as numbers without units; if there are several, the first column is
-/// the variant.
+/// The steps of all variants for programs, as numbers without units. If there are several variants,
+/// the first column has the variant.
 Table sheet_of_steps(const runtime::ModelFile& model);
-/// The number of steps and their time by operator, the one that takes the most time first.
+/// For each operator the number of its steps and their time; the operator that takes the most time
+/// comes first.
 Table table_of_costs(const runtime::ModelFile& model, size_t variant);
-/// The steps in the language of Graphviz' dot: steps are nodes, arrays with their layouts edges,
-/// and variants, if there are several, clusters.
+/// The steps in the language of Graphviz' dot. Nodes are steps, edges are arrays with their
+/// layouts, and each variant is a cluster if there are several.
 std::string dot_of(const runtime::ModelFile& model);
 
-/// The model with its first variant; if there are several, the field "variants" lists all.
+/// The model as JSON. The top level describes the first variant; if there are several, the field
+/// "variants" describes all of them.
 nlohmann::json as_json(const runtime::ModelFile& model);
 /// The heading of a variant's description, such as "variant 1: x [8, 3, 224, 224]".
 std::string variant_heading(const runtime::ModelFile& model, size_t variant);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Arrays as NumPy stores them (.npy, format versions 1 to 3): numpy.load() reads what is written
-// here and numpy.save() writes what is read. A file is untrusted input. Thread-safe.
+// Reads and writes arrays in NumPy's file format (.npy, versions 1 to 3), so that files can be
+// exchanged with numpy.load() and numpy.save(). A file is untrusted input. Thread-safe.
 
 #include <string>
 #include <string_view>
@@ -11,14 +11,15 @@
 
 namespace tw::tools {
 
-/// Environment where the file cannot be read; Invalid where it is no such file or shorter than its
-/// header says; Unsupported for other element types than those of dtype.h, for big-endian and for
-/// column-major arrays, saying how NumPy converts them.
+/// Reads an array from a file. Environment if the file cannot be read; Invalid if it is not in this
+/// format or shorter than its header says. Unsupported for element types that dtype.h lacks and for
+/// big-endian and column-major arrays; the message says how NumPy converts them.
 Result<dsl::Array> read_npy(const std::string& path);
-/// The same for the bytes of a file, which messages call `name`.
+/// As read_npy(), for the bytes of a file that is already in memory; messages call it `name`.
 Result<dsl::Array> parse_npy(std::string_view bytes, const std::string& name);
 
-/// Environment where the file cannot be written; Unsupported for bf16, which NumPy has no type for.
+/// Writes an array to a file. Environment if the file cannot be written; Unsupported for bf16, for
+/// which NumPy has no type.
 Status write_npy(const std::string& path, const dsl::Array& array);
 Result<std::string> npy_bytes(const dsl::Array& array);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Outputs of verbs: checks before the work, kernels in the cache, and command lines that repeat a
-// run. Not thread-safe.
+// Outputs of verbs: checks of output paths before the work, kernels in the cache, and command lines
+// that measure a record again. Not thread-safe.
 
 #include <string>
 #include <string_view>
@@ -14,22 +14,24 @@
 
 namespace tw::tools {
 
-/// Usage if the output is the file `input`, under this or another name.
+/// Checks that writing `output` does not overwrite `input`. Usage if both are the same file, also
+/// under different names.
 Status check_keeps(const std::string& input, const std::string& output);
 
-/// The error (Unsupported) for a flag that names a file to write, --output say, with a workload
-/// without elements, which has no kernel.
+/// The error (Unsupported) for a flag such as --output that names the file of a kernel, when the
+/// workload has no elements and so needs no kernel.
 tl::unexpected<Error> nothing_to_write(std::string_view verb, const std::string& path,
                                        const dsl::Workload& workload,
                                        std::string_view flag = "--output");
 
-/// Path in the cache at which a Session of the runtime looks for the kernel.
+/// The path in the cache at which a Session of the runtime looks for the kernel.
 std::string cached_artifact(const PlaceFlags& flags, const Surroundings& here,
                             const runtime::KernelInfo& info);
 Result<std::string> store_in_cache(const PlaceFlags& flags, const Surroundings& here,
                                    const runtime::Artifact& artifact);
 
-/// "tilewright replay --db PATH HASH" as a person can paste it.
+/// The command line that measures a record again: "tilewright replay --db PATH HASH", quoted so
+/// that a person can paste it into a shell.
 std::string replay_line(const PlaceFlags& flags, const Surroundings& here, const std::string& hash);
 
 }  // namespace tw::tools

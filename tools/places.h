@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Places of a run: its database with the layers below it, the directory of compiled kernels, and
-// the programs that build and measure. Not thread-safe.
+// The places that a run uses: its database with the layers below it, the cache directory of
+// compiled kernels, and the programs that build and measure. Not thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -18,34 +18,37 @@
 namespace tw::tools {
 
 struct PlaceFlags {
-  std::string database, cache;  ///< empty: those of the surroundings
-  std::string team;             ///< a database below, or a published layer; empty: none
-  std::string team_key;         ///< public key of a published layer, or a file that holds it
-  std::string shipped;          ///< the one below that; empty: that of the surroundings
+  std::string database, cache;  ///< empty: the default paths of the surroundings
+  std::string team;             ///< the team's layer: a database or a published layer; empty: none
+  std::string team_key;         ///< public key of a published layer, or a file that has this key
+  std::string shipped;          ///< the layer below the team's; empty: that of the surroundings
   std::string code_generator;
   bool no_sandbox = false;  ///< workers run without limits
 };
 Flag no_sandbox_flag(PlaceFlags& flags);
-/// The row that names --no-sandbox in a result; no row where workers had their limits.
+/// A fact for a result that says that --no-sandbox was given; empty if workers ran with their
+/// limits.
 std::vector<std::pair<std::string, std::string>> sandbox_facts(const PlaceFlags& flags);
 Flag database_flag(PlaceFlags& flags);
 std::vector<Flag> flags_of(PlaceFlags& flags);
 
 std::string database_path(const PlaceFlags& flags, const Surroundings& here);
-/// The same for reports: an address with a password is shown without it.
+/// database_path() for reports: the password of an address is left out.
 std::string shown_database(const PlaceFlags& flags, const Surroundings& here);
-/// Says on standard error what a person should know about a default path.
+/// Opens the database without layers. If the path is a default, notes about it are printed to
+/// standard error.
 Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& here,
                                 db::OpenMode mode);
-/// open_database() above the layers of the flags. For reading, the database file may be missing if
-/// there is a layer.
+/// Opens the database as open_database() does, with the layers of the flags below it. For reading,
+/// the database file may be missing if there is a layer.
 Result<db::Store> open_layered(const PlaceFlags& flags, const Surroundings& here,
                                db::OpenMode mode);
-/// Options for stores that answer one request each: they wait for another process only so long, and
-/// say nothing on standard error.
+/// Options for a store that answers one request. It waits for other processes at most
+/// `most_waiting_ms` and prints nothing to standard error.
 db::StoreOptions request_options(const Surroundings& here, int64_t most_waiting_ms);
 /// Opens the database and its layers for reading. nullopt if there is neither a database file nor a
-/// layer. Damaged or foreign files, and servers without tables, are errors.
+/// layer. A damaged file, a file that is no database of ours, and a server without tables are
+/// errors.
 Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Surroundings& here);
 
 /// The environment for tune(), build_schedule() and measure_schedule(). `device` is the index of
@@ -53,8 +56,8 @@ Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Su
 tuner::Environment tuning_environment(const PlaceFlags& flags, const Surroundings& here,
                                       int device = 0);
 
-/// Creates the cache directory if it is missing. Environment if kernels cannot be stored in it.
-/// Call it before the work, so that the error does not come after it.
+/// Creates the cache directory if it is missing. Environment if kernels cannot be stored there.
+/// Call it before a long run, so that the run does not fail at its end.
 Status check_cache(const PlaceFlags& flags, const Surroundings& here);
 /// Path of the cache directory.
 std::string cache_directory(const PlaceFlags& flags, const Surroundings& here);

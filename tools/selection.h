@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Selection of the kernel that a verb works on: a record by the beginning of its hash, or the best
-// record known for a workload, a target and a number of threads. Not thread-safe.
+// Selects the kernel that a verb works on: a record by the beginning of its hash, or the best known
+// record of a workload, a target and a number of threads. Not thread-safe.
 
 #include <optional>
 #include <set>
@@ -25,9 +25,10 @@
 namespace tw::tools {
 
 struct SelectionFlags {
-  std::string hash;      ///< an operand
+  std::string hash;      ///< the operand: the beginning of a record's hash
   std::string schedule;  ///< path of a schedule that a person wrote
-  /// A schedule that does not fit the workload is adapted to it, instead of being an error.
+  /// True: a schedule that does not fit the workload is adapted to the workload. False: it is an
+  /// error.
   bool adapts_schedule = false;
   WorkloadFlags workload;
   TargetFlags target;
@@ -38,7 +39,8 @@ std::vector<Flag> flags_of(SelectionFlags& flags);
 
 /// The device that a record was measured on, if it differs from this machine's.
 struct OtherDevice {
-  std::string name;  ///< as in the record; empty: it is this machine's
+  /// The device's name in the record; empty: the record is of this machine's device.
+  std::string name;
   db::Likeness likeness = db::Likeness::Exact;
 
   bool empty() const { return name.empty(); }
@@ -53,57 +55,65 @@ struct Selection {
   int device = 0;       ///< index of a GPU among those of its driver
   int threads = 1;
   std::optional<HandSchedule> by_hand;  ///< of --schedule
-  /// None: nothing is known about the workload, or about the schedule by hand.
+  /// The record of the kernel. nullopt: no trial of the workload, or of the schedule by hand, is
+  /// stored.
   std::optional<db::Record> record;
-  OtherDevice other_device = {};  ///< of the record
-  std::string layer = {};         ///< layer that has the record; empty: the database itself
-  /// True once schedule_of() gave the default schedule, as the one that the cost model prefers is
-  /// illegal.
+  OtherDevice other_device = {};  ///< the record's device, if it is another one
+  std::string layer = {};         ///< the layer that has the record; empty: the database itself
+  /// Set by schedule_of() when it returns the default schedule, because the schedule that the cost
+  /// model prefers is illegal.
   bool takes_default = false;
 };
 /// Selects the kernel of the flags. NoCandidate if no record has the hash; Usage if several have
-/// it; errors of --schedule as read_hand_schedule()'s.
+/// it; errors the schedule of --schedule as read_hand_schedule()'s.
 Result<Selection> select(const SelectionFlags& flags, const Surroundings& here);
 
-/// True if the operand names the file of a network. Usage if --schedule or a workload is given with
-/// it.
+/// True if the operand names the file of a network. Usage if --schedule or a workload is given
+/// together with such an operand.
 Result<bool> names_network(const SelectionFlags& flags);
 
-/// The device of the record where it is another than the target's at hand; else empty. The target
-/// is as tuner::chosen_target() makes it.
+/// The device on which the record was measured; empty if it is the device of `target`. Requires:
+/// `target` is from tuner::chosen_target().
 OtherDevice other_device_of(const db::Record& record, const Target& target);
-/// The same for people: "AMD EPYC 9R45; 2 cores; ..., not on this one (same class)".
+/// A text for people about a device that is not empty: "AMD EPYC 9R45; 2 cores; ..., not on this
+/// one (same class)".
 std::string show_other_device(const OtherDevice& device);
 
-/// A line for each device, below a table in which "elsewhere" marks what was measured on one.
+/// The lines below a table that marks results of other devices with "elsewhere": one line for each
+/// of these devices.
 std::string elsewhere_lines(const std::set<OtherDevice>& devices);
 
-/// The record whose hash begins with `prefix`.
+/// Finds the record whose hash begins with `prefix`.
 Result<db::Record> find_record(db::Store& store, const std::string& prefix);
 
-/// The schedule by hand, else the selected record's, else the one that the cost model prefers, or
-/// the default one in its place (it sets Selection::takes_default). Errors as preferred_schedule().
+/// The schedule of the selection: the schedule by hand, or else the record's, or else
+/// preferred_schedule(). If the latter returns the default schedule, Selection::takes_default is
+/// set. Errors as preferred_schedule().
 Result<std::string> schedule_of(Selection& selection, const Surroundings& here);
-/// The source of that schedule: a file's name, the beginning of the record's hash, "cost model" or
-/// "default schedule".
+/// The source of the schedule that schedule_of() returned: a file's name, the beginning of the
+/// record's hash, "cost model" or "default schedule".
 std::string schedule_source(const Selection& selection);
-/// The same as a clause for people.
+/// A clause for people that names the source of the schedule, such as "that of record
+/// 0123456789abcdef, 235.1 µs".
 std::string show_source(const Selection& selection);
-/// A schedule for a workload of which nothing was measured.
+/// A schedule for a workload without measured kernels.
 struct Preferred {
   std::string schedule;
-  bool is_default = false;  ///< the preferred schedule is illegal; this is the default one
+  /// The cost model's choice is illegal, so `schedule` is the default one.
+  bool is_default = false;
 };
-/// The source of an unmeasured schedule: "cost model" or "default schedule".
+/// The text for the source of a Preferred: "default schedule" if `is_default`, else "cost model".
 std::string_view source_of_preferred(bool is_default);
-/// The schedule that the cost model prefers, as `tune --compile-only` compiles it; nothing is
-/// measured. Errors as predicted_schedule().
+/// The schedule that the cost model prefers, which `tune --compile-only` compiles, or the default
+/// schedule if that is illegal. Nothing is measured. Errors as predicted_schedule().
 Result<Preferred> preferred_schedule(const dsl::Workload& workload, const Target& target,
                                      int threads, tuner::Notes* notes, const StopToken& stop = {});
-/// The schedule if it is legal, else the default one and a note (PredictionIllegal).
+/// The given schedule if it is legal. Otherwise the default schedule, and `notes` gets a note
+/// (PredictionIllegal).
 Result<Preferred> legal_or_default(std::string schedule, const dsl::Workload& workload,
                                    const Target& target, tuner::Notes* notes);
-/// The default schedule of the workload's space, without a search. Errors as Space::derive().
+/// The default schedule of the workload's search space; no search is made. Errors as
+/// Space::derive().
 Result<std::string> default_schedule(const dsl::Workload& workload, const Target& target);
 
 }  // namespace tw::tools

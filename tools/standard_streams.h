@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Standard streams that are closed, full, or pipes that nobody reads any more. Thread-safe.
+// Handles standard streams that are closed, full, or pipes without a reader. Thread-safe.
 
 #include <string_view>
 
 namespace tw::tools {
 
-/// Call it first of all. Opens standard streams that are closed, so that no database or pipe gets
-/// one of their numbers: standard error drops what is written to it, standard output fails. From
-/// here on, writing to a pipe that nobody reads is an error, not a SIGPIPE; programs that are
-/// started get the usual handling of that signal.
+/// Opens standard streams that are closed, so that no database or pipe gets one of their file
+/// descriptors. Writes to such a standard error are dropped; writes to such a standard output fail.
+/// It also makes writing to a pipe without a reader an error instead of a SIGPIPE; programs that
+/// are started get the default handling of SIGPIPE. Call it before anything else.
 void prepare_standard_streams();
 
-/// To standard error, at once. What cannot be written there is dropped: a run goes on, and keeps
-/// its exit code, without anybody who watches it.
+/// Writes a text to standard error and flushes it. If standard error cannot be written, the text is
+/// dropped, so that a run continues and keeps its exit code.
 void print_error(std::string_view text);
 
 }  // namespace tw::tools

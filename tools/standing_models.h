@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Networks by name: scripts beside this program (bench/models) make their ONNX files, which are
-// kept in the cache, in a folder named by the hash of the scripts. Thread-safe.
+// Finds the ONNX files of standing models by name. Scripts that come with this program
+// (bench/models) make the files; the cache keeps them in a folder named by the hash of the scripts.
+// Thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -13,17 +14,18 @@
 
 namespace tw::tools {
 
-/// An ONNX file, and the values of those of its dimensions that it leaves open.
+/// An ONNX file, and values for its open dimensions, by name.
 struct OnnxFile {
   std::string path;
   std::map<std::string, int64_t> dimensions;
 };
 
-/// `model` itself where it is the path of a file, else the file of the standing model of this name,
-/// made where the cache has none of these scripts. A standing model has a file for each value of
-/// the dimension "batch" (1 if it is not given), which leaves no dimension open. Environment where
-/// it is no file and the script, Python or its packages are missing, or the script knows no such
-/// name.
+/// The ONNX file that `model` names. If `model` is the path of a file, it is that file, with the
+/// given dimensions. Otherwise it is the file of the standing model of this name, which is made if
+/// the cache does not have it from the present scripts. A standing model has one file for each
+/// value of the dimension "batch" (default 1), and this file has no open dimension. Environment if
+/// `model` is no file, and the script, Python or its packages are missing or the script has no
+/// model of this name.
 Result<OnnxFile> onnx_file_of(const std::string& model, std::map<std::string, int64_t> dimensions,
                               const PlaceFlags& place, const Surroundings& here);
 

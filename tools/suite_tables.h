@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The text of bench/workloads/*.tsv as of the build, so that an installed program knows its suites.
-// Sorted by name. Thread-safe.
+// The texts of the tables bench/workloads/*.tsv, compiled into the program so that an installed
+// program has its suites. Sorted by name. Thread-safe.
 
 #include <span>
 #include <string_view>

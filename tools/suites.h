@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Named lists of workloads, the tables of bench/workloads, so that tuning, benchmarks and reports
-// speak of the same work. Thread-safe.
+// Suites are named lists of workloads, the tables of bench/workloads. Tuning, benchmarks and
+// reports refer to workloads by them. Thread-safe.
 
 #include <cstdint>
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace tw::tools {
 
-/// The name is that of the table's file, the summary its first line.
+/// A suite: `name` is the name of the table's file, `summary` the first line of the table.
 struct SuiteInfo {
   std::string_view name, summary;
 };
@@ -22,15 +22,17 @@ const std::vector<SuiteInfo>& suites();
 struct SuiteItem {
   std::string name;
   dsl::Workload workload;
-  int64_t count = 1;  ///< occurrences in the network, 1 where there is none
+  int64_t count = 1;  ///< number of occurrences in the network; 1 for suites that are no network
 };
 
-/// The rows of a table whose columns bench/workloads/README.md describes, told apart by their
-/// number. Invalid, with the line and what was expected, for any other text.
+/// Parses a table as bench/workloads/README.md describes it; the number of columns of a row says
+/// which kind of workload it is. Invalid for other text; the message has the line and what was
+/// expected.
 Result<std::vector<SuiteItem>> parse_suite(std::string_view text,
                                            dsl::Accuracy accuracy = dsl::Accuracy::Fast);
 
-/// In the order of the table. Usage, with the nearest name, when there is no such suite.
+/// The workloads of a suite, in the order of the table. If there is no suite of that name: Usage,
+/// naming the most similar suite.
 Result<std::vector<SuiteItem>> suite(std::string_view name,
                                      dsl::Accuracy accuracy = dsl::Accuracy::Fast);
 

@@ -14,15 +14,15 @@ namespace tw::tools {
 
 struct Surroundings {
   std::string program;                 ///< absolute path of this executable
-  std::string invoked_as;              ///< what a person types to run it again, quoted for a shell
+  std::string invoked_as;              ///< the command that runs this program, quoted for a shell
   std::vector<std::string> arguments;  ///< as given, the verb first
-  tuner::Environment environment;      ///< of tune() and its like, whose worker is this program
-  tuner::Places places;                ///< default places of files
+  tuner::Environment environment;  ///< for tune() and similar functions; the worker is this program
+  tuner::Places places;            ///< default places of files
   bool output_is_terminal = false;
   bool errors_are_terminal = false;
-  bool color = false;      ///< a terminal, and NO_COLOR is not set
-  int columns = 80;        ///< of the terminal that errors go to
-  int output_columns = 0;  ///< of the terminal that output goes to; 0: it is none
+  bool color = false;      ///< output is a terminal, and NO_COLOR is not set
+  int columns = 80;        ///< width of the terminal of standard error
+  int output_columns = 0;  ///< width of the terminal of standard output; 0: no terminal
 };
 
 /// Reads the surroundings of this process. `argv0` is argv[0] of main().
@@ -37,9 +37,9 @@ bool is_in_environment(std::string_view flag);
 /// Usage for any other value than "analytic" and "pretrained", which is the default.
 Result<bool> asks_for_the_analytic_model();
 
-/// Raises the stack limit to the size that the program needs; Environment if that fails. The
-/// operating system kills a program that overflows its stack, without a message. Call it first of
-/// all.
+/// Raises the stack limit to the size that the program needs, as the operating system kills a
+/// program that overflows its stack without a message. Environment if that fails. Call it at the
+/// start.
 Status ensure_stack();
 
 }  // namespace tw::tools

@@ -24,10 +24,10 @@ namespace tw::tools {
 /// The work of the verb.
 enum class TuneMode {
   Search,       ///< searches and measures
-  DryRun,       ///< prints the space, or the plan, and what is known
-  CompileOnly,  ///< compiles the best schedule that is known, or the cost model's choice
-  Refresh,      ///< of --model: plans again from what is known by now
-  Demand,       ///< tunes what others want
+  DryRun,       ///< prints the search space or the plan, and known kernels
+  CompileOnly,  ///< compiles the best known schedule, or the cost model's choice
+  Refresh,      ///< with --model: plans again from the records of the database
+  Demand,       ///< tunes the kernels of other networks and operators (demand)
 };
 
 struct TuneFlags {
@@ -37,26 +37,27 @@ struct TuneFlags {
   FarmFlags farm;
   std::string suite, output;
   std::string report;                   ///< the page about the run; empty: none
-  std::string python = "python3";       ///< that makes the page
+  std::string python = "python3";       ///< the interpreter that makes the page
   std::string schedule;                 ///< path of the schedule that is measured first
   std::string model;                    ///< an ONNX file, or the name of a standing model
   std::vector<std::string> dimensions;  ///< NAME=VALUE,... of the model's symbolic dimensions
   std::vector<std::string> constants;   ///< NAME=VALUE,... of the model's inputs
-  std::vector<std::string> left_out;    ///< passes over the model's graph
-  std::optional<DType> precision;       ///< of the factors of the model's products; none: theirs
+  std::vector<std::string> left_out;  ///< names of passes that are not applied to the model's graph
+  /// type of the factors of the model's products; nullopt: unchanged
+  std::optional<DType> precision;
   double budget_s = 60, timeout_s = 10;
   int64_t trials = 0, seed = 1;
   tuner::Effort effort = tuner::Effort::Normal;
   std::string search = "evolution";  ///< a name of tuner::searches()
   Format format = Format::Table;
   TuneMode mode = TuneMode::Search;
-  bool resume = false;  ///< insists that the database has trials
+  bool resume = false;  ///< fails if the database has no trials
 
   bool measures() const { return effort != tuner::Effort::None; }
 };
 
 struct Job {
-  std::string name;  ///< in the suite; empty: the only one
+  std::string name;  ///< name in the suite; empty: the job is not of a suite
   dsl::Workload workload;
   double weight = 1;  ///< number of occurrences in the network
   /// The schedule that is measured first, as tuner::TaskSpec has it.
@@ -76,20 +77,21 @@ struct Outcome {
 
 tuner::TuneOptions options_of(const TuneFlags& flags);
 
-/// The command line of this run. Run again, it continues from the stored trials.
+/// The command line that repeats this run. It continues from the stored trials.
 std::string resume_line(const Surroundings& here);
 /// Prints a note with the command that continues the run, and returns the exit code.
 int interrupted(const Surroundings& here);
 
-/// Writes a compiled kernel to --output, else where a session of the runtime looks for it.
+/// Writes a compiled kernel to the file of --output, or else to the path at which a session of the
+/// runtime looks for it. Returns the path.
 Result<std::string> keep_artifact(const TuneFlags& flags, const Surroundings& here,
                                   const runtime::Artifact& artifact);
 
-/// Jobs that gave no kernel.
+/// The jobs for which there is no kernel.
 struct WithoutResult {
   std::vector<std::string> empty;  ///< texts of workloads without elements
   struct Failed {
-    std::string name, workload;  ///< as Job's, and its text
+    std::string name, workload;  ///< name of the job, text of its workload
     Error error;
   };
   std::vector<Failed> failed;
@@ -99,32 +101,35 @@ struct WithoutResult {
 Status print_outcomes(const TuneFlags& flags, const Surroundings& here,
                       const std::vector<Outcome>& outcomes, const WithoutResult& others);
 
-/// Environment, saying what is missing, where --report asks for a page that cannot be made.
+/// Checks that the page of --report can be made, if it is asked for. Environment, naming what is
+/// missing, if it cannot.
 Status check_page(const TuneFlags& flags);
-/// The page of --report, where it is asked for: about all that the database knows of the jobs'
-/// workloads, and about a network and the trials of this run.
+/// Writes the page of --report, if it is asked for: write_page() about all records of the jobs'
+/// workloads in the database, write_network_page() about a network and the trials of this run.
 Status write_page(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs);
 Status write_network_page(const TuneFlags& flags, const Surroundings& here,
                           const std::string& model);
 /// Prints a note that an interrupted run wrote no page.
 void note_missing_page(const TuneFlags& flags);
 
-/// --demand: tunes the kernels that are wanted on devices like the target's (tuner/demand.h).
+/// --demand: tunes the kernels that networks and operators use on devices like the target's
+/// (tuner/demand.h).
 Result<int> tune_demanded(const TuneFlags& flags, const Surroundings& here,
                           const tuner::ChosenTarget& target,
                           const std::optional<tuner::Farm>& farm);
 
-/// --dry-run: prints the space, the default schedule and what is known.
+/// --dry-run: prints the search space of each job, its default schedule and its known records.
 Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs,
                     const Target& target);
 
-/// --compile-only: the best schedule that is known, else the default one, as an artifact.
+/// --compile-only: compiles the best known schedule of each job, or else the cost model's choice,
+/// to an artifact.
 Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
                          const std::vector<Job>& jobs, const tuner::ChosenTarget& target);
 
-/// --model: tunes a network and writes it as a file that the runtime loads; with --dry-run prints
-/// its plan only. On a farm kernels are measured by its members, and whole networks are not.
-/// Requires: effort none with --dry-run and --compile-only.
+/// --model: tunes a network and writes it to a file that the runtime loads; with --dry-run it only
+/// prints the plan. On a farm, members measure kernels, but whole networks are not measured.
+/// Requires: effort None with --dry-run and --compile-only.
 Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
                        const tuner::ChosenTarget& target, const std::optional<tuner::Farm>& farm);
 

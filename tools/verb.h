@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A verb of the program as plain data: its flags, where their values go, and what it does. Parsing,
-// help, completion and the configuration file all follow from it (command_line.h), and none of them
-// needs to know a verb.
+// A verb of the program as plain data: its flags, the variables that receive their values, and the
+// function that it runs. Parsing, help, completion and the configuration file are derived from this
+// data (command_line.h) and have no code for single verbs.
 //
 //   Verb sum_verb() {
 //     auto flags = std::make_shared<SumFlags>();
@@ -11,7 +11,7 @@
 //             .run = [flags](const Surroundings& here) { return sum(*flags, here); }};
 //   }
 //
-// Not thread-safe; a program has one set of verbs.
+// Not thread-safe.
 
 #include <algorithm>
 #include <cstdint>
@@ -32,8 +32,8 @@ namespace tw::tools {
 /// True or false: a flag that is given without a value is true.
 struct Switch {
   Switch(bool* value) : set([value](bool on) { *value = on; }) {}  // NOLINT: as the other types
-  /// A switch for one of the values of a variable. Without it the variable has its default, unless
-  /// another switch sets it.
+  /// A switch that sets the variable to `chosen`. Switched off, it restores the default if the
+  /// variable has the value `chosen`.
   template <typename T>
   Switch(T* value, T chosen)
       : set([value, chosen, other = *value](bool on) {
@@ -52,7 +52,8 @@ struct Text {
 struct Path {
   std::string* value;
 };
-/// One of several names, which are values themselves or stand for values.
+/// One of several names. The variable receives the name itself or the value that the name stands
+/// for.
 struct Choice {
   Choice(std::string* value, std::vector<std::string> names)
       : choices(std::move(names)), choose([value](const std::string& name) { *value = name; }) {}
@@ -65,18 +66,18 @@ struct Choice {
   }
 
   std::vector<std::string> choices;
-  /// Sets the variable. Requires: one of `choices`.
+  /// Sets the variable by a name. Requires: `name` is one of `choices`.
   std::function<void(const std::string& name)> choose;
 };
 struct Whole {
   int64_t* value;
   int64_t least, most;
 };
-/// "90", "90s", "5m", "2h" or "500ms".
+/// A duration, such as "90", "90s", "5m", "2h" or "500ms".
 struct Seconds {
   double* value;
 };
-/// May be given several times.
+/// A list of texts: each occurrence of the flag adds one.
 struct Texts {
   std::vector<std::string>* values;
 };
@@ -86,10 +87,10 @@ struct Paths {
 using Value = std::variant<Switch, Text, Path, Choice, Whole, Seconds, Texts, Paths>;
 
 struct Flag {
-  std::string name;  ///< "budget" is --budget; for an operand what help calls it, "FILE"
+  std::string name;  ///< "budget" for --budget; for an operand its name in help, "FILE"
   Value value;
   std::string help;
-  std::vector<std::string> excludes = {};  ///< names of flags that contradict it
+  std::vector<std::string> excludes = {};  ///< names of flags that may not be given with it
   bool required = false;                   ///< operands only
 };
 
@@ -98,17 +99,18 @@ struct Verb {
   std::string summary;
   std::vector<Flag> flags = {};
   std::vector<Flag> operands = {};
-  std::vector<Verb> verbs = {};                              ///< instead of flags: `db info`
+  /// Verbs below this one, as `info` of `db`; such a verb has no flags.
+  std::vector<Verb> verbs = {};
   std::function<Result<int>(const Surroundings&)> run = {};  ///< returns the exit code
   bool hidden = false;
-  /// Takes all arguments as they stand, --help included.
+  /// If set, it receives all arguments unparsed, --help included.
   std::vector<std::string>* everything = nullptr;
 };
 
 /// Format of what a verb prints.
 enum class Format { Table, Json, Csv };
 
-/// The seconds of "5m" and the like; Usage otherwise.
+/// Parses a duration as the flag type Seconds has it ("5m"). Usage for other text.
 Result<double> parse_seconds(std::string_view text);
 
 }  // namespace tw::tools

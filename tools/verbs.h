@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The verbs of the program, one a file; main.cpp lists them. Each call gives a verb with flags of
-// its own at their defaults.
+// The verbs of the program, each defined in a file of its own; main.cpp lists them. Each call
+// returns a new verb whose flags have their defaults.
 
 #include <vector>
 

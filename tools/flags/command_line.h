@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// From arguments to a verb with its flags filled in. A value comes from the command line, else from
-// TILEWRIGHT_<FLAG> in the environment, else from the configuration file, else it is the default.
+// Parses the arguments of the program into a verb and the values of its flags. A flag's value is
+// taken from the command line, or else from TILEWRIGHT_<FLAG> in the environment, or else from the
+// configuration file, or else it is the default.
 //
-// The configuration file is TOML: a section a verb, `[tune]` or `[db.query]`, with its flags as
-// keys; keys before the first section are for every verb that has the flag. Not thread-safe.
+// The configuration file is TOML. Each verb has a section, `[tune]` or `[db.query]`, whose keys are
+// flags of the verb. Keys before the first section apply to every verb that has the flag. Not
+// thread-safe.
 
 #include <string>
 #include <string_view>
@@ -17,18 +19,20 @@
 namespace tw::tools {
 
 struct CommandLine {
-  const Verb* verb = nullptr;  ///< to run; null where `help` is asked for
+  const Verb* verb = nullptr;  ///< the verb to run; null if `help` is to be printed instead
   std::string help = {};
   bool version = false;
 };
 
-/// `arguments` without the program's name. Every error is Usage, names the verb and the flag, and
-/// the nearest flag or verb where one is unknown. The verbs must outlive the result.
+/// Parses `arguments`, which do not include the program's name, and sets the variables of the
+/// flags. Every error is Usage and names the verb and the flag; for an unknown verb or flag it
+/// names the most similar known one. The verbs must outlive the result.
 Result<CommandLine> parse_command_line(const std::vector<Verb>& verbs,
                                        const std::vector<std::string>& arguments,
                                        const Surroundings& here);
 
-/// The placeholder of a flag's value in help: "N=8", "PATH", "table|json"; empty for a switch.
+/// The placeholder that help prints for a flag's value: "N=8", "PATH", "table|json". Empty for a
+/// switch.
 std::string value_hint(const Value& value);
 
 /// Description of the program and its exit codes, for help and the manual.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Completion scripts for shells, from the verbs and their flags. Thread-safe.
+// Makes completion scripts for shells from the verbs and their flags. Thread-safe.
 
 #include <string>
 #include <vector>

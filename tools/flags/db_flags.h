@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Shared parts of the verbs of `db`: their flags, and the database that these name. Not
-// thread-safe.
+// Shared parts of the verbs below `db`: their flags, and opening the database that the flags name.
+// Not thread-safe.
 
 #include <memory>
 #include <string>
@@ -14,47 +14,50 @@
 
 namespace tw::tools {
 
-/// Each verb of `db` uses some of these.
 /// Format of records as text.
 enum class Lines { Jsonl, Csv, T4 };
 
+/// The flags of the verbs below `db`. Each verb uses some of them.
 struct DbFlags {
   PlaceFlags place;
   std::string file, output;  ///< operands
   std::vector<std::string> files;
   Format format = Format::Table;
-  Lines lines = Lines::Jsonl;  ///< of an export to standard output, an import from input
+  Lines lines = Lines::Jsonl;  ///< for export to standard output, import from standard input
   std::string workload, op, status, session, target, device;
   std::string order = "newest";
-  std::string entry;  ///< of the quarantine, the beginning of its hash
-  std::string sign;   ///< file of the private key that a layer is signed by; empty: it is not
+  std::string entry;  ///< the beginning of the hash of an entry of the quarantine
+  std::string sign;  ///< file of the private key that signs a layer; empty: the layer is not signed
   std::string slower_than = "2";
   int64_t limit = 20, threads = 0, top = 0, keep = 64, keep_shipped = 2, older_than = 0;
   bool drop = false, remove = false, repair = false;
 };
 using DbFlagsPtr = std::shared_ptr<DbFlags>;
 
-/// Opens the database of the operand FILE, else that of --db. Messages of the store suggest
-/// commands with this operand.
+/// Opens the database that the operand FILE names, or that of --db if there is no operand. Commands
+/// that messages of the store suggest name the operand too.
 Result<db::Store> open_named(const DbFlags& flags, const Surroundings& here, db::OpenMode mode);
 
 /// The key of the group that a record belongs to.
 db::Key key_of(const db::Record& record);
 
-/// `db quarantine`: lines that were not believed, and records that are not used.
+/// `db quarantine`: lists lines whose import was refused and records that are not used.
 Result<int> quarantine_command(const DbFlags& flags, const Surroundings& here);
-/// `db demand`: kernels that are wanted, and what better ones would save.
+/// `db demand`: lists the kernels that networks and operators use, and the time that more tuning is
+/// expected to save.
 Result<int> demand_command(const DbFlags& flags, const Surroundings& here);
-/// `db prune`: deletes what can never be an answer.
+/// `db prune`: deletes records that can never be the answer to a query.
 Result<int> prune_command(const DbFlags& flags, const Surroundings& here);
-/// `db ship`: writes the best records of databases, as a layer for others.
+/// `db ship`: writes the best records of databases as a layer, which others can use below their own
+/// databases.
 Result<int> ship_command(const DbFlags& flags, const Surroundings& here);
-/// `db key`: makes a key by which layers are signed.
+/// `db key`: makes a pair of keys for signing layers.
 Result<int> key_command(const DbFlags& flags, const Surroundings& here);
-/// `db verify --top N`: measures the best kernels of this machine again, and stores that.
+/// `db verify --top N`: measures the best kernels of this machine again, and stores the new
+/// measurements.
 Result<int> measure_again(const DbFlags& flags, const Surroundings& here);
 
-/// `db explain`: shows the measurements that an answer of the database rests on.
+/// `db explain`: shows the measurements on which an answer of the database is based.
 Verb db_explain_verb();
 /// `db serve`: shows the database in a browser.
 Verb db_serve_verb();

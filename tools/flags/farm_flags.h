@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The flags by which a run is made on a farm, and by which this machine becomes a member of one.
+// The flags of a run that measures on a farm, and the command that starts the client of the farm.
 // Not thread-safe.
 
 #include <optional>
@@ -20,12 +20,13 @@ struct FarmFlags {
   double patience_s = 60;
 };
 std::vector<Flag> flags_of(FarmFlags& flags);
-/// The command that runs the package's module for farms, by an interpreter that has the package and
-/// Dask.
+/// The command that runs the module tilewright.farm of the Python package. `python` is an
+/// interpreter that has the package and Dask.
 std::vector<std::string> farm_program(const std::string& python);
 
-/// The farm of --workers, for kernels of the target (its text; empty: that of the farm's device).
-/// None: the flag is not given.
+/// Opens the farm of --workers for kernels of `target`, a target's text; "host" stands for the
+/// target of the farm's own devices. A candidate may take `timeout_s` to be verified and measured.
+/// nullopt if --workers is not given. Errors as tuner::open_farm().
 Result<std::optional<tuner::Farm>> chosen_farm(const FarmFlags& flags, const std::string& python,
                                                const std::string& target,
                                                const tuner::Environment& environment,

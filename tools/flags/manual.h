@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The manual page, from the verbs and their flags. Thread-safe.
+// Makes the manual page from the verbs and their flags. Thread-safe.
 
 #include <string>
 #include <string_view>
@@ -10,7 +10,7 @@
 
 namespace tw::tools {
 
-/// tilewright(1) as man macros of troff.
+/// The text of the page tilewright(1), in troff with the man macros.
 std::string manual_page(const std::vector<Verb>& verbs, std::string_view version);
 
 }  // namespace tw::tools

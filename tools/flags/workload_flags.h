@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Flags that select what a verb works on: an operator and its shape, an expression, or a workload's
-// key; and the target and the threads of its kernel. Not thread-safe.
+// Flags that select the workload of a verb (an operator and its shape, an expression, or a
+// workload's key), and the target and number of threads of its kernel. Not thread-safe.
 
 #include <optional>
 #include <string>
@@ -30,26 +30,27 @@ struct WorkloadFlags {
   }
 };
 std::vector<Flag> flags_of(WorkloadFlags& flags);
-/// The operator's own example where no shape is given; with the layouts and the state that are
-/// asked for.
+/// The workload of the flags, with their layouts and state of the caches. If no shape is given, the
+/// operator's example shape is used. Usage if the flags name no workload; else errors of the
+/// parsers.
 Result<dsl::Workload> chosen_workload(const WorkloadFlags& flags);
 
 struct TargetFlags {
-  std::string target;  ///< empty: none is given
+  std::string target;  ///< empty: --target is not given
   int64_t threads = 1;
 
   std::string target_or_host() const { return target.empty() ? "host" : target; }
 };
 std::vector<Flag> flags_of(TargetFlags& flags);
 
-/// Text of a small file, or of standard input where the path is "-". Invalid where it cannot be
-/// read or is empty; the message begins with [operation] and says what was expected.
+/// Reads a small text file, or standard input if the path is "-". Invalid if the file cannot be
+/// read or is empty; the message begins with [`operation`] and names what was `expected`.
 Result<std::string> read_text(const std::string& path, std::string_view operation,
                               std::string_view expected);
-/// The name of such a file in messages.
+/// The name of a file of read_text() in messages: its path, or "standard input" for "-".
 std::string source_name(const std::string& path);
 
-/// One list of flags after the other.
+/// All flags of the lists in one list, in order.
 std::vector<Flag> concatenated(std::vector<std::vector<Flag>> lists);
 
 }  // namespace tw::tools

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Demand (db/demand.h) as tables and JSON, and the leaving of it by the verbs that plan and tune.
-// Not thread-safe.
+// Demand (db/demand.h) as tables and JSON, and functions by which the verbs that plan and tune
+// store their demand. Not thread-safe.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -16,30 +16,32 @@
 
 namespace tw::tools {
 
-/// Number of kernels for which the trials have a best one.
+/// Number of kernels of a demand for which the database has a measured kernel.
 int64_t count_measured(const db::Demand& demand);
-/// The kernels of a demand, those first that are expected to save most.
+/// The kernels of a demand, sorted by the time that more tuning is expected to save, largest first.
 std::vector<const db::WantedKernel*> by_saving(const db::Demand& demand);
 
-/// One row for each demand: its name, threads, kernels and how many of them are measured, the time
-/// of a call with the kernels that it used and with the best ones, and the gain to be expected.
+/// One row for each demand: its name, threads, number of kernels, number of measured kernels, time
+/// of a call with the kernels that it used and with the best known ones, and expected gain.
 Table table_of(const std::vector<db::Demand>& demands);
-/// The same as numbers without units, with target and device.
+/// The demands as a table for programs: numbers without units, with target and device.
 Table sheet_of(const std::vector<db::Demand>& demands);
-/// One row for each kernel of a demand, by_saving().
+/// One row for each kernel of a demand, in the order of by_saving().
 Table kernels_table(const db::Demand& demand);
-/// The demand without its kernels: what times_of(), expected_saving() and count_measured() say.
+/// The demand as JSON without its kernels, with the results of times_of(), expected_saving() and
+/// count_measured().
 nlohmann::json summary_json(const db::Demand& demand);
-/// The same with the kernels, by_saving().
+/// summary_json() with the field "kernels", in the order of by_saving().
 nlohmann::json as_json(const db::Demand& demand);
 
-/// The note about a database without demand, which says how it is left.
+/// The note for a database without demand. It says which command leaves a demand.
 std::string nobody_wants(const std::string& shown_database);
 
-/// Keeps demands for `tune --demand` on any machine. Where the store takes none, prints a note.
+/// Stores demands, which `tune --demand` can work off on any machine. If the store refuses a
+/// demand, prints a note and stores no further ones.
 void leave_demand(db::Store& store, const std::vector<db::Demand>& demands);
-/// The same in the database of the flags, for verbs that only read: a file that is not there is not
-/// made, and one that may only be read stays as it is.
+/// Stores demands in the database of the flags. It is for verbs that otherwise only read: a missing
+/// database file is not created, and a read-only file is not changed.
 void leave_demand_if_there(const PlaceFlags& flags, const Surroundings& here,
                            const std::vector<db::Demand>& demands);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The type of the findings that `doctor` prints, and the findings about GPUs: the drivers, each
-// device, and the compiler for them.
+// The type of the findings that `doctor` prints, and the findings about GPUs: their drivers, each
+// device, and the compilers for the devices.
 
 #include <optional>
 #include <string>
@@ -13,31 +13,34 @@
 
 namespace tw::tools {
 
-/// Result of one check. If tuning on the processor fails because of it, `failure` is the exit code.
+/// Result of one check. If tuning on the processor cannot work because of the finding, `failure` is
+/// the exit code of `doctor`.
 struct Finding {
   std::string name, text;
   std::optional<ErrorCode> failure = std::nullopt;
-  bool present = true;  ///< false: missing or unusable, which alone is no failure
+  bool present = true;  ///< false: the thing is missing or unusable; that alone is no failure
 };
 
-/// The finding that tuning fails for this reason.
+/// A finding that makes tuning fail, with the error as its reason.
 Finding failed(std::string name, const Error& error);
-/// The finding that something is not here or of no use now, for this reason.
+/// A finding that something is missing or unusable, with the error as its reason. Tuning does not
+/// fail because of it.
 Finding absent(std::string name, const Error& error);
 
-/// The findings of a driver, "cuda" or "opencl". Every device is opened and fills memory, which
-/// fails on a lost device.
+/// The findings about a driver, "cuda" or "opencl", and its devices. Each device is opened and
+/// fills memory, since that fails on a device that is lost.
 std::vector<Finding> driver_findings(std::string_view driver);
 
-/// driver_findings() within the limits of a process that measures on the driver's first device, as
-/// a line of JSON for parse_findings(). The limits are irrevocable for this process. Usage for
-/// another name; errors as tuner::start_driver().
+/// Calls driver_findings() under the limits of a process that measures on the driver's first
+/// device, and returns the findings as a line of JSON for parse_findings(). The limits stay in
+/// force until this process ends. Usage for an unknown driver; errors as tuner::start_driver().
 Result<std::string> confined_driver_findings(std::string_view driver);
-/// Reads the last line of the text. Invalid where it is no JSON of confined_driver_findings().
+/// Parses the last line of the text. Invalid if the line is no JSON from
+/// confined_driver_findings().
 Result<std::vector<Finding>> parse_findings(const std::string& text);
 
-/// The findings of all drivers, each in a process of its own with those limits, and of the
-/// compilers for their devices.
+/// The findings about all drivers and about the compilers for their devices.
+/// confined_driver_findings() runs for each driver in a process of its own.
 std::vector<Finding> device_findings(const Surroundings& here);
 
 }  // namespace tw::tools

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The evidence for an answer of the database, as text and as JSON. Thread-safe.
+// Shows the measurements on which an answer of the database is based, as text and as JSON.
+// Thread-safe.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -9,13 +10,15 @@
 
 namespace tw::tools {
 
-/// "same class: measured on another device of this model"
+/// A text for how like this machine the device of the answer is: "same class: measured on another
+/// device of this model".
 std::string show_likeness(const db::Explanation& explanation);
 
-/// "3 sessions of 2 machines, 7 trials: 9.8 µs to 10.4 µs"
+/// A text for the trials of the answer's schedule and the range of their times: "3 sessions of 2
+/// machines, 7 trials: 9.8 µs to 10.4 µs".
 std::string show_agreement(const db::Explanation& explanation);
 
-/// The explanation as JSON, with the first `count` of the records that are not used.
+/// The explanation as JSON. At most `count` of the records that are not used are listed.
 nlohmann::json as_json(const db::Explanation& explanation, size_t count);
 
 }  // namespace tw::tools

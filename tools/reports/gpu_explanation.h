@@ -21,22 +21,22 @@ namespace tw::tools {
 
 struct GpuPhase {
   cost_model::GpuPhaseFacts facts;
-  std::optional<codegen::CudaFunctionFacts> compiled;  ///< none: registers are an estimate
+  std::optional<codegen::CudaFunctionFacts> compiled;  ///< nullopt: registers are an estimate
   cost_model::Residency residency;
 
   double registers() const { return compiled ? compiled->registers : facts.registers; }
   double spilled_bytes() const;
   double occupancy(const Gpu& gpu) const;
   double waves(const Machine& machine) const;
-  /// Cycles of the banks for an access of a warp, on average; 0 where there is none.
+  /// Average number of shared-memory bank cycles of a warp's access; 0 if there is no access.
   double bank_cycles() const;
 };
 
 struct GpuExplanation {
   Machine machine;
-  std::string compiler;  ///< "nvrtc-13.0"; empty: there is none to ask
+  std::string compiler;  ///< such as "nvrtc-13.0"; empty: no compiler reported
   std::string estimated_because;
-  std::vector<std::string> advice;  ///< the compiler's (codegen/gpu/nvrtc.h)
+  std::vector<std::string> advice;  ///< advice of the compiler (codegen/gpu/nvrtc.h)
   std::vector<GpuPhase> phases;
 
   double spilled_bytes() const;
@@ -48,8 +48,8 @@ struct GpuExplanation {
 GpuExplanation explain_gpu(const schedules::Program& program, const cost_model::GpuFacts& facts,
                            const Target& target, const codegen::NvrtcOptions& nvrtc);
 
-/// Facts for people. If there are several phases, the name of each fact begins with the phase
-/// number.
+/// The explanation as facts for people. If there are several phases, the name of each fact begins
+/// with the phase number.
 Facts as_facts(const GpuExplanation& explanation);
 nlohmann::json as_json(const GpuExplanation& explanation);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The output of `tune --model` about networks. Not thread-safe.
+// Prints the results of `tune --model`. Not thread-safe.
 
 #include "base/result.h"
 #include "base/target.h"
@@ -11,13 +11,15 @@
 
 namespace tw::tools {
 
-/// Prints results in the format of the flags: table, json or csv. Of several variants JSON has the
-/// first one, and all of them in "variants". Environment if stdout cannot be written.
+/// Prints the tuned network in the format of the flags: table, json or csv. With several variants,
+/// the top level of the JSON is the first one and "variants" lists all. Environment if stdout
+/// cannot be written.
 Status print_model(const tuner::TunedModel& tuned, const TuneFlags& flags,
                    const Surroundings& here);
 
-/// Prints the plans that tuning would begin with, and what is known of their kernels. Of several
-/// variants JSON has the first one, and all of them in "variants". Requires: each run has a plan.
+/// Prints the plans with which tuning would begin, and for each of their kernels its time and known
+/// trials. With several variants, the top level of the JSON is the first one and "variants" lists
+/// all. Requires: each run has a plan.
 Status print_dry_run(const tuner::TunedModel& tuned, const TuneFlags& flags,
                      const Surroundings& here, const Target& target, db::Store& store);
 

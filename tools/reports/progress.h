@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Progress display of a tuning run, on standard error. On a terminal it is one line that is
-// redrawn, elsewhere a new line every five seconds. A thread of its own draws it, so that it stays
-// up to date during a long step of the run.
+// Shows the progress of a tuning run on standard error. On a terminal this is one line that is
+// redrawn; otherwise a new line is printed every five seconds. A thread of the display draws, so
+// that the display stays up to date during a long step of the run.
 
 #include <condition_variable>
 #include <mutex>
@@ -14,17 +14,17 @@
 
 namespace tw::tools {
 
-/// "best 235.1 µs, 983 GFLOP/s, 81 % of peak, 38x untuned | 72 s left | expected gain of the next
-/// minute: 0.4 % | 48 trials (45 ok, 3 pruned) | model analytic"
-/// Leaves out the least important parts where the line would exceed `columns` characters (0: no
-/// limit). The best latency and the time left always stay.
+/// The line of the display: "best 235.1 µs, 983 GFLOP/s, 81 % of peak, 38x untuned | 72 s left |
+/// expected gain of the next minute: 0.4 % | 48 trials (45 ok, 3 pruned) | model analytic". If the
+/// line would exceed `columns` characters (0: no limit), the least important parts are left out.
+/// The best latency and the time left are always shown.
 std::string progress_text(const tuner::Progress& progress, int columns = 0);
 
 class ProgressDisplay {
  public:
-  /// `title` names what is tuned.
+  /// `title` is the name of the workload or network.
   ProgressDisplay(const Surroundings& here, std::string title);
-  /// Ends the line, so that what follows begins a new one.
+  /// Ends the line, so that later output begins on a new line.
   ~ProgressDisplay();
   ProgressDisplay(const ProgressDisplay&) = delete;
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Output formats of results: tables for people, CSV and JSON for programs. Locale-independent;
+// Prints results as tables for people and as CSV and JSON for programs. Locale-independent;
 // thread-safe.
 
 #include <cstdint>
@@ -28,27 +28,27 @@ struct Table {
   std::vector<std::string> header;
   std::vector<std::vector<std::string>> rows;
 };
-/// Columns side by side, the last one unpadded; numbers to the right. Where they do not fit into
-/// `columns` characters (0: they do), the rest of a row stands below it, indented, and the text of
-/// its last column is broken between words.
+/// The table as aligned columns. Numbers are aligned to the right, and the last column is not
+/// padded. If a row exceeds `columns` characters (0: no limit), its rest is printed below,
+/// indented, and the text of its last column is broken between words.
 std::string as_text(const Table& table, bool color = false, int columns = 0);
-/// The same with the colours and the width of standard output.
+/// as_text() with the colours and the width of standard output.
 std::string as_text(const Table& table, const Surroundings& here);
-/// Number of characters (code points), not bytes.
+/// Number of characters (code points) of a text, not of bytes.
 size_t width(std::string_view text);
 /// Pairs of a name and a text. as_text() prints one pair a line, the name first.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 std::string as_text(const Facts& facts);
 /// The table as CSV (RFC 4180).
 std::string as_csv(const Table& table);
-/// Prints as_csv() as it is: a program reads the cells.
+/// Prints as_csv(). Control characters are not escaped, as programs read the cells.
 Status print_csv(const Table& table);
 
 /// The cells as a line of CSV (RFC 4180), with its line end.
 std::string csv_line(const std::vector<std::string>& cells);
 
-/// The layout of a table of any length whose rows are not kept. Call fit() for every row, then
-/// line() for every row again.
+/// Formats a table of any length without keeping its rows. Call fit() for every row, which finds
+/// the widths, then line() for every row again.
 class TableLayout {
  public:
   /// `columns` as for as_text().
@@ -65,14 +65,15 @@ class TableLayout {
   bool has_rows_ = false;
 };
 
-/// Standard output, written piece by piece, or as the buffer of a stream. A reader that goes away
-/// (`| head`) ends the output, which is no error.
+/// Writes standard output piece by piece; it can also be the buffer of a stream. If the reader goes
+/// away (`| head`), the output ends without an error.
 class PieceByPiece : public std::streambuf {
  public:
-  /// False once writing has failed, so that the caller can stop.
+  /// Writes a text. False once writing has failed, so that the caller can stop.
   bool write(std::string_view text);
   bool has_failed() const { return error_ != 0; }
-  /// Environment where writing failed for another reason than a reader that went away.
+  /// Flushes the output. Environment if writing failed for another reason than a reader that went
+  /// away.
   Status finish();
 
  protected:
@@ -83,47 +84,49 @@ class PieceByPiece : public std::streambuf {
   int error_ = 0;  ///< errno of the first failure
 };
 
-/// JSON as print_json() writes it, for an element at this indentation (in spaces).
+/// The text of a JSON value as print_json() prints it, for an element that is indented by
+/// `indentation` spaces.
 std::string json_text(const nlohmann::json& value, int indentation);
 
 /// The flag --format with all formats.
 Flag format_flag(Format& format);
-/// The same without CSV, for results that are no table.
+/// The flag --format without CSV, for results that are no table.
 Flag table_or_json_flag(Format& format);
 
-/// Prints a text for people to standard output, whole or with an error (Environment): a full disk
-/// must not look like success. A reader that goes away is no error. Control characters are escaped
-/// as by without_controls(), but the highlight that as_text() makes.
+/// Prints a text for people to standard output. Environment if the text cannot be written
+/// completely, as on a full disk; a reader that goes away is no error. Control characters are
+/// escaped as by without_controls(), except the highlight that as_text() makes.
 Status print(std::string_view text);
-/// {"schema_version": 1, "verb": verb, ...document}, indented; bytes that are not UTF-8 are
+/// Prints {"schema_version": 1, "verb": verb, ...document}, indented. Bytes that are not UTF-8 are
 /// replaced.
 Status print_json(std::string_view verb, const nlohmann::json& document);
 
-/// A share of one as "12 %", "0.4 %" or "0.04 %".
+/// A share from 0 to 1 as "12 %", "0.4 %" or "0.04 %".
 std::string show_share(double share);
 std::string show_bytes(int64_t bytes);
 double gflops(double flops, double ns);
 
-/// The latency of a record as "235.1 µs", or "235.1 µs disturbed" where it was never timed
-/// undisturbed.
+/// The latency of a record as "235.1 µs", or "235.1 µs disturbed" if every timing of the record was
+/// disturbed.
 std::string show_latency(const db::Record& record);
-/// show_latency() in the unit of a table.
+/// As show_latency(), in the time unit that all rows of a table have.
 std::string show_latency(const db::Record& record, const TimeUnit& unit);
 
-/// Numbers of a record that people want, and everything that it holds with `full`.
+/// A record as JSON: the fields that people read, or with `full` all fields.
 nlohmann::json as_json(const db::Record& record, bool full = false);
 
-/// A status of trials for people. Those that were stopped early because they are clearly slower are
-/// "pruned", which databases, JSON and CSV call "hopeless".
+/// The name of a trial status for people. The status that databases, JSON and CSV call "hopeless"
+/// (stopped early as clearly slower) is "pruned" here.
 std::string show_status(db::TrialStatus status);
 
-/// "45 ok, 3 pruned": counts by status as databases call it.
+/// A text for numbers of trials by status: "45 ok, 3 pruned". The keys are names of statuses in
+/// databases.
 std::string show_counts(const std::map<std::string, int64_t>& counts);
 
-/// The text with control characters but line feeds and tabs as \x1b and the like: messages and
-/// tables quote files of strangers, and a terminal would obey them.
+/// The text with control characters other than line feeds and tabs escaped, as \x1b. Messages and
+/// tables may quote files of strangers, and a terminal would obey control characters in them.
 std::string without_controls(std::string_view text);
-/// A note on standard error: "tilewright: text", without_controls().
+/// Prints a note to standard error: "tilewright: text", escaped as by without_controls().
 void note(std::string_view text);
 
 /// The notes of a run as a list of {"kind", "count", "first"}; an empty list for null.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A measured kernel under the roofline of its machine: its arithmetic against the peak, its traffic
-// against the bandwidth of the cache or memory that holds its arrays.
+// Compares a measured kernel with the roofline of its machine: its arithmetic with the peak, its
+// traffic with the bandwidth of the cache or memory that holds its arrays.
 //
-// The traffic is compulsory: each input read once, each output written once. So GB/s is the
-// effective bandwidth, what a kernel without any other traffic would need. Plain values.
+// The traffic is the compulsory traffic: each input is read once and each output written once. So
+// GB/s is the effective bandwidth, which a kernel without any other traffic would need. Plain
+// values.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -19,13 +20,15 @@ namespace tw::tools {
 
 struct Roofline {
   double latency_ns = 0, flops = 0;
-  /// Peak of the machine, by its dot products or tiles if they apply; 0: unknown.
+  /// Peak of the machine; if dot products or tensor tiles apply to the workload, the peak with
+  /// these. 0: unknown.
   double peak_gflops = 0;
-  /// The steps by which the kernel computes by other operations than those that `flops` counts, as
-  /// schedules::algorithm_text(); empty: it does not.
+  /// The steps that change the algorithm, as schedules::algorithm_text() prints them; `flops` does
+  /// not count the operations of that algorithm. Empty: the kernel computes the declared
+  /// operations.
   std::string algorithm = {};
-  /// Numbers of products that the kernel sums and that the declared compute sums; 0 without an
-  /// algorithm.
+  /// Number of products that the kernel sums, and number that the declared compute sums; both 0 if
+  /// `algorithm` is empty.
   double products = 0, declared_products = 0;
   dsl::Traffic traffic;
   std::string level;          ///< smallest level that holds the arrays, as tuner::MemoryLevel;
@@ -42,30 +45,33 @@ struct Roofline {
   bool is_memory_bound() const;
 };
 
-/// The roofline without the level's bandwidth, which is not measured. `peak_gflops` is that of
-/// tuner::peak_for(), which knows no dot products of processors, as records have it.
+/// The roofline of a kernel without the level's bandwidth, which with_bandwidth() adds.
+/// `peak_gflops` is the peak that records have, from tuner::peak_for(), which does not count dot
+/// products of processors.
 Roofline roofline(const dsl::Workload& workload, const Target& target, int threads,
                   double latency_ns, double peak_gflops);
 
-/// The same for a record, also without the level where its device is not that of the target.
+/// The roofline of a record's kernel, without the level's bandwidth. If the record's device is not
+/// that of the target, the level is left out too.
 Roofline roofline(const db::Record& record, const dsl::Workload& workload, const Target& target);
 
-/// Adds the algorithm of a schedule, tw1 text for the compute.
+/// Adds the algorithm of a kernel. `schedule` is its tw1 text for the compute.
 Roofline with_algorithm(Roofline line, const dsl::Compute& compute, const std::string& schedule);
 
-/// Adds the level's bandwidth, which takes some tens of milliseconds to measure. Returns `line`
-/// unchanged for GPUs, for unmeasured kernels, and, with a note to the user, where measuring fails.
+/// Measures the level's bandwidth, which takes some tens of milliseconds, and adds it. Returns
+/// `line` unchanged for GPUs and unmeasured kernels, and if measuring fails, which prints a note.
 Roofline with_bandwidth(Roofline line, const Target& target, int threads,
                         const tuner::Clock& clock);
 
-/// Speeds and their shares, beginning with what bounds the kernel; unknown ones are left out.
+/// The arithmetic speed and the bandwidth with their shares of the peaks; the one that bounds the
+/// kernel comes first. Unknown values are left out.
 Facts speeds(const Roofline& line);
-/// The speed that bounds the kernel, with its share where that is known: "36.1 GB/s, 72.0 % of L3"
-/// or "98.1 GFLOP/s, 84.0 % of the peak".
+/// The speed that bounds the kernel, with its share of the peak if that is known: "36.1 GB/s, 72.0
+/// % of L3" or "98.1 GFLOP/s, 84.0 % of the peak".
 std::string leading_speed(const Roofline& line);
 /// The object "memory" in the JSON output of verbs.
 nlohmann::json memory_json(const Roofline& line);
-/// The object "algorithm" in the JSON output; null for kernels that do the declared operations.
+/// The object "algorithm" in the JSON output; null if the kernel computes the declared operations.
 nlohmann::json algorithm_json(const Roofline& line);
 
 }  // namespace tw::tools

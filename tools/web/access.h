@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Access control of the web server: methods, names by which the server is called, and the token.
+// Access control of the web server: allowed methods, allowed host names, and the token.
 // Thread-safe.
 
 #include <optional>
@@ -13,22 +13,25 @@
 namespace tw::tools::web {
 
 struct AccessRules {
-  /// Names by which browsers may call the server, besides localhost and addresses in digits. A page
-  /// of another site whose name was made to mean this machine (DNS rebinding) calls it otherwise.
+  /// Host names under which the server answers, besides localhost and numeric addresses. Other
+  /// names are refused, as they are a sign of DNS rebinding: a foreign site whose name was made to
+  /// resolve to this machine.
   std::vector<std::string> names = {};
-  std::string token = {};        ///< empty: everybody who reaches the server may read
-  std::string cookie = "token";  ///< its name, which browsers share between the ports of a machine
+  std::string token = {};  ///< empty: everybody who reaches the server may read
+  /// name of the cookie; browsers share cookies between the ports of a machine
+  std::string cookie = "token";
 };
 
-/// The response to a request that is not answered otherwise: a method that does not read, a foreign
-/// name, no token; or the one that turns ?token= into a cookie. None where the request may be
-/// answered. Tokens are compared in a time that says nothing about where they differ.
+/// Checks a request. Returns nullopt if the request may be answered. Otherwise returns the response
+/// to send instead: a refusal of a method other than GET and HEAD, of a foreign host name or of a
+/// missing token, or the redirect that turns ?token= into a cookie. Tokens are compared in constant
+/// time.
 std::optional<Response> refusal(const Request& request, const AccessRules& rules);
 
-/// True if an address names this machine alone: "localhost", 127.0.0.0/8 or "::1".
+/// True if the host is a loopback address: "localhost", 127.0.0.0/8 or "::1".
 bool is_loopback(std::string_view host);
 
-/// True for an IPv4 or IPv6 address in digits, also in brackets.
+/// True if the host is a numeric IPv4 or IPv6 address, with or without brackets.
 bool is_address(std::string_view host);
 
 }  // namespace tw::tools::web

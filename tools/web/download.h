@@ -13,15 +13,15 @@
 namespace tw::tools::web {
 
 struct DownloadLimits {
-  int64_t connect_ms = 5'000;  ///< until the connection stands
+  int64_t connect_ms = 5'000;  ///< until the connection is established
   int64_t idle_ms = 10'000;    ///< without a byte
   int64_t total_ms = 600'000;
 };
 
-/// Gives the bytes to `take`, piece by piece, until that says false. Follows up to five redirects,
-/// none of them from HTTPS to HTTP. Environment where the server
-/// does not answer with the whole file within the limits; the message names neither the address nor
-/// what to do.
+/// Downloads a file and calls `take` with its bytes, piece by piece, until `take` returns false.
+/// Follows up to five redirects, but none from HTTPS to HTTP. Environment if the server does not
+/// answer with the whole file within the limits. The caller has to add the address and a remedy to
+/// the message.
 Status download(const std::string& address, const DownloadLimits& limits,
                 const std::function<bool(std::string_view piece)>& take);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The trials of a workload over the time at which they were made, as a picture in SVG: a dot for
-// each timed trial, and for each device the line of its best latency so far. No script draws it;
-// the style sheet of the site gives the colours. Free functions; thread-safe.
+// Draws the trials of a workload over time as SVG: a dot for each timed trial, and for each series
+// a line of the best latency so far. No script is used; the site's style sheet sets the colours.
+// Free functions; thread-safe.
 
 #include <span>
 #include <string>
@@ -13,27 +13,29 @@
 
 namespace tw::tools::web {
 
-/// The trials that compare with each other: of one class of devices, one target and one number of
+/// Trials whose times can be compared: those of one class of devices, one target and one number of
 /// threads.
 struct Series {
   std::string name;                      ///< "AMD EPYC 9R45, 2 threads"
-  std::vector<db::TrialSummary> trials;  ///< timed ones, by time
-  /// Indices of the believed trials with a smaller counted_ns than all trials before; the last one
-  /// has the schedule of the answer.
+  std::vector<db::TrialSummary> trials;  ///< timed trials, sorted by their date
+  /// Indices of the trusted trials whose counted_ns is less than that of all earlier trials. The
+  /// last of them has the schedule of the answer.
   std::vector<size_t> leads;
 };
 
-/// Timed trials by series; the one with the most trials first.
+/// Groups the timed trials into series; the series with the most trials comes first.
 std::vector<Series> series_of(std::span<const db::TrialSummary> trials);
 
-/// Series after the first few have one colour and no line.
+/// Number of series with a colour of their own. All further series share one colour and have no
+/// line.
 inline constexpr size_t most_colours = 6;
 
-/// The picture, or nothing where no trial is timed. Trials that are much slower than the best are
-/// left out, and of more than a few thousand dots only every so many; the caption says so.
+/// The picture with a caption; empty if there is no timed trial. Trials that are much slower than
+/// the best one are left out, and if there are more than a few thousand dots, only every n-th one
+/// is drawn. The caption says so.
 Html history_chart(std::span<const Series> series);
 
-/// "2026-11-22 23:15:04", in UTC; a moment that cannot be is "-".
+/// A time as "2026-11-22 23:15:04", in UTC; "-" for a time out of range.
 std::string moment(int64_t milliseconds);
 
 }  // namespace tw::tools::web

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// HTML that cannot be broken by the texts in it: html() escapes every argument that is not Html
-// already.
+// Builds HTML safely: html() escapes every argument that is not Html already.
 //
 //   Html cell = html("<td>{}</td>", record.workload);      // shows the text, whatever it is
 //   Html row = html("<tr>{}{}</tr>", cell, link(address, "more"));
@@ -24,13 +23,14 @@ struct Html {
   }
 };
 
-/// The text with what readers could not see as escapes, "\u202e": control characters but tabs and
-/// ends of lines, invisible and bidirectional ones, bytes that are no UTF-8.
+/// The text with everything that readers cannot see replaced by escapes such as "\u202e": control
+/// characters except tabs and line ends, invisible and bidirectional characters, and bytes that are
+/// not UTF-8.
 std::string visible(std::string_view text);
-/// The same in one line, cut to `most` characters, 0: all.
+/// visible() as one line of at most `most` characters (0: no limit).
 std::string one_line(std::string_view text, size_t most = 0);
 
-/// Content of an element or of an attribute in double quotes that shows visible(text).
+/// visible(text), escaped for use in an element or in an attribute in double quotes.
 std::string markup_of(std::string_view text);
 inline std::string markup_of(const Html& html) { return html.markup; }
 template <std::integral Number>
@@ -46,7 +46,7 @@ Html html(fmt::format_string<MarkupOf<Args>...> pattern, const Args&... args) {
   return {fmt::format(pattern, markup_of(args)...)};
 }
 
-/// `address` as address_of() makes it.
+/// A link with the text. Requires: `address` is from address_of().
 Html link(std::string_view address, std::string_view text);
 
 }  // namespace tw::tools::web

@@ -14,13 +14,15 @@ namespace tw::tools::web {
 
 struct Request {
   std::string method = "GET";
-  std::string path = "/";                              ///< without the query, %-sequences decoded
-  std::map<std::string, std::string> parameters = {};  ///< of the query, decoded; the first of each
+  std::string path = "/";  ///< without the query, %-sequences decoded
+  /// of the query, decoded; the first value of each name
+  std::map<std::string, std::string> parameters = {};
   std::vector<std::pair<std::string, std::string>> headers = {};
 
-  /// The value of a header, whatever the case of its name. None where it is absent or repeated.
+  /// The value of a header; upper and lower case in `name` are equal. nullopt if the header is
+  /// absent or repeated.
   std::optional<std::string> header(std::string_view name) const;
-  /// The value of a parameter; empty where it is absent.
+  /// The value of a parameter; empty if it is absent.
   std::string parameter(const std::string& name) const;
 };
 
@@ -31,11 +33,11 @@ struct Response {
   std::vector<std::pair<std::string, std::string>> headers = {};
 };
 
-/// Bytes of an address as they may stand in a path or a query: letters, digits, "-._~" and, where
-/// it is a path, "/" stay; every other byte becomes %XX.
+/// Percent-encodes a text for a query, or for a path if `is_path`. Letters, digits, "-._~" and, in
+/// a path, "/" stay; every other byte becomes %XX.
 std::string percent_encoded(std::string_view text, bool is_path = false);
 
-/// "/path?name=value&...", parameters that are empty left out.
+/// The encoded address "/path?name=value&..."; empty parameters are left out.
 std::string address_of(std::string_view path, const std::map<std::string, std::string>& parameters);
 
 }  // namespace tw::tools::web

@@ -19,47 +19,52 @@ namespace tw::tools::web {
 struct Answer {
   std::string title;
   Html body;         ///< below the heading of the page
-  std::string json;  ///< the same as a document
+  std::string json;  ///< the page's content as a JSON document
 };
 
-/// The workloads that match, with the best of each.
+/// The list of the workloads that match the request, each with its best latency.
 Result<Answer> workloads_page(OverviewCache& cache, const Request& request);
 
-/// Workloads against classes of devices: where something was measured, and how good it is.
+/// A table of workloads by classes of devices. A cell shows if the workload was measured there and
+/// how good the best kernel is.
 Result<Answer> coverage_page(OverviewCache& cache, const Request& request);
 
-/// One workload under the layouts that the request names: its best record on each device and what
-/// that rests on, and its trials over time. NoCandidate where there is none.
+/// The page of one workload with the layouts of the request: its best record on each device, the
+/// measurements behind that record, and the trials over time. NoCandidate if there is no such
+/// workload.
 Result<Answer> workload_page(db::Store& store, const std::string& hash, const Request& request);
 
-/// One record: what was measured, whether it is the answer of its group and why not, its schedule.
-/// `replay` is the line that measures it again. NoCandidate where there is none.
+/// The page of one record: its measurements, if it is the answer of its group or else why not, and
+/// its schedule. `replay` is the command line that measures the record again. NoCandidate if there
+/// is no such record.
 Result<Answer> record_page(db::Store& store, const std::string& hash, const std::string& replay);
 
-/// The loops that a record's schedule means. NoCandidate where there is no such record; Invalid
-/// where its texts are, which may be of another version of the language.
+/// The loops to which a record's schedule is lowered. NoCandidate if there is no such record;
+/// Invalid if its texts are invalid, as texts of another version of the language may be.
 Result<Answer> program_page(db::Store& store, const std::string& hash);
 
-/// The networks and operators that left the kernels that they use, and by how much they became
-/// faster since then: those that were left last, by part of their names (the parameter q).
+/// The list of demands, the latest first: the networks and operators that left the list of their
+/// kernels, and by how much these have become faster since. The parameter q selects by a part of
+/// the name.
 Result<Answer> demands_page(db::Store& store, const Request& request);
 
-/// One of them, and its kernels. NoCandidate where there is none.
+/// The page of one demand with its kernels. NoCandidate if there is no such demand.
 Result<Answer> demand_page(db::Store& store, const std::string& hash);
 
 /// The text of a document; bytes that are not UTF-8 are replaced.
 std::string text_of(const nlohmann::json& document);
 
-/// A list of names with what is to be said of each.
+/// A list of names, each with its text.
 Html facts_list(const std::vector<std::pair<std::string, Html>>& facts);
 
-/// A class of devices, and in small print the rest of the device's text.
+/// The class of a device, followed by the rest of the device's text in small print.
 Html device_text(const std::string& device);
 
-/// A share of the peak; empty where it is unknown.
+/// The text of a share of the peak; empty if the share is unknown.
 std::string share_text(double share);
 
-/// A paragraph that says how a kernel exceeds the peak, where the largest share on the page does.
+/// A paragraph that explains how a kernel can exceed the peak, if the largest share on the page
+/// exceeds it; else empty.
 Html note_beyond_peak(double largest_share);
 
 }  // namespace tw::tools::web

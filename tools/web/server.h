@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The socket: listens, reads requests within bounds of size and time, and answers each on one of a
-// few threads, one request a connection. A connection takes a thread once its request has arrived;
-// until then it waits in a WaitingRoom (waiting_room.h). Other methods than GET and HEAD reach the
-// handler too, but bodies of requests are not read.
+// The HTTP server. It listens on a socket, reads requests within limits of size and time, and
+// answers each on one of a few threads, one request a connection. A connection takes a thread once
+// its request has arrived; until then it waits in a WaitingRoom (waiting_room.h). The handler gets
+// requests of all methods, but bodies of requests are not read.
 
 #include <functional>
 #include <memory>
@@ -15,13 +15,15 @@
 
 namespace tw::tools::web {
 
-/// Called by several threads at once. What it throws becomes status 500.
+/// Makes the response to a request. Several threads call it at once. An exception becomes status
+/// 500.
 using Handler = std::function<Response(const Request&)>;
 
 class Server {
  public:
-  /// Listens at once, so that what connects from now on is answered by run(); port 0: any free one.
-  /// Environment where the address cannot be had, or the program was built without a server.
+  /// Begins to listen, so that run() will answer clients that connect from now on. Port 0 stands
+  /// for any free port. Environment if the address cannot be used or the program was built without
+  /// a server.
   static Result<Server> listen(const std::string& host, int port);
 
   Server(Server&&) noexcept;
@@ -29,8 +31,8 @@ class Server {
   ~Server();
 
   int port() const;
-  /// Answers until the token stops, which it asks 20 times a second; requests that have arrived are
-  /// answered. Environment where the socket fails. Call it once.
+  /// Answers requests until `stop` is set, which it checks 20 times a second. Requests that have
+  /// arrived by then are still answered. Environment if the socket fails. Call it once.
   Status run(const Handler& handler, const StopToken& stop);
 
   struct State;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The site: a read-only view of a tuning database. Every page is HTML without a script, and the
-// same as JSON below /api. It asks for nothing from any network. Thread-safe: each request reads by
-// a store of its own.
+// The site: a read-only view of a tuning database. Every page is HTML without scripts, and is also
+// available as JSON below /api. Pages load nothing from other servers. Thread-safe: each request
+// opens a store of its own.
 //
 //   Site site({.open = open, .rules = {.token = token}, .replay_line = line, .clock_ns = clock});
 //   Response response = site.answer({.path = "/workloads", .headers = {{"Host", "localhost"}}});
@@ -19,9 +19,9 @@
 namespace tw::tools::web {
 
 struct SiteOptions {
-  OverviewCache::Open open;  ///< a store for one request, which ends by itself in bounded time
+  OverviewCache::Open open;  ///< opens a store for one request; its queries end in bounded time
   AccessRules rules = {};
-  std::string name;  ///< of the database, for headings
+  std::string name;  ///< name of the database, for headings
   std::function<std::string(const std::string& hash)> replay_line;
   std::function<int64_t()> clock_ns;  ///< monotonic
 };
@@ -29,7 +29,7 @@ struct SiteOptions {
 class Site {
  public:
   explicit Site(SiteOptions options);
-  /// Always a response: errors are pages with a status of their own.
+  /// Answers a request. An error becomes a page with the HTTP status of the error.
   Response answer(const Request& request);
 
  private:
@@ -39,12 +39,12 @@ class Site {
 
   SiteOptions options_;
   OverviewCache overview_;
-  std::mutex lowering_;  ///< one schedule at a time is lowered to loops
+  std::mutex lowering_;  ///< held while a schedule is lowered to loops
 };
 
 /// The style sheet of all pages.
 std::string_view style_sheet();
-/// The picture that browsers show beside the title.
+/// The icon that browsers show beside the title.
 std::string_view icon();
 
 }  // namespace tw::tools::web

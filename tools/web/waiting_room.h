@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Connections whose request has not arrived yet, and connections that were answered and may still
-// send. One thread watches all of them, so a client that sends nothing, or sends slowly, takes none
-// of the threads that answer.
+// Holds connections whose request has not arrived yet, and answered connections on which the client
+// may still send. One thread watches all of them, so a client that sends nothing, or sends slowly,
+// occupies none of the threads that answer.
 //
 //   WaitingRoom room([&](int socket, std::string request) { pool.add(...); });
 //   room.await_request(socket);       // the room owns the socket
@@ -23,25 +23,28 @@ namespace tw::tools::web {
 
 class WaitingRoom {
  public:
-  /// Takes over a connection with the bytes of its request: the whole head, or the beginning of a
-  /// head that is too long or malformed. It owns the socket from then on. The room's thread calls
-  /// it, so it must return at once.
+  /// The callback for a request that has arrived. It takes ownership of the socket. `request` is
+  /// the whole head of the request, or the beginning of a head that is too long or malformed. The
+  /// room's thread makes the call, so the callback must return quickly.
   using Arrived = std::function<void(int socket, std::string request)>;
 
-  /// At most `most_connections` wait. A further connection closes the one that has waited longest.
+  /// At most `most_connections` connections wait. When one more arrives, the connection that has
+  /// waited longest is closed.
   WaitingRoom(size_t most_connections, Arrived arrived);
   WaitingRoom(const WaitingRoom&) = delete;
   WaitingRoom& operator=(const WaitingRoom&) = delete;
-  /// Closes connections without a request, and waits at most 300 ms for clients that were answered.
+  /// Closes connections whose request has not arrived, and waits at most 300 ms for answered
+  /// clients.
   ~WaitingRoom();
 
-  /// Takes a connection. Its request has 5 seconds and 16 KiB; otherwise the connection is closed.
+  /// Takes a new connection. The connection is closed if its request takes longer than 5 seconds or
+  /// 16 KiB.
   void await_request(int socket);
   /// Takes a connection that was answered. Tells the client that no more comes, reads what the
   /// client still sends, such as the body of a refused POST, for 300 ms and 64 KiB at most, and
   /// closes the connection. Closing it at once would take the answer away from the client.
   void await_end(int socket);
-  /// Closes every connection whose request has not arrived, from now on too.
+  /// Closes every connection whose request has not arrived, and from now on refuses new ones.
   void refuse_requests();
 
  private:
@@ -61,14 +64,14 @@ class WaitingRoom {
   void take_newcomers();
   void close_overdue();
   void poll_guests();
-  /// Reads what has arrived. True: the guest stays.
+  /// Reads the bytes that have arrived. False: the connection is done and leaves the room.
   bool serve(Guest& guest);
   bool read_request(Guest& guest);
   static bool ignore_rest(Guest& guest);
 
   const size_t most_connections_;
   const Arrived arrived_;
-  int alarm_;  ///< an eventfd that wakes the thread, so that it looks at what changed
+  int alarm_;  ///< an eventfd that wakes the thread after a change
   std::mutex mutex_;
   std::vector<Guest> newcomers_;  ///< guarded by mutex_
   std::atomic<bool> refuses_requests_ = false, is_closing_ = false;
