@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// NeoCPU's ablation (Liu et al., ATC 2019, table 3) for one network: how much time each way of
-// choosing layouts and kernels saves. All kernels of all rows are tuned in the same rounds, each
-// row becomes a model, outputs are compared, and the models are timed by turns in one process.
+// Repeats NeoCPU's ablation (Liu et al., ATC 2019, table 3) for one network: how much time each way
+// of choosing layouts and kernels saves. The kernels of all rows are tuned in the same rounds, and
+// each row becomes a model. The models' outputs are compared, and the models are timed by turns in
+// one process.
 //
 //   TW_TRY(const Ablation ablation, measure_ablation(name, graph, target, options, store, ...));
 //   std::cout << as_table({ablation});
@@ -22,7 +23,7 @@
 
 namespace tw::bench {
 
-/// The rows, in the paper's order; speeds are relative to the first one that was timed.
+/// The rows, in the paper's order. Speeds are relative to the first row that was timed.
 inline constexpr std::array<graph::Choice, 5> ablation_choices = {
     graph::Choice::RowMajor, graph::Choice::Blocked, graph::Choice::Uniform,
     graph::Choice::LocalBest, graph::Choice::Global};
@@ -34,16 +35,16 @@ struct AblationOptions {
   double tolerance = 1e-4;    ///< largest difference of an output over its largest value
 };
 
-/// The plan of one way of choosing, and the times of its model.
+/// The plan that one way of choosing layouts makes, and the times of its model.
 struct AblationRow {
   graph::Choice choice = graph::Choice::Global;
   std::string error;  ///< reason why the model was not timed; empty if it was
-  /// Sums over its kernels and transforms, as they were timed one by one.
+  /// Sums over the plan's kernels and over its transforms, each timed by itself.
   double kernels_ns = 0, transforms_ns = 0;
   size_t transforms = 0;
   double apart = 0;  ///< largest difference from the first row's outputs, over their largest value
   Median call_ns = {0, 0, 0};  ///< time of a call of the whole model
-  Median speed = {1, 1, 1};    ///< time of the first row over that of this one, in each round
+  Median speed = {1, 1, 1};    ///< median over the rounds: the first row's time over this row's
 
   double predicted_ns() const { return kernels_ns + transforms_ns; }
 };
@@ -60,15 +61,16 @@ struct Ablation {
   std::vector<tuner::NetworkRound> tuning;
 };
 
-/// Tunes, builds and times the models of all rows. A row whose kernels were not all measured, or
-/// whose outputs differ, is not timed, and its `error` says why. Errors as tune_network() and
+/// Tunes, builds and times the models of all rows. A row is not timed if some of its kernels were
+/// not measured or if its outputs differ; its `error` has the reason. Errors as tune_network() and
 /// build_model(); Interrupted after an interrupt.
 Result<Ablation> measure_ablation(const std::string& name, const graph::Graph& graph,
                                   const Target& target, const AblationOptions& options,
                                   db::Store& store, const tuner::Environment& environment,
                                   const tuner::OnProgress& on_progress);
 
-/// Fills in the times of the rows without an error from the laps of their models, in order.
+/// Fills in the times of the rows that have no error. `laps` has the times of the models of these
+/// rows, in their order.
 void take_laps(const Laps& laps, Ablation& ablation);
 
 nlohmann::json as_json(const std::vector<Ablation>& ablations);

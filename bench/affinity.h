@@ -7,11 +7,12 @@
 
 namespace tw::bench {
 
-/// Binds the calling thread to a core, for good. If the system refuses, the thread stays unbound.
+/// Binds the calling thread to a core for the rest of its life. If the system refuses, the thread
+/// stays unbound.
 void pin_to(int core);
 
-/// Binds the calling thread, and the threads that it starts meanwhile, to some of its cores for the
-/// object's life.
+/// Binds the calling thread to some of its cores for the object's life. Threads that it starts in
+/// this time are bound too.
 class PinnedHere {
  public:
   /// Binds to the first core.

@@ -11,8 +11,8 @@
 namespace tw::bench {
 
 enum class CacheState {
-  Hot,      ///< all in the caches, as far as they fit: calls follow each other
-  Cold,     ///< weights in memory, as each call has another copy of them; all else as in Hot
+  Hot,      ///< calls follow each other, so all arrays are in the caches, as far as they fit
+  Cold,     ///< weights in memory, as each call uses another copy of them; other arrays as in Hot
   Network,  ///< activations just written by another layer; weights and outputs in memory
 };
 std::string_view to_string(CacheState state);  ///< "hot", "cold", "network"
@@ -25,8 +25,9 @@ struct Arrays {
   std::vector<Bytes> activations, weights, outputs;
 };
 
-/// Evicts weights and outputs from all caches, then writes the activations again, as they are, line
-/// by line and from first to last, on the calling thread. Requires: nobody else uses them.
+/// Brings the caches into the state Network. The calling thread evicts weights and outputs from all
+/// caches, then writes each activation with its own values, line by line from first to last.
+/// Requires: no other thread uses the arrays.
 void enter_network_state(const Arrays& arrays);
 
 }  // namespace tw::bench

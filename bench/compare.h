@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One row of a benchmark: finds our kernel, makes the peer's, checks that both are right, times
-// them in turn. Not thread-safe; one at a time in a process.
+// Makes one row of a benchmark: finds our kernel, makes the peer's, checks that both are right, and
+// times them by turns. Not thread-safe; one comparison at a time in a process.
 
 #include <functional>
 #include <memory>
@@ -24,7 +24,7 @@ struct CompareOptions {
   Peer peer;
   Target target;
   Search search = Search::Missing;
-  std::string schedule = {};  ///< of the kernel instead of the best known one; empty: that one
+  std::string schedule = {};  ///< schedule of our kernel; empty: the best known one
   tuner::TuneOptions tuning;  ///< tuning options; `threads` is also the row's
   int rounds = 10;
   CacheState cache = CacheState::Hot;
@@ -33,18 +33,19 @@ struct CompareOptions {
   uint64_t seed = 1;                 ///< seed of the input data
 };
 
-/// The workload given to the tuner. On processors that of CacheState::Cold and Network has its
-/// constants in memory (dsl::CacheState::NetworkMemory); on GPUs all are hot.
+/// The workload that the tuner gets for an item. On processors, its constants come from memory
+/// (dsl::CacheState::NetworkMemory) if the state is Cold or Network. On GPUs its state is always
+/// hot.
 dsl::Workload tuned_workload(const Item& item, const CompareOptions& options);
 
-/// Checks ours and every form of the peer, then times ours against the fastest form. Forms with
-/// wrong results are left out and named; fails if none is left.
+/// Checks our contender and every form of the peer, then times ours against the peer's fastest
+/// form. Forms with wrong results are left out and listed in the row. Fails if no form is left.
 Status compare_contenders(const Item& item, const dsl::Arrays& inputs, Contender& ours,
                           std::vector<std::unique_ptr<Contender>> forms,
                           const CompareOptions& options, const tuner::Clock& clock, Row& row);
 
-/// Makes one row. A failure is stored in the row's `error`; only an interrupt is returned as an
-/// error.
+/// Makes one row. A failure is stored in the row's `error`. The only error that is returned is
+/// Interrupted.
 Result<Row> compare(const Item& item, const CompareOptions& options,
                     std::shared_ptr<runtime::ThreadPool> pool, db::Store& store,
                     const tuner::Environment& environment, const tuner::OnProgress& on_progress);

@@ -2,11 +2,11 @@
 #pragma once
 // Times two contenders in the order A B B A, so that a change of the machine's speed affects both.
 //
-// A batch has as many calls as fill min_batch_ns, after one call that is not timed. Every figure is
-// the median over the rounds with its 95 % interval from order statistics, which minima lack.
-// Rounds that a watch rejects are repeated: ten rounds may fit into one episode in which a
-// neighbour is busy. Processor contenders are timed on the calling thread, GPU contenders by their
-// device's clock. Keeps no state.
+// A turn is a batch of as many calls as fill min_batch_ns, after one call that is not timed. Every
+// figure is the median over the rounds with a 95 % interval from order statistics, which a minimum
+// would not have. Rounds that a watch rejects are repeated, as ten rounds may all lie in one period
+// in which another process is busy. Processor contenders are timed on the calling thread, GPU
+// contenders by their device's clock. The functions keep no state.
 
 #include <cstdint>
 #include <functional>
@@ -26,8 +26,8 @@ struct Rounds {
   int64_t most_calls = int64_t{1} << 22;  ///< largest number of calls of a batch
   /// Each call is timed alone, after prepare_call() has brought the caches into their state.
   bool prepares = false;
-  /// Called before each change of contenders: it waits until the threads of the previous one sleep.
-  /// Empty: no wait.
+  /// Called before each change of contenders, to wait until the threads of the previous contender
+  /// sleep. Empty: no wait.
   std::function<void()> between = {};
   /// Decides which rounds count; null: all do.
   tuner::Watch* watch = nullptr;
@@ -48,15 +48,15 @@ struct Versus {
   std::string disturbance = {};  ///< why the latest rejected round did not count
 };
 
-/// Takes rounds until the wanted number of them count, at most twice as many. If none counts, the
-/// figures are those of all rounds, and Versus::rounds is 0. Requires: rounds >= 1. The first error
-/// of a contender ends it.
+/// Times two contenders by turns. Takes rounds until `rounds` of them count, but at most twice as
+/// many rounds. If none counts, the figures are those of all rounds, and Versus::rounds is 0.
+/// Returns the first error of a contender. Requires: rounds >= 1.
 Result<Versus> interleave(Contender& a, Contender& b, const Rounds& options,
                           const tuner::Clock& clock);
 
 /// Times of several contenders, which took turns.
 struct Laps {
-  /// For each contender the time of one call, in ns, in every round that counts.
+  /// For each contender, the time of one call in ns in every round that counts.
   std::vector<std::vector<double>> ns;
   int rounds = 0;                ///< rounds that count; 0: the times are those of all rounds
   std::string disturbance = {};  ///< why the latest rejected turn did not count
@@ -64,17 +64,18 @@ struct Laps {
 
 /// Times contenders whose calls take long, such as whole networks, in the order A B C C B A. A turn
 /// that the watch rejects is taken again, up to four times; a round counts if each of its turns
-/// does, and its time is the mean of the contender's two turns. Takes rounds as interleave() does,
-/// at least one. Requires: contenders, rounds >= 1. The first error of a contender ends it.
+/// does. A contender's time in a round is the mean of its two turns. The number of rounds is as in
+/// interleave(). Returns the first error of a contender. Requires: at least one contender, rounds
+/// >= 1.
 Result<Laps> interleave_all(const std::vector<Contender*>& contenders, const Rounds& options,
                             const tuner::Clock& clock);
 
-/// Time of one call of each contender, as the minimum over `batches` batches in which contenders
-/// alternate; for choosing among variants.
+/// Time of one call of each contender: the minimum over `batches` batches, in which the contenders
+/// take turns. For choosing among forms of one peer.
 Result<std::vector<double>> fastest_calls(const std::vector<Contender*>& contenders, int batches,
                                           const Rounds& options, const tuner::Clock& clock);
 
-/// Requires: values.
+/// The median of the values with its interval. Requires: `values` is not empty.
 Median median_of(std::vector<double> values);
 
 }  // namespace tw::bench

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The modes of tilewright-bench. Without a switch it compares the workloads' kernels; a switch with
-// the name of a mode selects another mode. A new one is a function and a row in modes() of
-// main.cpp; its flags are members of Flags and rows in verb_of() there. Not thread-safe.
+// The modes of tilewright-bench. Without a switch, the program compares the kernels of workloads; a
+// switch with the name of a mode selects another mode. A new mode needs a function and a row in
+// modes() of main.cpp; its flags are members of Flags and rows in verb_of() of main.cpp. Not
+// thread-safe.
 
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -23,7 +24,7 @@ namespace tw::bench {
 struct Flags {
   std::string suite, only, output;
   int64_t random = 0;  ///< number of random workloads of each kind, instead of a suite
-  std::string kinds;   ///< of the random workloads of --random and --corpus
+  std::string kinds;   ///< kinds of the random workloads of --random and --corpus
   bool trace = false;  ///< --output gets all details, not the summary
   bool expressions = false;
   std::vector<std::string> files;
@@ -32,7 +33,7 @@ struct Flags {
   std::string state = "hot";  ///< a CacheState
   std::string target = "host";
   std::string batch = "1", dtype = "f32";  ///< batch and type of a suite's workloads
-  std::vector<std::string> layouts;        ///< of a suite's workloads, "in=NHWC"
+  std::vector<std::string> layouts;        ///< layouts of a suite's workloads, such as "in=NHWC"
   bool graphs = false;
   std::string schedule;  ///< file with the schedule of the only row
   int64_t rounds = 10, seed = 1;
@@ -43,7 +44,7 @@ struct Flags {
   int64_t comparisons = 200;            ///< for --twins
   int64_t records = 1'000'000;          ///< for --database
   std::string model;                    ///< for --ablation: networks, separated by commas
-  std::vector<std::string> dimensions;  ///< of these: NAME=VALUE
+  std::vector<std::string> dimensions;  ///< dimensions of these networks: NAME=VALUE
   // For --search and --corpus.
   std::string strategies, known, plot, record;
   std::string pretrained;  ///< of --pretrain: the file of the model
@@ -57,7 +58,7 @@ struct Call {
   const tools::Surroundings& here;
   Target target;
   std::shared_ptr<runtime::Device> gpu;  ///< set for a GPU target
-  std::string suite;                     ///< suite of the items; empty: they are expressions
+  std::string suite;  ///< the suite that has the items; empty: the items are expressions
   std::vector<Item> items;
   std::vector<int> threads;  ///< numbers of threads, in the order asked for
   tuner::Environment environment;
@@ -74,12 +75,12 @@ struct Mode {
   std::string suite, only;            ///< defaults if the command line names no workloads
   /// Returns the exit code.
   Result<int> (*run)(const Call& call) = nullptr;
-  bool takes_networks = false;  ///< those of --model, and no workloads
+  bool takes_networks = false;  ///< the mode takes the networks of --model instead of workloads
   bool takes_workloads = true;
 };
 
-/// The recordings in these files. Usage for a file that cannot be read; Invalid for what is no
-/// recording.
+/// Reads the recordings in these files. Usage if a file cannot be read; Invalid if its content is
+/// no recording.
 Result<std::vector<tuner::Recording>> recordings_in(const std::vector<std::string>& paths);
 
 /// The date as YYYY-MM-DD, UTC.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Our contender, a compiled kernel with its arrays packed, and the search for such kernels.
+// Makes our contender, a compiled kernel with its arrays packed, and finds or searches our kernels.
 
 #include <atomic>
 #include <memory>
@@ -20,7 +20,7 @@ namespace tw::bench {
 /// The work that a call includes.
 enum class Interface {
   Storage,  ///< Kernel::run only: arrays stay in the kernel's layouts, as between two layers
-  Logical,  ///< also packing of inputs that are not constant and unpacking of outputs
+  Logical,  ///< also packing of non-constant inputs, and unpacking of outputs
 };
 
 Result<std::unique_ptr<Contender>> make_ours(const runtime::Artifact& artifact, const Setup& setup,
@@ -37,14 +37,14 @@ struct Found {
   bool searched = false;
 };
 
-/// The kernel of one schedule, whatever the database knows.
+/// Builds the kernel of one schedule, without asking the database.
 Result<Found> build_kernel(const dsl::Workload& workload, const Target& target,
                            const std::string& schedule, int threads,
                            const tuner::Environment& environment);
 
-/// The best known kernel of the workload on this machine; `search` says when to search for one
-/// first. Without a search, the kernel that was tuned with hot caches serves where none is known in
-/// the state of the workload. Fails with NoCandidate if there is none.
+/// The best known kernel of the workload on this machine; `search` says when to search for a kernel
+/// first. If there is no search and no kernel is known for the workload's state of the caches, the
+/// kernel that was tuned with hot caches is taken. NoCandidate if that is unknown too.
 Result<Found> find_kernel(const dsl::Workload& workload, const Target& target,
                           const tuner::TuneOptions& options, Search search, db::Store& store,
                           const tuner::Environment& environment,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Measures how long plans of whole networks take, from the schemes that the tuner offers to a
-// proof, and the solver alone on random series-parallel networks. No kernel is built or run.
-// Thread-safe.
+// Measures how long it takes to plan whole networks, from the schemes that the tuner offers to the
+// proof that the plan is the cheapest. Also measures the solver alone on random series-parallel
+// networks. No kernel is built or run. Thread-safe.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -15,19 +15,22 @@
 
 namespace tw::bench {
 
-/// The time of planning one graph, the least of all rounds for each step of it.
+/// The times of planning one graph. The time of each step is the least of all rounds.
 struct Planning {
   std::string name;
   size_t operators = 0, schemes = 0;
   double predicting_s = 0;   ///< predicting all schemes and copies; 0: predictions were given
   double plan_s = 0;         ///< finding the cheapest plan
   double three_plans_s = 0;  ///< finding the three cheapest plans
-  double marginals_s = 0;    ///< graph::cheapest_with(): what each scheme would have to save
+  /// Graph::cheapest_with() for each scheme: how much the scheme would have to save to enter the
+  /// plan.
+  double marginals_s = 0;
   bool is_optimal = false;
   double gap = 0;  ///< share by which the plan may exceed the cheapest one
 };
 
-/// Fails as make_plans() does. Requires: rounds >= 1.
+/// Measures the planning of one graph with these schemes and copies between layouts. Errors as
+/// make_plans(). Requires: rounds >= 1.
 Result<Planning> measure_planning(const graph::Graph& graph,
                                   const std::vector<std::vector<graph::Scheme>>& schemes,
                                   const graph::TransformCost& transform_cost, int64_t rounds,
@@ -40,7 +43,7 @@ struct Solving {
   double solve_s = 0;  ///< the least of all rounds
   bool is_optimal = false;
 };
-/// Requires: nodes >= 2, states >= 1, rounds >= 1.
+/// Measures the solver on one random network. Requires: nodes >= 2, states >= 1, rounds >= 1.
 Solving measure_solving(size_t nodes, size_t states, uint64_t seed, int64_t rounds,
                         const tuner::Clock& clock);
 

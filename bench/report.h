@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The report of a benchmark: a table for people, JSON for programs and for bench/results. README.md
-// explains the fields. Thread-safe.
+// The report of a benchmark: a table for people, and JSON for programs and for bench/results.
+// bench/README.md explains the fields. Thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -29,30 +29,31 @@ struct Row {
   std::string name, workload;
   int64_t count = 1;
   int threads = 1;
-  std::string error;  ///< why it was not timed; empty: it was
-  Versus versus;      ///< A is ours, B the peer
+  std::string error;  ///< why the row was not timed; empty: it was timed
+  Versus versus;      ///< A is our contender, B the peer
   double flops = 0;
-  double peak_gflops = 0;    ///< peak of the machine, f32; the larger of before and after
+  double peak_gflops = 0;    ///< f32 peak of the machine, the larger of before and after
   tools::Roofline roofline;  ///< roofline of our kernel
   Agreement agreement;
   std::string schedule, layouts;
-  std::string peer;                     ///< layouts and implementation of its fastest form
+  std::string peer;                     ///< layouts and implementation of the peer's fastest form
   double peer_call_ns = 0;              ///< Contender::empty_call_ns() of the peer
-  std::map<std::string, double> forms;  ///< ns of each form of the peer when they were tried
-  std::map<std::string, std::string> wrong_forms;  ///< left out of the comparison, and why
-  std::string disturbed;                           ///< what disturbed the timing; empty: nothing
+  std::map<std::string, double> forms;  ///< ns of each form of the peer, from choosing the fastest
+  /// Forms that were left out of the comparison, and why.
+  std::map<std::string, std::string> wrong_forms;
+  std::string disturbed;  ///< what disturbed the timing; empty: nothing
 
   double gflops() const { return versus.a_ns.value > 0 ? flops / versus.a_ns.value : 0; }
   double peak_share() const { return peak_gflops > 0 ? gflops() / peak_gflops : 0; }
 };
 
-/// Facts that hold for all rows.
+/// Facts about a benchmark that hold for all rows.
 struct Heading {
   std::string suite, peer, peer_version, program_version, date;
   Target target;
   int rounds = 0;
   double budget_s = 0;                 ///< tuning time of a row whose kernel is unknown; 0: none
-  CacheState cache = CacheState::Hot;  ///< state in which both were timed
+  CacheState cache = CacheState::Hot;  ///< state in which both contenders were timed
   std::string interface;               ///< "storage" or "row-major"
   bool graphs = false;                 ///< a GPU's calls were submitted as graphs
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Measures how fast the tuner scores points, from the point to its prediction, and how long the
+// Measures how fast the tuner scores points, from a point to its predicted time, and how long the
 // cost model takes to learn. No kernel is built or run. Not thread-safe.
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct ScoringOptions {
 struct Scoring {
   std::string name, workload;
   int64_t points = 0;  ///< half uniformly random, half mutations of earlier points
-  int64_t legal = 0;   ///< of these, the different schedules that are legal and should be built
+  int64_t legal = 0;   ///< number of distinct legal schedules among them that are worth building
   double elapsed_s = 0;
   /// Microseconds of one thread per point; for features and predictions per legal point.
   double schedule_us = 0, lower_us = 0, features_us = 0, predict_us = 0;
@@ -36,15 +36,15 @@ struct Scoring {
 struct ScoringReport {
   ScoringOptions options;
   std::vector<Scoring> rows;
-  int64_t samples = 0;  ///< that the cost model has
-  double learn_s = 0;   ///< CostModel::add() of these and CostModel::for_group()
+  int64_t samples = 0;  ///< samples of the cost model
+  double learn_s = 0;   ///< CostModel::add() of the samples and CostModel::for_group()
 
   double per_second() const;  ///< points of all rows per second
   double legal_per_second() const;
 };
 
-/// The cost model learns from made-up throughputs for the points' own features: the time of a
-/// prediction does not depend on them.
+/// Measures the scoring of points of these items. The cost model learns from made-up throughputs
+/// for the points' features, as the time of a prediction does not depend on the throughputs.
 Result<ScoringReport> measure_scoring(const std::vector<Item>& items, const Target& target,
                                       const ScoringOptions& options, const tuner::Clock& clock);
 

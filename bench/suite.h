@@ -14,19 +14,19 @@ namespace tw::bench {
 
 using Item = tools::SuiteItem;
 
-/// Loads a suite: "resnet50_conv" is the file resnet50_conv.tsv of the folder. Fails with Usage,
-/// listing the names, for an unknown name.
+/// Loads a suite: "resnet50_conv" is the file resnet50_conv.tsv of the folder. Usage, listing the
+/// names, for an unknown name.
 Result<std::vector<Item>> load_suite(const std::string& folder, const std::string& name);
 
-/// The compute in a .tw file, named after the file.
+/// Loads the compute in a .tw file. The item has the name of the file.
 Result<Item> load_expression(const std::string& path);
 
 /// The items with another batch size and data type. A batch other than 1 becomes part of the name,
-/// "r04_n32". Fails with Usage for a batch of workloads that are no convolutions.
+/// as in "r04_n32". Usage if such a batch is asked for and an item is no convolution.
 Result<std::vector<Item>> variants(const std::vector<Item>& items, int64_t batch, DType dtype);
 
-/// The items in `names` (comma-separated), in the suite's order; all items for an empty text. Fails
-/// with Usage for a name that the suite lacks.
+/// The items in `names` (comma-separated), in the suite's order; all items for an empty text. Usage
+/// for a name that the suite lacks.
 Result<std::vector<Item>> select(std::vector<Item> items, std::string_view names);
 
 }  // namespace tw::bench

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Measures how fast the tuner works: candidates per second, and the share of the time in which it
-// builds, verifies or measures. Not thread-safe.
+// Measures how fast the tuner works: candidates per second, and the share of the time in which the
+// tuner builds, verifies or measures. Not thread-safe.
 
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -20,7 +20,7 @@ struct Throughput {
   tuner::Progress progress;
 };
 
-/// Sum over several workloads.
+/// Sums over several workloads.
 struct Total {
   std::map<std::string, int64_t> trials;  ///< numbers of trials by status
   int64_t candidates = 0;                 ///< all candidates, failed ones too
@@ -31,7 +31,7 @@ struct Total {
 };
 Total total_of(const std::vector<Throughput>& results);
 
-/// Runs tune() with an empty temporary database, so that there are no earlier records.
+/// Measures a run of tune() with an empty temporary database, so that no earlier records help.
 Result<Throughput> measure_throughput(const Item& item, const Target& target,
                                       const tuner::TuneOptions& options,
                                       const tuner::Environment& environment,

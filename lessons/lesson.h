@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Error handling that every lesson uses and no lesson teaches: it turns an error into a message and
-// an exit code. Functions of the library return Result<T> and never end the process. The main() of
-// a program decides when to end it.
+// Error handling for the lessons: it turns an error into a message and an exit code. Functions of
+// the library return Result<T> and never end the process; a program's main() decides when to end.
 
 #include <cstdio>
 #include <cstdlib>

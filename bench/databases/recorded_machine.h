@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Workers that build and run nothing: a kernel takes the time that a recording has of it
-// (tuner/search/replay.h), and a trial waits as long as building and measuring one would take. So
-// many runs at once can be watched on a machine of two cores. Not thread-safe.
+// Simulated workers, which build and run nothing. The time of a kernel comes from a recording
+// (tuner/search/replay.h), and each trial waits as long as building and measuring it would take. So
+// many simultaneous runs can be observed on a machine of two cores. Not thread-safe.
 //
-// The latency of a schedule that the recording lacks is that of the recorded one with the most
-// similar features, times a factor of up to 1.05 that follows from the text of the schedule: no
+// If the recording lacks a schedule, its latency is that of the recorded schedule with the most
+// similar features, times a factor of up to 1.05 that is computed from the schedule's text. So no
 // two kernels are equally fast, and the best of more trials is faster.
 
 #include <map>
@@ -19,13 +19,13 @@
 
 namespace tw::bench {
 
-/// The latencies of all schedules of a workload, by a recording.
+/// Gives a latency for each schedule of a workload, from a recording.
 class RecordedLatencies {
  public:
-  /// The recording must outlive it. Requires: it has trials.
+  /// The recording must outlive this object. Requires: the recording has trials.
   RecordedLatencies(const tuner::Recording& recording, dsl::Workload workload);
   const dsl::Workload& workload() const { return workload_; }
-  /// In ns. Invalid for a schedule that does not apply.
+  /// The latency of a schedule in ns. Invalid if the schedule does not apply to the workload.
   Result<double> latency_ns(const std::string& schedule) const;
 
  private:
@@ -34,8 +34,8 @@ class RecordedLatencies {
   std::vector<double> scales_;  ///< 1 / standard deviation of each feature, 0 for constant ones
 };
 
-/// Workers of a machine with these latencies, which must outlive them. Each trial takes `trial_s`
-/// seconds. Kernels lie in `folder`.
+/// Simulated workers of a machine whose kernels have these latencies. Each trial takes `trial_s`
+/// seconds. Files of kernels are written to `folder`. `latencies` must outlive the workers.
 tuner::Workers recorded_workers(const RecordedLatencies& latencies, const Target& target,
                                 const std::string& folder, double trial_s);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Contenders on a GPU: their base class, and our own. Our work and the other library's go to the
-// same stream of the device's primary context and are timed by events on it.
+// Contenders on a GPU: their base class, and our own contender. Our work and the other library's
+// are submitted to the same stream of the device's primary context and are timed by events on that
+// stream.
 //
 //   DeviceSetup on{.device = device, .graphs = true};
 //   on.evicting = ...;             // for CacheState::Cold
@@ -45,7 +46,7 @@ class DeviceContender : public Contender {
   virtual Status submit(void* queue) = 0;
 
   runtime::Device& device() const { return *setup_.device; }
-  /// New memory with these bytes.
+  /// Allocates device memory and copies these bytes to it.
   Result<runtime::DeviceBuffer> upload(const std::vector<std::byte>& bytes) const;
   static Result<std::vector<std::byte>> download(const runtime::DeviceBuffer& buffer);
 
@@ -53,8 +54,8 @@ class DeviceContender : public Contender {
   DeviceSetup setup_;
 };
 
-/// Our contender on a GPU. Its arrays lie on the device in the kernel's layouts, packed ahead.
-/// Requires: setup.gpu.
+/// Makes our contender on a GPU. Its arrays are packed into the kernel's layouts on the device
+/// ahead of all calls. Requires: setup.gpu is set.
 Result<std::unique_ptr<Contender>> make_ours_on_device(const runtime::Artifact& artifact,
                                                        const Setup& setup);
 

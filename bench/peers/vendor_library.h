@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A library of a vendor that is installed on this machine. It is opened at run time, so that the
-// program starts without it, and never closed, since it has threads of its own. Thread-safe.
+// A shared library of a hardware vendor. It is opened at run time, so that the program also starts
+// where it is not installed. It is never closed, since it has threads of its own. Thread-safe.
 
 #include <string>
 #include <vector>
@@ -12,13 +12,14 @@ namespace tw::bench {
 
 class VendorLibrary {
  public:
-  /// Opens the first of the names in the first directory that has one, else in the loader's search
-  /// path. Fails with Environment, with `remedy` in the message, if there is none.
+  /// Opens a library by the first of the `names` that is found. Directories are tried in order, and
+  /// then the loader's search path. Environment, with `remedy` in the message, if no name is found.
   static Result<VendorLibrary> open(const std::vector<std::string>& names,
                                     const std::vector<std::string>& directories,
                                     const std::string& remedy);
 
-  /// Looks up a function. Fails with Environment if there is none of that name.
+  /// Looks up a function of the library and stores its address. Environment if the library has no
+  /// function of that name.
   template <typename Function>
   Status find(const char* name, Function*& function) const {
     TW_TRY(void* const address, symbol(name));

@@ -3,10 +3,10 @@
 // Convergence of searches: the trace of the best latency of each search, and statistics of the
 // traces that show how soon the searches find fast kernels.
 //
-// A search reports its best latency by its own clock and measurements. To make searches comparable,
-// the winners of all searches are timed once more, interleaved, and each trace is scaled by the
-// ratio of the winner's new time to the time that its search claimed. Plain data and pure
-// functions; thread-safe.
+// A search reports its best latency by its own clock and measurements, its claim. To make searches
+// comparable, the winners of all searches are timed once more, interleaved, and each trace is
+// scaled by the ratio of the winner's new time to its claimed time. These scaled latencies are
+// called the common scale below. Plain data and pure functions; thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -17,7 +17,7 @@
 
 namespace tw::bench {
 
-/// The best latency of a search after so many trials and seconds.
+/// A point of a trace: the best latency of a search after this number of trials and seconds.
 struct Moment {
   double seconds = 0;
   int64_t trials = 0;
@@ -27,18 +27,19 @@ struct Moment {
 /// One search on one workload.
 struct Trace {
   std::string strategy;
-  std::string error;           ///< why the search has no figures; empty: it has
-  std::vector<Moment> claims;  ///< improvements in order, with the search's own latencies
-  Moment end;                  ///< end of the search; its latency is the winner's claimed one
-  double final_ns = 0;         ///< the winner's latency, interleaved with the others
-  bool alone = false;          ///< final_ns was measured in a process of its own
-  std::string schedule;        ///< the winner's schedule, if it has a text
+  std::string error;  ///< why the search has no figures; empty: it has figures
+  /// Each improvement in order, with the latency that the search claimed.
+  std::vector<Moment> claims;
+  Moment end;            ///< end of the search, with the claimed latency of the winner
+  double final_ns = 0;   ///< the winner's latency, timed interleaved with the other winners
+  bool alone = false;    ///< final_ns was measured in a separate process
+  std::string schedule;  ///< the winner's schedule, if it has a text
 
-  /// The best latency after so many trials or seconds, on the common scale; nullopt before the
-  /// first valid candidate.
+  /// The best latency on the common scale after this number of trials or seconds; nullopt before
+  /// the first valid candidate.
   std::optional<double> ns_after_trials(int64_t trials) const;
   std::optional<double> ns_after_seconds(double seconds) const;
-  /// The first moment with at most `ns` on the common scale.
+  /// The first moment whose latency on the common scale is at most `ns`; nullopt if there is none.
   std::optional<Moment> reach(double ns) const;
   /// The claim with its latency on the common scale.
   Moment scaled(const Moment& claim) const;
@@ -48,16 +49,18 @@ struct Trace {
 struct SearchRow {
   std::string name, workload;
   int threads = 1;
-  std::string error;  ///< why winners were not timed; empty: they were
+  std::string error;  ///< why winners were not timed; empty: they were timed
   std::vector<Trace> traces;
-  double known_ns = 0;   ///< the database's best kernel, unknown to the searches; 0: none
-  double onednn_ns = 0;  ///< oneDNN's fastest form; 0: it has none
+  /// Time of the best kernel in the database, which the searches do not know; 0: none.
+  double known_ns = 0;
+  double onednn_ns = 0;  ///< time of oneDNN's fastest form; 0: oneDNN has none
   std::string onednn;    ///< implementation and layouts of that form
   double flops = 0, peak_gflops = 0;
   Agreement agreement;    ///< largest differences of all winners
   std::string disturbed;  ///< what disturbed the timing of the winners; empty: nothing
 
-  /// Latency of the fastest of all winners and the known kernel. Requires: a trace without error.
+  /// Latency of the fastest kernel among all winners and the known kernel. Requires: a trace
+  /// without error.
   double best_ns() const;
 };
 
@@ -76,8 +79,9 @@ struct SearchSummary {
   std::string strategy;
   int threads = 1;
   int64_t rows = 0, failed = 0;
-  /// Geometric means of best known / latency: at share_trials, of the first valid candidate and of
-  /// the winner. nullopt if not every workload has a valid candidate by then.
+  /// Geometric means over the workloads of the ratio best_ns() / latency: after each number of
+  /// share_trials, of the first valid candidate, and of the winner. nullopt if a workload has no
+  /// valid candidate by then.
   std::vector<std::optional<double>> shares;
   std::optional<double> first, winner;
   Reached to_95, to_98, to_onednn;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One row of --search: every strategy searches the workload, then their winners are timed in turn
-// with each other and with oneDNN. Not thread-safe; one at a time in a process.
+// Makes one row of --search: every strategy searches the workload, then all winners and oneDNN are
+// timed by turns. Not thread-safe; one race at a time in a process.
 
 #include <memory>
 #include <vector>
@@ -13,9 +13,9 @@
 
 namespace tw::bench {
 
-/// Runs one row. Outputs are compared before kernels are timed. A failure is stored in the `error`
-/// of the row or of a trace; only an interrupt is returned as an error. The inputs of the task are
-/// made here.
+/// Makes one row. Outputs are compared before kernels are timed. A failure is stored in the `error`
+/// of the row or of a trace; the only error that is returned is Interrupted. The function makes the
+/// inputs of the task itself.
 Result<SearchRow> race(SearchTask task, const std::vector<const Strategy*>& strategies, int rounds,
                        std::shared_ptr<runtime::ThreadPool> pool);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The reports of --search. README.md explains the fields. Thread-safe.
+// The reports of --search. bench/README.md explains the fields. Thread-safe.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -14,7 +14,8 @@ namespace tw::bench {
 nlohmann::json as_json(const std::vector<SearchRow>& rows);
 std::string as_table(const std::vector<SearchRow>& rows, bool color);
 
-/// Results of a replay for every guide, in the order of `guides`.
+/// Results of replaying recordings with several guides. `replayed` has one element for each guide,
+/// in the order of `guides`.
 struct Replays {
   std::vector<tuner::Recording> recordings;
   std::vector<uint64_t> seeds;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Gathers the corpus that the cost model is trained on: trials of random workloads, in a file of
+// Gathers the corpus for training the cost model: trials of random workloads, in a file of
 // recordings (tuner/search/replay.h).
 
 #include "base/result.h"
@@ -8,11 +8,12 @@
 
 namespace tw::bench {
 
-/// Appends recordings of random workloads to the file of --record until --budget is spent: for each
-/// number one workload of each of --kinds, even numbers in hot caches and odd ones in the state
-/// between the operators of a network. Workloads that the file has for this target are left out, so
-/// that a run goes on where the one before was stopped. Interrupted by the user, without the
-/// workload that was under way.
+/// Appends recordings of random workloads to the file of --record until --budget is spent. For each
+/// number 0, 1, 2, ... it takes one workload of each of --kinds: with even numbers in hot caches,
+/// with odd numbers in the state between the operators of a network. Workloads that the file
+/// already has for this target are left out, so that a run continues where an earlier run was
+/// stopped. After an interrupt, the workload under way is not recorded and the result is
+/// Interrupted.
 Result<int> run_corpus(const Call& call);
 
 }  // namespace tw::bench

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Judges the pretrained model (cost_model/pretrained.h) on recordings that it has not seen: models
-// are trained on the rest of the corpus, and what they pick is compared with what the analytic
-// model picks. Pure functions; thread-safe.
+// Judges the pretrained model (cost_model/pretrained.h) on recordings that it has not seen. Models
+// are trained on the rest of the corpus, and the schedules that they pick are compared with those
+// that the analytic model picks. Pure functions; thread-safe.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -16,36 +16,39 @@
 
 namespace tw::bench {
 
-/// The part of a corpus that a model has not seen when it is judged.
+/// The part of a corpus on which a model is judged and was not trained.
 /// - Workloads: a fifth of the workloads, on all targets.
-/// - Kinds: all workloads of a kind, "conv".
-/// - Targets: all recordings for a target, on all machines.
-/// - Machines: all recordings of a machine, for all targets.
+/// - Kinds: all workloads of one kind, such as "conv".
+/// - Targets: all recordings for one target, on all machines.
+/// - Machines: all recordings of one machine, for all targets.
 enum class LeftOut { Workloads, Kinds, Targets, Machines };
 std::string_view to_string(LeftOut left_out);  ///< "workloads", "kinds", ...
 
-/// The order in which a search by a model puts the trials of recordings before it has measured one
-/// (cost_model::ordering_time_of); geometric means over these.
+/// Quality of the order in which a model puts the trials of a recording before any of them is
+/// measured (cost_model::ordering_time_of). Values are geometric means over the recordings, unless
+/// stated otherwise.
 struct Picks {
-  double first = 1;    ///< speed of the trial that it puts first, of the fastest one
-  double least = 1;    ///< the lowest of these speeds
-  double four = 1;     ///< speed of the best of the four that it puts first
-  double diverse = 1;  ///< the same of four that differ (tuner/search/diversity.h)
-  double factor = 1;   ///< by which its times differ from the measured ones
+  /// Speed of the trial that the model puts first, relative to the fastest trial.
+  double first = 1;
+  double least = 1;    ///< the lowest of the speeds of `first` of all recordings
+  double four = 1;     ///< relative speed of the best of the four trials that the model puts first
+  double diverse = 1;  ///< as `four`, for four trials that differ (tuner/search/diversity.h)
+  double factor = 1;   ///< factor by which predicted times differ from measured times
 };
 
 struct Judged {
   LeftOut left_out;
-  std::string kind;  ///< of the recordings; empty: all kinds
+  std::string kind;  ///< kind of the recordings; empty: all kinds
   int64_t recordings = 0;
   Picks analytic, pretrained;
 };
 
-/// A row a kind, and one for all, for each way of leaving out. Ways that leave nothing to learn
-/// from, as with one target, have no rows. Errors as Pretrained::train().
+/// Judges the models. For each way of leaving out there is a row for each kind and one for all
+/// kinds. Ways that leave nothing to train on have no rows, such as Targets with a corpus for a
+/// single target. Errors as Pretrained::train().
 Result<std::vector<Judged>> judge_pretraining(const std::vector<tuner::Recording>& recordings);
 
-/// The model of all recordings.
+/// Trains a model on all recordings.
 Result<cost_model::Pretrained> pretrain(const std::vector<tuner::Recording>& recordings);
 
 nlohmann::json as_json(const std::vector<Judged>& rows);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Arguments that the called function checks. For an argument of another type pybind11 raises an
-// error with the list of all signatures; a function that takes an Argument can raise one sentence
-// with the given and the expected value.
+// A type for arguments that the called function checks itself. pybind11 rejects an argument of a
+// wrong type with a list of all signatures; a function that takes an Argument can raise one
+// sentence with the given and the expected value instead.
 
 #include <pybind11/pybind11.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Arrays of Python as the runtime takes them: NumPy's without a copy, others (PyTorch's, JAX's) by
-// the DLPack protocol. All functions require the GIL.
+// Converts between arrays of Python and those of the library. Arrays of NumPy are used directly,
+// those of other libraries (PyTorch, JAX) by the DLPack protocol. All functions require the GIL.
 
 #include <pybind11/numpy.h>
 
@@ -13,22 +13,23 @@
 
 namespace tw::python {
 
-/// Memory of an array of the caller's, and what keeps it alive.
+/// Memory of an array of the caller, and the object that keeps the memory alive.
 struct BorrowedArray {
   runtime::Buffer buffer;
   pybind11::object owner;
 };
 
-/// The memory of `array`, without a copy; strides may be any. TypeError, naming the argument, for
-/// what is no array of the processor, for another element type, and for an output that is
-/// read-only. Shapes are left to the runtime's checks.
+/// The memory of `array`, without a copy; any strides are accepted. Raises TypeError, naming the
+/// argument, if `array` is no array in the processor's memory, has another element type, or is
+/// read-only and an output. Shapes are not checked here, as the runtime checks them.
 BorrowedArray borrow_array(const pybind11::handle& array, const runtime::ArgumentInfo& argument);
 
-/// A new, uninitialised NumPy array.
+/// Makes an uninitialised NumPy array.
 pybind11::array new_array(DType type, const std::vector<int64_t>& shape);
 
-/// The elements in row-major order. TypeError for another element type, ValueError for another
-/// shape, naming the tensor.
+/// Copies an array; the elements of the copy are in row-major order. Raises TypeError for another
+/// element type than `type` and ValueError for another shape than `shape`; the message has `name`,
+/// the tensor's name.
 dsl::Array copied_array(const pybind11::handle& array, const std::string& name, DType type,
                         const std::vector<int64_t>& shape);
 pybind11::array numpy_array(const dsl::Array& array);

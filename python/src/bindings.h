@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Each module of the library is bound by one function, in the order of tools/layers.txt, so that
-// the types of a signature are known when it is bound.
+// The functions that bind the modules of the library, one for each module. They are called in the
+// order of tools/layers.txt, so that all types in a signature are known when it is bound.
 
 #include <pybind11/pybind11.h>
 
@@ -20,9 +20,11 @@ void bind_tuner(pybind11::module_& module);
 void bind_networks(pybind11::module_& module);
 void bind_analysis(pybind11::module_& module);
 
-/// A DType, its text ("f32"), or NumPy's name or type of it ("float32"). Raises TypeError.
+/// Converts a DType, its text ("f32"), or NumPy's name or type for it ("float32") to a DType.
+/// Raises TypeError for other values.
 DType dtype_of(const pybind11::handle& value);
-/// An Expr, an Axis, or a number or truth value as a literal of `type`. Raises TypeError.
+/// Converts an Expr or an Axis to an Expr, and a number or truth value to a literal of `type`.
+/// Raises TypeError for other values.
 dsl::Expr expr_of(const pybind11::handle& value, DType type);
 
 }  // namespace tw::python

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Kernels and networks as Python calls them on arrays, with the number of threads that they were
-// tuned for.
+// A kernel or network that Python calls on arrays, with the number of threads for which it was
+// tuned.
 
 namespace tw::python {
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Errors of the library as Python exceptions. Each ErrorCode has a class in tilewright/errors.py,
-// whose message is the error's with arguments in place of flags, and whose `code` is the exit code
-// of the program; an interrupt is Python's KeyboardInterrupt.
+// Turns errors of the library into Python exceptions. Each ErrorCode has a class in
+// tilewright/errors.py, and an interrupt is Python's KeyboardInterrupt. The exception's message is
+// that of the error, with names of arguments in place of flags; its `code` is the exit code that
+// the program has for the error.
 
 #include <pybind11/pybind11.h>
 
@@ -13,10 +14,10 @@
 
 namespace tw::python {
 
-/// Throws the exception of the error's code. Requires: the GIL.
+/// Raises the exception for the error's code. Requires: the GIL.
 [[noreturn]] void raise(const Error& error);
 
-/// The value, or the exception of its error. Requires: the GIL.
+/// Returns the value, or raises the exception for the error. Requires: the GIL.
 template <typename T>
 T value_of(Result<T> result) {
   if (!result) raise(result.error());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Scopes with and without the GIL.
+// Scopes that hold or release the GIL.
 
 #include <cxxabi.h>
 #include <pybind11/pybind11.h>
@@ -10,9 +10,9 @@ namespace tw::python {
 
 /// Releases the GIL for a scope. Requires: the GIL.
 ///
-/// A thread that reaches the end of the scope when the interpreter has begun to end waits for the
-/// end of the process, as from Python 3.14 on. Before, Python unwinds its stack by pthread_exit(),
-/// which destructors of C++ turn into std::terminate().
+/// If the interpreter is shutting down when a thread reaches the end of the scope, the thread waits
+/// until the process ends, as Python itself does from 3.14 on. Earlier versions of Python unwind
+/// the thread's stack with pthread_exit(), which destructors of C++ turn into std::terminate().
 class WithoutGil {
  public:
   WithoutGil() : state_(PyEval_SaveThread()) {}
@@ -30,8 +30,8 @@ class WithoutGil {
   PyThreadState* state_;
 };
 
-/// Takes the GIL for a scope of a thread that released it. Where the interpreter has begun to end
-/// it waits for the end of the process, as WithoutGil does.
+/// Takes the GIL for a scope, in a thread that does not hold it. If the interpreter is shutting
+/// down, the thread waits until the process ends, as in WithoutGil.
 class WithGil {
  public:
   WithGil() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Runs of the library that take long and that an interrupt from the keyboard ends. The run has a
-// thread of its own. The thread that began it waits: it asks Python for signals, and calls the
-// user's function with each Progress while the run waits for that function.
+// Long runs of the library that an interrupt from the keyboard can end. The run has a thread of its
+// own. The thread that started the run waits for it, handles Python's signals, and calls the user's
+// function with each Progress; the run waits while the function is called.
 
 #include <pybind11/pybind11.h>
 #include <pybind11/typing.h>
@@ -29,28 +29,30 @@ namespace tw::python {
 using OnProgressOrNone = pybind11::typing::Optional<
     pybind11::typing::Callable<pybind11::object(const tuner::Progress&)>>;
 
-/// One run. Requires of all but listener(): the GIL.
+/// One run. All methods except listener() require the GIL.
 class WatchedRun {
  public:
-  /// `on_progress` may be None. Raises TryLaterError where a run is under way: one at a time in a
-  /// process.
+  /// `on_progress` is the user's function or None. Raises TryLaterError if another run is under
+  /// way, as a process has one run at a time.
   explicit WatchedRun(pybind11::object on_progress);
 
-  /// The environment of the package, whose worker is its program. Its interrupts are those of this
-  /// run, its device is the chosen one, and its notes are kept for result_of().
+  /// The environment for the library's functions. Its workers are processes of the package's
+  /// program, its interrupts are those of this run, its device is that of `target`, and its notes
+  /// are kept for result_of().
   tuner::Environment environment(const tuner::ChosenTarget& target);
 
-  /// Tells the calling thread, and returns once that has called the user's function. For the thread
-  /// of the run. It must not be called after result_of() returned.
+  /// The callback for the run's progress. The run's thread calls it; it passes the progress to the
+  /// waiting thread and returns once that thread has called the user's function. It must not be
+  /// called after result_of() has returned.
   tuner::OnProgress listener() {
     return [this](const tuner::Progress& progress) { tell(progress); };
   }
 
-  /// Runs `work()`, which returns a Result and touches no object of Python, and returns its value.
-  /// Notes become RuntimeWarnings. The first interrupt from the keyboard counts in the environment;
-  /// after a second one KeyboardInterrupt is raised, whatever the work returns. Raises the
-  /// exception that the user's function or the handler of another signal raised, else that of the
-  /// work's error.
+  /// Runs `work()` and returns its value. Notes become RuntimeWarnings. The first interrupt from
+  /// the keyboard is counted in the environment, so that the work can finish early; after a second
+  /// one, KeyboardInterrupt is raised whatever the work returns. Raises the exception that the
+  /// user's function or a signal handler raised, or else the exception for the work's error.
+  /// Requires: `work` returns a Result and touches no object of Python.
   template <typename Work>
   auto result_of(const Work& work) {
     std::optional<decltype(work())> result;
@@ -69,18 +71,19 @@ class WatchedRun {
   pybind11::object on_progress_;
   tuner::Notes notes_;
   std::atomic<int> interrupts_ = 0, later_interrupts_ = 0;
-  std::exception_ptr error_;  ///< of the user's function or a handler; ends the run
+  std::exception_ptr error_;  ///< from the user's function or a signal handler; ends the run
 
   std::mutex mutex_;  // guards the two members below
   std::condition_variable changed_;
-  const tuner::Progress* told_ = nullptr;  ///< that the user's function has not been called with
+  /// Progress for which the user's function was not called yet.
+  const tuner::Progress* told_ = nullptr;
   bool is_done_ = false;
 };
 
-/// Raises UsageError for another name.
+/// The effort of this name. Raises UsageError for an unknown name.
 tuner::Effort effort_of(const std::string& name);
 
-/// The target that a text names, as the program's --target takes it. Raises the error of
+/// The target that a text names, in the form of the program's --target. Raises the error of
 /// tuner::chosen_target().
 tuner::ChosenTarget chosen_target_of(const std::string& text);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Targets as Python names them.
+// Finds the targets that Python code names.
 
 #include <string>
 
@@ -8,9 +8,9 @@
 
 namespace tw::python {
 
-/// The target that a text names, as the program's --target takes it: a target whose kernels run on
-/// this machine has this machine's numbers, also where its features are spelled out as records do.
-/// Raises the error of parse_target(). Requires: the GIL.
+/// The target that a text names, in the form of the program's --target. If its kernels run on this
+/// machine, the target has the numbers of this machine, even if the text lists its features one by
+/// one, as records do. Raises the error of parse_target(). Requires: the GIL.
 Target target_of(const std::string& text);
 
 }  // namespace tw::python
