@@ -23,8 +23,8 @@
 namespace tw::bench {
 namespace {
 
-// Long enough for the clock, and about as long as a process runs on before another one has its
-// turn.
+// Least time of a batch: long enough for the clock, and about as long as the system lets a process
+// run before another one has its turn.
 constexpr int64_t min_batch_ns = 4'000'000;
 
 /// A whole network.
@@ -50,8 +50,8 @@ class ModelContender final : public Contender {
   runtime::ThreadPool& pool_;
 };
 
-/// The largest difference of an output over its largest expected value; infinite where one is not
-/// finite.
+/// The largest difference of an output from the expected one, relative to the largest expected
+/// value. Infinite if an output has a value that is not finite.
 double difference(const dsl::Arrays& outputs, const dsl::Arrays& expected) {
   double worst = 0;
   for (const auto& [name, array] : expected) {

@@ -16,8 +16,8 @@
 namespace tw::bench {
 namespace {
 
-// A core reaches the last cache of its own group of cores, 32 to 96 MiB on what we know; virtual
-// machines report the sum over all groups.
+// Limit on the copies of weights. A core can use only the last cache of its own group of cores, 32
+// to 96 MiB on known machines, but virtual machines report the sum over all groups.
 constexpr int64_t most_rotated_bytes = int64_t{256} << 20;
 
 // Calls of a batch on a GPU: a graph of more takes longer to make than it saves.

@@ -52,8 +52,9 @@ struct Tally {
   }
 };
 
-// A call of a network takes a tenth of a second, in which a machine that others use is rarely left
-// alone: so turns are judged one by one, and not whole rounds.
+// Number of times that a turn of interleave_all() is tried. A call of a network takes a tenth of a
+// second, and a shared machine is rarely undisturbed for many of them. So single turns are accepted
+// or repeated, not whole rounds.
 constexpr int most_attempts = 5;
 
 /// Rounds of several contenders.

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// tilewright-bench: kernels against other libraries, and how fast the tuner works and searches.
-// Also its own worker program: `tilewright-bench worker`.
+// SPDX-License-Identifier: Apache-2.0 tilewright-bench: compares kernels with other libraries, and
+// measures how fast the tuner works and searches. The program is also its own worker, as
+// `tilewright-bench worker`.
 
 #include <fmt/format.h>
 

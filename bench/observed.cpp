@@ -13,8 +13,9 @@
 namespace tw::bench {
 namespace {
 
-// Idle threads of OpenMP poll for up to about 5 ms, ours for 0.1 ms, before they sleep: a poll on
-// the core that the other side's thread needs would be measured as that side's time.
+// Pause between contenders. Before they sleep, idle threads of OpenMP poll for up to about 5 ms,
+// ours for 0.1 ms. Polling on a core that the other contender needs would be measured as time of
+// that contender.
 constexpr auto idle_poll = std::chrono::milliseconds(10);
 // Pauses in which the clock of a GPU recovers from its power limit.
 constexpr auto clock_recovery = std::chrono::milliseconds(100);
@@ -51,8 +52,8 @@ Result<Observed> observe(int threads, const tuner::Clock& clock,
   double undisturbed_gflops = 0;
   {
     const PinnedHere pinned;
-    // The speed of this core stands for the others: a pool of several would wake up beside the
-    // contenders' own threads.
+    // Only the speed of this core is watched, as the threads of a larger pool would wake up beside
+    // the contenders' threads.
     runtime::ThreadPool here({.threads = 1});
     tuner::Gauge gauge(here, 1, clock);
     const auto watch = tuner::watch_processor(gauge, clock);

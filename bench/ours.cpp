@@ -33,8 +33,8 @@ class Ours : public Contender {
     }
   }
 
-  /// Packs the inputs and runs the preparation; makes as many copies of what is constant as the
-  /// setup asks for.
+  /// Packs the inputs, runs the kernel's preparation, and makes the copies of constant arrays that
+  /// the setup asks for.
   Status prepare() {
     const size_t arguments = kernel_.info().arguments.size();
     copies_ = copies_of(constant_bytes_, setup_);

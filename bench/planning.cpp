@@ -25,8 +25,9 @@ double least_seconds(int64_t rounds, const tuner::Clock& clock, const std::funct
   return least;
 }
 
-/// Two terminals; an edge becomes two in series, or gets a parallel path of two, until there are
-/// enough nodes.
+/// The edges of a random series-parallel graph. It begins with one edge between two nodes. Each new
+/// node is put on a random edge, or on a new path parallel to that edge, until there are `nodes`
+/// nodes.
 std::vector<std::pair<size_t, size_t>> series_parallel_edges(size_t nodes, Random& random) {
   std::vector<std::pair<size_t, size_t>> edges = {{0, 1}};
   for (size_t next = 2; next < nodes; ++next) {

@@ -68,7 +68,7 @@ void time_stages(const schedules::Space& space, const std::vector<Point>& points
   row.features_us = each(features_s, programs.size());
 }
 
-/// Samples with a made-up throughput that can be learned and that the analytic model does not
+/// Samples with made-up throughputs, which a model can learn and the analytic model does not
 /// predict.
 std::vector<cost_model::Sample> made_up_samples(const std::vector<Rows>& rows_of_items,
                                                 Random& random) {

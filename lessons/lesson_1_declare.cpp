@@ -2,8 +2,8 @@
 // Lesson 1: say what to compute.
 //
 // An operator is a tensor expression: axes, inputs, and a formula for one element of the result. It
-// says nothing about loops, tiles, vectors or threads; that is lesson 2. The same declaration has a
-// text form, which is also how the database names it.
+// says nothing about loops, tiles, vectors or threads; lesson 2 is about these. A declaration also
+// has a text form, by which the database names it.
 
 #include <fmt/format.h>
 
@@ -27,9 +27,10 @@ Compute declare_product(int64_t rows, int64_t columns, int64_t depth) {
   return must(build(c, {{m, rows}, {n, columns}, {k, depth}}));
 }
 
-// A 3 x 3 convolution with a border of zeros. Padding is a select around the read: it evaluates
-// only the side that it chooses, so the read outside of the image never happens. A schedule keeps
-// this promise, and makes it cheap: lesson 2 shows that no multiplication by a padded zero is left.
+// A 3 x 3 convolution with a border of zeros. Padding is a select around the read of the image. A
+// select evaluates only the operand that it chooses, so nothing outside of the image is read. This
+// holds for every schedule, and it costs little: lesson 2 shows that no multiplication by a padded
+// zero is left.
 Compute declare_convolution(int64_t channels, int64_t outputs, int64_t size) {
   const Axis k("k", outputs), y("y", size), x("x", size);
   const Axis c("c", channels), r("r", 3), s("s", 3);
@@ -66,8 +67,8 @@ int main() {
   fmt::print("parses back to the same compute: {}\n", to_line(again) == to_line(product));
   fmt::print("{} floating-point operations\n", count_flops(product));
 
-  // The interpreter is the definition of what a compute means: slow and obvious. Every kernel
-  // is checked against it.
+  // The interpreter defines the meaning of a compute; it is simple and slow. Every kernel is
+  // checked against it.
   const Arrays inputs = {{"a", counting({2, 4})}, {"b", counting({4, 3})}};
   print_array("a", inputs.at("a"));
   print_array("b", inputs.at("b"));
@@ -84,8 +85,9 @@ int main() {
   print_array("out", must(interpret(convolution, image)).at("out"));
 
   fmt::print("\n-- a workload: what is tuned and stored --\n");
-  // A workload adds the accuracy that a kernel must have. Its key is the identity under which
-  // results are stored. Frequent operators have names, and a short form for the command line.
+  // A workload is a compute with the accuracy that its kernels must have. The database stores
+  // results under the workload's key. Frequent operators have names, and a short form for the
+  // command line.
   fmt::print("{}\n", must(workload(product)).key());
   const Attributes shape = must(parse_shape("n1c64h56w56k64r3s3p1", "conv2d"));
   fmt::print("{}\n", must(make_workload("conv2d", shape)).key());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lesson 3: let the tuner find the schedule, keep it in a database, and run the kernel.
 //
-// Only what is the same on every machine is printed: no timings, and not which schedule won.
+// The lesson prints only what is equal on all machines: no times, and not the schedule that won.
 
 #include <fmt/format.h>
 
@@ -45,15 +45,15 @@ int main(int argc, char** argv) {
 
   const dsl::Workload workload = declare();
   const Target target = host_target();
-  // The library reads no clock, environment or host name by itself: a program passes in what is to
-  // be used. By default candidates are built and run by this very program, in processes of their
-  // own, which may crash without harm: see the first lines of main().
+  // The library reads no clock, environment variable or host name by itself; the program passes
+  // them in. By default, processes of this program build and run the candidates (see the first
+  // lines of main()), so that a candidate that crashes does no harm.
   const tuner::Environment environment = tuner::default_environment();
   fmt::print("workload: {}\n", workload.key());
 
-  // Tune. Each candidate is compiled, verified against a reference and only then timed; each is
-  // stored as an immutable record, the failed ones too: a later run learns from all of them.
-  // The lesson begins with an empty database, so that it prints the same whenever it is run.
+  // Tune. Each candidate is compiled, verified against a reference and only then timed. Each is
+  // stored as an immutable record, even if it failed, and later runs learn from all records. The
+  // lesson begins with an empty database, so that it prints the same text each time.
   const std::filesystem::path folder = "lesson_3.files", cache = folder / "cache";
   const std::string database = folder / "lesson.db";
   std::filesystem::remove_all(folder);
@@ -72,8 +72,8 @@ int main(int argc, char** argv) {
       tuner::tune(workload, target, {.effort = tuner::Effort::None}, store, environment, nullptr));
   fmt::print("again: {}, records: {}\n", tuner::to_string(known.ended), must(store.info()).records);
 
-  // A session finds kernels by workload. It has no compiler: without an artifact in its cache
-  // directory it can only say what to do, and with one it loads it.
+  // A session finds kernels by workload and has no compiler. If its cache directory has the
+  // artifact of a kernel, the session loads it; otherwise the error says what to do.
   const db::Record& best = known.best;
   runtime::Session session = must(runtime::Session::open({.database = database,
                                                           .cache = cache,

@@ -36,8 +36,9 @@ Status check_fits(const schedules::Schedule& schedule, const dsl::Workload& work
   return {};
 }
 
-/// "; 12 of 49 steps apply, the first that does not: winograd out x 6: stage 'out' has a stride".
-/// The first one is named because later steps often fail for want of the loops that it makes.
+/// A text about the steps that do not apply: "; 12 of 49 steps apply, the first that does not:
+/// winograd out x 6: stage 'out' has a stride". Only the first of them is named, as later steps
+/// often fail because the loops that it would make are missing.
 std::string shortfall_of(const schedules::Adapted& adapted) {
   std::string text =
       fmt::format("; {} of {} steps apply", adapted.schedule.steps().size(), adapted.steps.size());

@@ -29,8 +29,9 @@ std::vector<Verb> verbs() {
           doctor_verb(), completion_verb(verbs), manual_verb(verbs), version_verb()};
 }
 
-/// A message shows no control characters to a terminal. What it quotes begins no lines; lines of
-/// its own are indented by two spaces.
+/// The message as it is printed, with control characters escaped. A line feed is kept only if two
+/// spaces follow, which is how messages indent their own further lines. Line feeds in quoted texts
+/// are escaped.
 std::string printable(const std::string& message) {
   const std::string text(trim(message));  // those of libraries end in a new line
   std::string line;

@@ -24,8 +24,8 @@ using runtime::ModelStep;
 using runtime::ModelTensor;
 using runtime::ModelVariant;
 
-/// The operator of a step's kernel, with the algorithm if that is another than the direct one:
-/// "conv2d (winograd)"; or "transform" for copies between layouts.
+/// The operator of a step's kernel, with the algorithm if it is not the direct one: "conv2d
+/// (winograd)". For a copy between layouts, "transform".
 std::string kind_of(const ModelFile& model, const ModelStep& step) {
   const runtime::KernelInfo& kernel = model.kernels[static_cast<size_t>(step.kernel)].info;
   if (step.name.find(" -> ") != std::string::npos) return "transform";
@@ -298,8 +298,9 @@ nlohmann::json as_json(const ModelFile& model) {
   return document;
 }
 
-/// The nodes that wrote what lies in memory. A step that reads the result of a reshape finds there
-/// what another tensor was written to, and that of a concatenation in place what several were.
+/// The nodes of the drawing that wrote each part of the memory. They are found by address, since a
+/// tensor may share memory: the result of a reshape was written as another tensor, and the result
+/// of a concatenation in place was written as several tensors.
 class MemoryWriters {
  public:
   explicit MemoryWriters(const ModelVariant& variant) {

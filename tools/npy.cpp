@@ -92,8 +92,8 @@ class NpyReader {
     return NpyFile{bytes_.substr(begin, length), bytes_.substr(begin + length)};
   }
 
-  /// The text between `key` and the next character that is in `ends`, trimmed. Invalid if the
-  /// header has no such entry.
+  /// The trimmed text between `key` and the next character of `ends`. Invalid if the header has no
+  /// entry of this key.
   Result<std::string_view> entry(std::string_view header, std::string_view key,
                                  std::string_view ends) const {
     const size_t at = header.find(key);

@@ -61,9 +61,9 @@ std::string cache_directory(const PlaceFlags& flags, const Surroundings& here) {
 
 namespace {
 
-/// The clock by which a locked database is waited for. An interrupt ends a wait, and leaves those
-/// after it a fraction of a second: by this clock it takes all the time that a wait may last, and
-/// every second after it 200.
+/// The clock that limits waiting for a locked database. After an interrupt, this clock jumps ahead
+/// by the limit of a wait and then runs 200 times as fast. So the present wait ends at once, and
+/// later waits last only a fraction of a second.
 std::function<int64_t()> impatient_clock_ms(const Surroundings& here, int64_t limit_ms) {
   return [clock = here.environment.clock, limit_ms, since_ms = std::optional<int64_t>()]() mutable {
     const int64_t now_ms = clock() / 1'000'000;

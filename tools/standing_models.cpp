@@ -103,8 +103,8 @@ Status make_model(const std::string& name, int64_t batch, const fs::path& path,
 Result<OnnxFile> onnx_file_of(const std::string& model, std::map<std::string, int64_t> dimensions,
                               const PlaceFlags& place, const Surroundings& here) {
   std::error_code ignored;
-  // The reader says what is wrong with folders and devices; a folder does not hide a standing
-  // model.
+  // Existing folders and devices are passed on too, as the reader explains what is wrong with them.
+  // But a folder with the name of a standing model does not hide the model.
   if (fs::is_regular_file(model, ignored) || (!is_model_name(model) && fs::exists(model, ignored)))
     return OnnxFile{model, std::move(dimensions)};
   if (!is_model_name(model))

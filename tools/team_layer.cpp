@@ -87,8 +87,8 @@ std::string whole_name(const std::string& name) {
   return is_address(name) || error ? name : path.lexically_normal().string();
 }
 
-/// When a server was asked for the layer, whether or not it answered: the time of a file beside the
-/// copy. 0: never.
+/// The time at which the server was last asked for the layer, even if it did not answer. A file
+/// beside the copy has this time. 0: the server was never asked.
 int64_t asked_ms(const std::string& folder) {
   std::error_code error;
   const auto written = std::filesystem::last_write_time(folder + "/asked", error);

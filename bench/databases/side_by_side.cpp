@@ -82,8 +82,8 @@ class Runs {
     return {};
   }
 
-  /// Waits for all runs, and takes their trials from the database. `target_ns` is what is to be
-  /// reached; 0: what they found.
+  /// Waits for the end of all runs, summarizes their trials and deletes them from the database.
+  /// `target_ns` is the latency to reach; 0: the best latency of these runs.
   Result<Together> end(double target_ns) {
     Together together{.runs = static_cast<int>(std::ssize(processes_)), .killed = killed_};
     for (int number = 0; number < together.runs; ++number) {

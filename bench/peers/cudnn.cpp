@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// cuDNN: a convolution with channels first and one with channels last, each by the algorithm that
-// cuDNN's own search finds fastest. f32 is computed without TF32.
+// SPDX-License-Identifier: Apache-2.0 cuDNN as a peer: convolutions with channels first and with
+// channels last, each with the algorithm that cuDNN's own search finds to be the fastest. f32 is
+// computed without TF32.
 
 #include <fmt/format.h>
 

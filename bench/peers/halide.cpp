@@ -1,7 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Halide: the expressions of bench/expressions and convolutions as a person who knows Halide writes
-// them, scheduled by its Adams2019 autoscheduler and compiled in this process. Dimensions count
-// from the innermost.
+// SPDX-License-Identifier: Apache-2.0 Halide as a peer: the expressions of bench/expressions and
+// convolutions, written as is usual in Halide, scheduled by its Adams2019 autoscheduler and
+// compiled in this process. As in Halide, dimension 0 is the innermost.
 
 #include <Halide.h>
 #include <fmt/format.h>
@@ -27,8 +26,8 @@ using Halide::Var;
 struct Declared {
   std::vector<ImageParam> inputs;
   Func output;
-  /// For each input and then the output: the pipeline's dimension for each dimension of the logical
-  /// array. Empty: all are row-major.
+  /// For each input, and last for the output, the pipeline's dimension for each dimension of the
+  /// logical array. Empty: all arrays are row-major.
   std::vector<std::vector<int>> orders = {};
 };
 

@@ -1,10 +1,11 @@
-// SPDX-License-Identifier: Apache-2.0
-// oneDNN: one primitive of f32, bf16 or 8-bit integers for each workload, with weights in the
-// layout that it prefers, and with sources and destinations both in its preferred layout and in the
-// plain one that networks use. Reorders are done ahead.
+// SPDX-License-Identifier: Apache-2.0 oneDNN as a peer: for each workload a primitive of f32, bf16
+// or 8-bit integers. Weights have the layout that oneDNN prefers. There are two forms: with sources
+// and destinations in oneDNN's preferred layout, and in the plain layout that networks use.
+// Reorders are done ahead.
 //
-// Builds of oneDNN differ in what starts their threads. With OpenMP a call is a function call. The
-// builds that packages offer since 2024 queue each call by SYCL, and TBB has the threads.
+// Builds of oneDNN have different thread runtimes. With OpenMP, a call is a function call. In the
+// builds that packages offer since 2024, each call is submitted to a SYCL queue and runs on threads
+// of TBB.
 
 #include <fmt/format.h>
 
@@ -294,8 +295,8 @@ class OneDnn : public Contender {
   std::unordered_map<int, memory> arguments_;
 };
 
-/// Time in ns of a call that multiplies one number by one number: the least mean of several
-/// batches.
+/// Time in ns of a call that multiplies two numbers: the mean time of a call in the fastest of
+/// several batches.
 double measured_empty_call_ns() {
   constexpr int batches = 20, calls = 100;
   float numbers[3] = {1, 1, 1};
@@ -319,7 +320,7 @@ double measured_empty_call_ns() {
 
 #if DNNL_CPU_THREADING_RUNTIME == DNNL_RUNTIME_OMP
 /// Binds each OpenMP thread to the core of the worker with the same number in our pool; OpenMP
-/// keeps its threads from one region to the next. The caller is bound while it is timed
+/// keeps its threads between parallel regions. The calling thread is bound only while it is timed
 /// (PinnedHere).
 Status use_threads(int threads) {
   const std::vector<int> cores = allowed_cores();
@@ -334,9 +335,9 @@ Status use_threads(int threads) {
   return {};
 }
 #else
-/// Starts the queue and its threads, which keep the cores of the thread that starts them; TBB takes
-/// its number of threads from these cores. One thread runs on the last core, as the caller submits
-/// calls from the first one.
+/// Starts the queue and its threads, and returns their number. The threads inherit the cores of the
+/// thread that starts them, and TBB takes its number of threads from the number of these cores.
+/// With one thread, that is the last core, as the caller submits calls from the first core.
 int start_threads(int threads) {
   // The package does not register its driver with the loader of OpenCL.
   setenv("OCL_ICD_FILENAMES", TW_ONEDNN_DRIVER, 0);

@@ -15,8 +15,8 @@ namespace {
 
 constexpr int samples = 300;  // elements of each output that are compared with f64
 
-/// The contenders that are timed: the forms of oneDNN, if it has any, the winners, and the
-/// database's own kernel.
+/// The contenders of a race: the forms of oneDNN, if it has any, the winners of the searches, and
+/// the best kernel of the database.
 class Field {
  public:
   Field(const SearchTask& task, std::shared_ptr<runtime::ThreadPool> pool)
@@ -108,8 +108,8 @@ Result<std::optional<size_t>> enter_winner(Field& field, Searched& searched) {
   return place;
 }
 
-/// Enters, for reference, the best kernel of the workload in the database that teaches. No search
-/// has seen it.
+/// Enters the workload's best kernel in the database of --known, for comparison. No search knows
+/// this kernel. nullopt if there is no database or no such kernel.
 Result<std::optional<size_t>> enter_known(Field& field, const SearchTask& task) {
   std::optional<size_t> place;
   if (task.known.empty()) return place;

@@ -31,8 +31,9 @@ constexpr int64_t workloads_of_workers = 200;
 /// The file of recordings.
 class Corpus {
  public:
-  /// Opens the file, or a new one. Where its last line was not written whole, the recording that
-  /// the line is of is removed. Invalid for a file of anything else, which is left as it is.
+  /// Opens the file of recordings, or creates it. If the last line is incomplete, the recording
+  /// that has the line is removed. Invalid if the file is no file of recordings; it is not changed
+  /// then.
   static Result<Corpus> open(const std::string& path) {
     Corpus corpus(path);
     std::ifstream file(path, std::ios::binary);
@@ -177,8 +178,8 @@ Result<std::string> record(const Gathering& gathering, const Item& item) {
   return text.str();
 }
 
-/// The state of the caches that the workload of a kind with this number is recorded in. Without
-/// constants the states of networks are one.
+/// The state of the caches in which the workload with this number is recorded. Workloads without
+/// constants have only one state of networks, NetworkL3.
 dsl::CacheState state_of(const dsl::Workload& workload, int64_t number) {
   if (number % 3 == 0) return dsl::CacheState::Hot;
   const bool has_constants = std::ranges::any_of(

@@ -24,8 +24,8 @@ std::string what_is(const ArgumentInfo& argument) {
                      argument.name, to_string(argument.dtype), fmt::join(argument.shape, ", "));
 }
 
-/// NumPy's number of the type; -1 for bfloat16, which is a type of the package ml_dtypes and has
-/// another number in each process.
+/// NumPy's type number; -1 for bfloat16, a type of the package ml_dtypes whose number differs
+/// between processes.
 int numpy_number(DType type) {
   // Python's lock may pass to another thread while it looks types up.
   PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<std::vector<int>> numbers;

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// What is known of a workload, a schedule or a network's file without running anything: bounds of
-// the machine, predictions of times, and the plan of a network.
+// SPDX-License-Identifier: Apache-2.0 Binds the functions that analyse a workload, a schedule or a
+// network's file without running anything: bounds of the machine, predicted times, and the plan of
+// a network.
 
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>

@@ -50,8 +50,8 @@ std::string python_value(const db::TrialStatus& status) {
   return std::string(db::to_string(status));
 }
 
-/// Reads the fields on which the rank of a record depends from attributes, as tests give plain
-/// objects.
+/// Makes a Record with the fields on which a record's rank depends. They are read from attributes
+/// of any object, as tests pass plain objects.
 Record ranked_fields(const py::handle& given) {
   Record record;
   const auto read = [&](const char* name, auto& member) {
@@ -92,8 +92,8 @@ std::vector<std::string> times_text(const std::vector<double>& times_ns) {
   return texts;
 }
 
-/// The reason for which this version cannot read the target, the layouts or the device; empty where
-/// it can. An unknown workload is no reason, as its records are shown as text.
+/// The reason why this version cannot read the target, the layouts or the device of a record; empty
+/// if it can. An unknown workload is no reason, as records of unknown workloads are shown as text.
 std::string why_unreadable(const Record& record) {
   if (const auto target = parse_target(record.target); !target) return target.error().message;
   const bool is_text = std::ranges::none_of(

@@ -37,8 +37,8 @@ using dsl::Reduction;
 using dsl::Tensor;
 using dsl::Workload;
 
-/// A tensor with what C++ keeps in variables of the caller's: a function that is given one by
-/// tw.kernel has nothing else to ask.
+/// A tensor with its name and axes. A C++ caller keeps these in variables, but a Python function
+/// that tw.kernel calls has only the tensor to get them from.
 struct DeclaredTensor {
   Tensor tensor;
   std::string name;
@@ -96,15 +96,16 @@ bool is_expression(const py::handle& value) {
   return py::isinstance<Expr>(value) || py::isinstance<Axis>(value);
 }
 
-/// The expression, or InvalidError where it is too tall or too large to be walked over. Every
-/// expression that Python can hold passes here, so that printing and deleting one are safe.
+/// Returns the expression. Raises InvalidError if it is too deep or too large for recursive
+/// functions. All expressions that Python can hold pass through here, so that printing and deleting
+/// them is safe.
 Expr bounded(Expr expr) {
   value_of(dsl::check_size(expr));
   return expr;
 }
 
-/// Type of a literal without a typed operand beside it, as in the text of expressions: Float32 for
-/// a float, else Int64.
+/// Type of a literal that has no typed operand beside it: Float32 for a float, else Int64, as in
+/// the text form of expressions.
 DType own_type(const py::handle& literal) {
   return PyFloat_Check(literal.ptr()) != 0 ? Float32 : Int64;
 }
@@ -187,8 +188,8 @@ Expr inverted(const py::object& self) {
   return bounded(operand ^ dsl::constant_int(operand.type(), -1));
 }
 
-/// The operators of Python. Those that Python lets nobody define (and, or, not) are & | ~ of truth
-/// values, as in Halide and NumPy.
+/// Defines the operators of Python. As in Halide and NumPy, & | ~ of truth values replace `and`,
+/// `or` and `not`, which Python does not allow to define.
 template <typename Class>
 void bind_operators(Class& type) {
   using enum dsl::BinaryOp;

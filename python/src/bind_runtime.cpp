@@ -83,8 +83,8 @@ std::span<const ArgumentInfo> arguments_of(const runtime::Model& model) {
   return model.arguments();
 }
 
-/// The arguments of a call with these inputs: of a network with several variants, those of the one
-/// that has their shapes.
+/// The arguments of a call with these inputs. For a network with several variants, they are those
+/// of the variant that takes inputs of these shapes.
 std::span<const ArgumentInfo> arguments_for(const runtime::Kernel& kernel,
                                             const std::vector<Buffer>& /*inputs*/) {
   return arguments_of(kernel);

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// schedules/: schedules by hand, and the programs that they mean. The methods of Schedule and their
-// signatures come from the fields of the steps (schedules/step.h).
+// SPDX-License-Identifier: Apache-2.0 Binds schedules/: schedules by hand, and the programs to
+// which they are lowered. The methods of Schedule and their signatures are derived from the fields
+// of the steps (schedules/step.h).
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -45,8 +45,9 @@ std::string field_words(const F&, const py::handle& value) {
   return (are_own_names ? "as " : "") + words_of(value);
 }
 
-/// A step from the arguments of its method, by position or by name: its text is put together and
-/// parsed, so that Python, C++ and the database accept the same steps.
+/// Makes a step from the arguments of its method, given by position or by name. The arguments are
+/// joined to the step's text, which is parsed, so that Python, C++ and the database accept the same
+/// steps.
 template <typename S>
 schedules::Step step_of(const py::args& args, const py::kwargs& kwargs) {
   std::vector<std::string> words = {std::string(S::name)};

@@ -22,8 +22,8 @@ std::unique_lock<std::mutex> only_run() {
   return alone;
 }
 
-/// The programs and folders of this package (tilewright/paths.py), which are not beside the
-/// interpreter.
+/// The environment with the programs of this package. Their paths come from tilewright/paths.py, as
+/// they are not beside the interpreter.
 tuner::Environment environment_of_package() {
   const py::module_ paths = py::module_::import("tilewright.paths");
   tuner::Environment environment = tuner::default_environment();

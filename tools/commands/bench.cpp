@@ -14,8 +14,9 @@
 namespace tw::tools {
 namespace {
 
-/// Beside this program where both are installed, in the folder of its own in a build tree; that of
-/// GPUs alone where there is no other.
+/// The path of the benchmark program: beside this program if both are installed, or in the folder
+/// `bench` of a build tree. tilewright-gpu-bench is taken only if there is no tilewright-bench.
+/// Empty: neither is there.
 std::string benchmark_program(const Surroundings& here) {
   const auto folder = std::filesystem::path(here.program).parent_path();
   std::error_code ignored;

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// tilewright db explain: whose measurement an answer of the database rests on, how sure it is, and
-// why records that look better are not used.
+// SPDX-License-Identifier: Apache-2.0 tilewright db explain: shows the measurements on which an
+// answer of the database is based, how much they agree, and why records that look better are not
+// used.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -31,13 +31,13 @@ struct DbExplainFlags {
   int64_t limit = 10;
 };
 
-/// Query of the database. For the hash of a record, the key is that of the record's group. For a
-/// workload, it is the key of the best known record, whose target or device may differ from those
-/// asked for, or the workload's own key if no record is known.
+/// The key that is explained. For the hash of a record, it is the key of the record's group. For a
+/// workload, it is the key of the best known record, whose target or device may differ from the
+/// requested ones. If no record is known, it is the workload's own key.
 struct Asked {
   db::Key key;
-  /// Likeness of the best known record's device to the one asked for; nullopt for a hash or if no
-  /// record is known.
+  /// Likeness of the best known record's device to the requested device; nullopt for a hash or if
+  /// no record is known.
   std::optional<db::Likeness> likeness = {};
 };
 Result<Asked> asked_of(const DbExplainFlags& f, const Surroundings& here, db::Store& store) {

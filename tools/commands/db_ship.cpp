@@ -95,8 +95,9 @@ Status replace_file(std::string_view text, const std::string& path) {
               fmt::format("[ship] {} cannot be written ({})", shell_quoted(path), error.message()));
 }
 
-/// The manifest is written last: until then the old one says that the new lines are not its own,
-/// and whoever fetches them keeps what he has. Refuses what every user would refuse.
+/// Writes the lines and the signed manifest. The manifest is written last: until then, the new
+/// lines do not match the old manifest, and users who fetch both keep their copy. Usage if users'
+/// programs would refuse the layer.
 Status write_signed(const std::vector<db::Record>& records, const std::string& path,
                     const SigningKey& key, const Surroundings& here) {
   const std::string lines = lines_of(records);

@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// tilewright db quarantine, prune, and verify --top: records that are not believed, that are not
-// needed, and that are measured again.
+// SPDX-License-Identifier: Apache-2.0 tilewright db quarantine, db prune and db verify --top: they
+// list records that are not trusted, delete records that are not needed, and measure records again.
 
 #include <fmt/format.h>
 
@@ -192,8 +191,8 @@ struct Retimed {
   bool is_contradicted = false;   ///< one session says that its schedule is wrong
 };
 
-/// The chosen targets of this machine, by the text that records have; none where kernels of that
-/// target cannot run here.
+/// Finds and caches the targets of this machine by the text that records have. For a record whose
+/// target or device is not this machine's, find() returns null.
 class LocalTargets {
  public:
   explicit LocalTargets(const Surroundings& here) : here_(here) {}
@@ -217,8 +216,9 @@ class LocalTargets {
   std::map<std::string, std::optional<tuner::ChosenTarget>> targets_;
 };
 
-/// The best records of this machine and those that wait for a second session. Schedules that one
-/// session calls wrong come first, then those with the fewest sessions, then the oldest.
+/// The records to measure again: the best ones of this machine, and those that have to be confirmed
+/// by a second session. Schedules that one session found to be wrong come first, then those with
+/// the fewest sessions, then the oldest.
 Result<std::vector<Retimed>> records_to_retime(db::Store& store, LocalTargets& targets) {
   std::vector<Retimed> found;
   TW_TRY(std::vector<db::Doubted> doubted, db::doubted(store, 0));

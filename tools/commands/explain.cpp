@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// tilewright explain: where a kernel stands, what limits it, and what the best other one does
-// differently.
+// SPDX-License-Identifier: Apache-2.0 tilewright explain: compares a kernel with the limits of its
+// machine, names the resource that limits it, and shows the steps in which the next best schedule
+// differs.
 
 #include <fmt/format.h>
 
@@ -47,8 +47,8 @@ struct Analysis {
   std::optional<GpuExplanation> gpu;  ///< nullopt for kernels of processors
 };
 
-/// The fastest other schedule of the same workload under the same layouts, and the steps that only
-/// one of the two has.
+/// The fastest other schedule of the workload with the same layouts, and the steps that only one of
+/// the two schedules has.
 struct Rival {
   db::Record record;
   std::vector<std::string> only_here, only_there;
@@ -102,8 +102,8 @@ std::vector<std::string> lines_missing_in(const std::string& there, const std::s
   return missing;
 }
 
-/// The reason that the database has for a record that looks better than its answer; empty where the
-/// record is the answer, or slower.
+/// The reason why the database does not use a record that is faster than its answer; empty if the
+/// record is the answer or is not faster.
 Result<std::string> why_not_used(db::Store& store, const db::Record& record) {
   TW_TRY(const std::optional<db::Explanation> answer, db::explain(store, key_of(record)));
   if (!answer) return "";

@@ -106,8 +106,9 @@ bool takes(std::span<const ArgumentInfo> arguments, const GivenArrays& given) {
   });
 }
 
-/// The variant that was asked for, else the first one that takes the arrays. Where none does, the
-/// call says what it expected.
+/// The index of the variant `asked`, or if that is negative, of the first variant that takes the
+/// arrays. If no variant takes them, it is 0, and the error of the call will say what was expected.
+/// Usage if the variant `asked` does not exist or does not take the arrays.
 Result<size_t> variant_for(const Model& model, const GivenArrays& given, int64_t asked) {
   const size_t count = model.info().variants.size();
   if (asked >= std::ssize(model.info().variants))

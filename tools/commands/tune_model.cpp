@@ -38,8 +38,8 @@ Result<tuner::NetworkSource> source_of(const TuneFlags& flags, const Surrounding
   return source;
 }
 
-/// The database of a run. With effort none it is only read, and made once there is a demand to
-/// keep.
+/// Opens the database of a run. With effort None it is opened for reading, and a missing database
+/// is created only when a demand is stored.
 Result<db::Store> open_store(const TuneFlags& flags, const Surroundings& here) {
   if (flags.measures()) return open_layered(flags.place, here, db::OpenMode::ReadWrite);
   Result<std::optional<db::Store>> there = open_if_there(flags.place, here);
@@ -89,8 +89,8 @@ tuner::ModelOptions model_options(const TuneFlags& flags, const Surroundings& he
   return options;
 }
 
-/// Leaves the demand of each variant. A run that only reads makes the database for it: the next
-/// run, on any machine, is to find what this one lacked.
+/// Stores the demand of each variant. A run that otherwise only reads creates the database for it,
+/// so that later runs, on any machine, find the kernels that this run lacked.
 void leave_demand_of(const tuner::TunedModel& tuned, const TuneFlags& flags,
                      const Surroundings& here, db::Store& store) {
   if (tuned.demands.empty()) return;

@@ -156,8 +156,8 @@ Placement place(const std::vector<Verb>& verbs, const CLI::ConfigItem& item) {
   return result;
 }
 
-/// CLI11 lets the file win over the environment; keys that the environment has are left out here,
-/// so that it is the other way round.
+/// Reads the configuration file. In CLI11, values of the file replace those of the environment.
+/// Here they must not, so keys that the environment sets are left out.
 class ConfigurationFile : public CLI::ConfigTOML {
  public:
   explicit ConfigurationFile(const std::vector<Verb>* verbs) : verbs_(verbs) {}

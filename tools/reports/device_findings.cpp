@@ -84,8 +84,8 @@ Finding compiler(const Surroundings& here) {
                                nvrtc->path(), join(targets, ", "))};
 }
 
-/// The findings of a driver in another process, as limits are irrevocable and a driver may end its
-/// process.
+/// The findings about a driver, made by another process. The limits stay in force until that
+/// process ends, and a faulty driver may end it.
 std::vector<Finding> asked_apart(std::string_view driver, const Surroundings& here) {
   const auto output = codegen::run_command(
       {here.program, "doctor", "--probe-driver", std::string(driver)}, probe_timeout_ns);

@@ -160,8 +160,8 @@ Flag table_or_json_flag(Format& format) {
 
 namespace {
 
-/// The status of output whose first failure has this errno; 0: none. A reader that went away, as
-/// that of `| head`, has what it wanted.
+/// The status of output whose first failure had this errno; 0: no failure. A reader that went away,
+/// as `| head` does, is no error.
 Status written(int error) {
   if (error == 0 || error == EPIPE) return {};
   return fail(ErrorCode::Environment,

@@ -15,8 +15,9 @@
 namespace tw::tools {
 namespace {
 
-// Operations per byte. A core that does one vector multiply-add and one vector load a cycle has a
-// balance of half an operation per byte in L1, and a higher one in every slower level.
+// Intensity, in operations per byte, below which a kernel counts as memory-bound if the peak or
+// bandwidth is unknown. A core with one vector multiply-add and one vector load a cycle has a
+// balance of half an operation per byte in L1, and a higher balance in every slower level.
 constexpr double low_intensity = 1;
 
 std::string bandwidth_text(const Roofline& line) {

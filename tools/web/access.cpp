@@ -42,8 +42,8 @@ bool is_expected(std::string_view host, const std::vector<std::string>& names) {
          std::ranges::any_of(names, [&](const std::string& known) { return lower(known) == name; });
 }
 
-// Hashes have one length and nothing in common before their texts are equal, so that neither the
-// length nor the beginning of a token can be told by the time.
+// Compares the hashes of two texts. Hashes have equal lengths, and those of different texts have no
+// common beginning, so the time tells neither the length nor the beginning of a token.
 bool is_same_secret(std::string_view a, std::string_view b) {
   const std::string x = sha256_hex(a), y = sha256_hex(b);
   unsigned difference = 0;
@@ -75,8 +75,9 @@ bool has_token(const Request& request, const AccessRules& rules) {
   return is_same_secret(cookie_of(request, rules.cookie), cookie_value(rules.token));
 }
 
-/// The same page without the token in its address, and the cookie that replaces it. "//host" would
-/// lead elsewhere.
+/// Redirects to the requested page without the token in its address, and sets the cookie that
+/// replaces the token. A path such as "//host" is replaced by "/", as it would lead to another
+/// site.
 Response with_cookie(const Request& request, const AccessRules& rules) {
   std::map<std::string, std::string> others = request.parameters;
   others.erase("token");

@@ -35,8 +35,8 @@ Wanted wanted_of(db::Demand demand) {
   return wanted;
 }
 
-/// The number of times as fast as before that the kernels of one call are; 0: that is unknown, as
-/// no kernel has both times measured.
+/// The speed-up of the kernels of one call since the demand was left last. 0: unknown, as no kernel
+/// has both times measured.
 double speed_up(const tuner::DemandTimes& times) {
   return times.measured_share > 0 && times.best_ns > 0 ? times.used_ns / times.best_ns : 0;
 }
@@ -49,9 +49,9 @@ std::string asked_text(int64_t asked) {
   return asked == 1 ? "once" : fmt::format("{} times", asked);
 }
 
-/// The number of times as fast as was expected of a call when the demand was left first; 0: that is
-/// unknown, or nothing is measured. Unlike speed_up() it counts from before the demand was left
-/// again, with better kernels.
+/// The speed-up of a call over the time that was expected when the demand was left first. 0:
+/// unknown, or no kernel is measured. Unlike speed_up(), it includes the gain before the demand was
+/// left again with better kernels.
 double speed_up_since_first(const Wanted& wanted) {
   const bool is_known = wanted.demand.first_ns > 0 && count_measured(wanted.demand) > 0;
   return is_known && wanted.times.best_ns > 0 ? wanted.demand.first_ns / wanted.times.best_ns : 0;
@@ -78,8 +78,8 @@ Factors factors_of(const std::vector<double>& values) {
   return factors;
 }
 
-/// The gain of all demands of a list: against the kernels that were used when each was left last,
-/// and against what was expected when it was left first.
+/// The speed-ups of all demands of a list: over the kernels that were used when each demand was
+/// left last, and over the time that was expected when it was left first.
 struct TeamGain {
   Factors since_last, since_first;
 };

@@ -136,8 +136,8 @@ class Frame {
 
 std::string px(double position) { return fmt::format("{:.1f}", position); }
 
-/// Latencies worth a line of the grid: 1, 2 and 5 of each power of ten, and those between where
-/// that gives fewer than three.
+/// The latencies at grid lines: 1, 2 and 5 times each power of ten, with values between them if
+/// these are fewer than three.
 std::vector<double> ticks_between(double least, double most) {
   for (const std::vector<double>& steps :
        {std::vector<double>{1, 2, 5}, {1, 1.5, 2, 3, 4, 5, 6, 8}}) {
@@ -201,8 +201,8 @@ Html labels_within(const Frame& frame, const Burst& burst) {
   return labels;
 }
 
-/// The day, and the time below it, at which each burst begins, and times within it, as far as there
-/// is room.
+/// The time axis. For each burst it has the day of its beginning and the time below, and times
+/// within the burst, as far as there is room.
 Html time_axis(const Frame& frame) {
   Html axis;
   double next_x = 0;

@@ -98,8 +98,8 @@ Status read_order(const Request& request, Listing& listing) {
   return {};
 }
 
-/// The number of each workload by which the listing sorts: that of its column, or of names their
-/// place in the order.
+/// For each workload, the number by which the listing is sorted: the value in the column, or the
+/// rank of the name if the listing is sorted by name.
 Result<std::vector<double>> sort_numbers(OverviewCache& cache, const Overview& overview,
                                          const Column& column) {
   std::vector<double> numbers;
@@ -119,8 +119,8 @@ Result<std::vector<double>> sort_numbers(OverviewCache& cache, const Overview& o
   return numbers;
 }
 
-/// Sorts the workloads by the listing's column. Of workloads that are equal in it, the one that was
-/// stored last comes first.
+/// Sorts the workloads by the listing's column. Workloads with equal values are sorted by time of
+/// storing, the latest first.
 Status sort_places(OverviewCache& cache, const Overview& overview, const Listing& listing,
                    Places& places) {
   TW_TRY(const std::vector<double> numbers,

@@ -19,8 +19,9 @@
 namespace tw::tools::web {
 namespace {
 
-// A workload is some 50 bytes here, and 100 more while the overview is made. A database has a group
-// for each workload, device and number of threads.
+// Limit on the groups that are read. A workload takes some 50 bytes in an overview, and 100 more
+// while the overview is made. A database has a group for each workload, device and number of
+// threads.
 constexpr int64_t most_groups = 250'000;
 constexpr size_t first_rows = 50;
 constexpr size_t first_places = 1 << 12;  // of the table by which the overview is made
@@ -82,8 +83,7 @@ struct HashOfIdentity {
 // Its nodes come from few large blocks, as there is one for each workload.
 using IdentityPlaces = std::pmr::unordered_map<Identity, size_t, HashOfIdentity>;
 
-/// Makes an overview of groups that are added one after the other, the one that was stored last
-/// first.
+/// Makes an overview of groups, which are added one by one, the latest stored first.
 class OverviewInMaking {
  public:
   void add(const db::GroupEntry& group) {

@@ -24,8 +24,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds response_limit{30'000};
 constexpr size_t thread_count = 8;
 constexpr milliseconds between_looks{50};
-// The library listens with a queue of 5 connections; further clients would try again after a
-// second.
+// Length of the queue of connections. The library's own is 5, and further clients would try again
+// only after a second.
 constexpr int most_queued = 512;
 
 class Countdown {
@@ -87,8 +87,8 @@ class Connection final : public httplib::Stream {
   size_t used_ = 0;
 };
 
-/// The number of connections that may wait: half of the files that the process may have open, as
-/// the database needs files too.
+/// The number of connections that may wait: half of the number of files that the process may open,
+/// as the database needs files too.
 size_t most_waiting() {
   rlimit files = {};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return 256;
@@ -102,8 +102,8 @@ class AtOnce final : public httplib::TaskQueue {
   void shutdown() override {}
 };
 
-/// The library's server, whose threads answer requests that have arrived. The waiting room owns
-/// each connection before and after that.
+/// The library's server. Its threads answer requests that have arrived; before and after that, the
+/// waiting room owns the connection.
 class Listener final : public httplib::Server {
  public:
   Listener() {

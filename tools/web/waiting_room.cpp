@@ -25,8 +25,8 @@ constexpr milliseconds request_limit{5'000};
 constexpr milliseconds farewell_limit{300};
 constexpr size_t most_farewell_bytes = 64 << 10;
 
-/// True where the library can answer: the head is complete, is too long, or does not begin like a
-/// head.
+/// True if the library can answer: the head is complete, is too long, or does not begin as a head
+/// does.
 bool is_answerable(std::string_view request) {
   if (request.size() >= most_request_bytes || request.find("\n\r\n") != std::string_view::npos)
     return true;

@@ -36,8 +36,9 @@ Html summary(const Overview& overview) {
       overview.is_cut ? "; of the database, the groups that were stored last" : "");
 }
 
-/// The device and the threads of the fastest answer, where there are several groups to choose from.
-/// Devices of one model differ in what follows the model.
+/// The device and the number of threads of the fastest answer; empty if the workload has fewer than
+/// two groups or no answer. The whole text of the device is shown, as devices of one model differ
+/// in the rest of their text.
 Html fastest_place(const Workload& row) {
   if (row.groups.size() < 2 || row.latency_ns <= 0) return {};
   const db::GroupSummary& group = row.groups[row.fastest];
