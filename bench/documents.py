@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""First fields and layout of the JSON documents that the benchmarks in Python write."""
+"""The first fields and the text layout of the JSON documents that the benchmarks in Python write."""
 import datetime
 import json
 import os
@@ -46,7 +46,7 @@ def document_head(suite, findings):
 
 
 def shortened(value):
-    """Numbers with five digits."""
+    """The value with all numbers rounded to five digits."""
     if isinstance(value, dict):
         return {key: shortened(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -55,7 +55,7 @@ def shortened(value):
 
 
 def row_lines(document):
-    """JSON with one row a line, as bench/summary.h has it."""
+    """The text of a JSON document with one row a line, as row_lines() of bench/summary.h writes it."""
     lines = []
     for key, value in document.items():
         text = json.dumps(value, ensure_ascii=False)

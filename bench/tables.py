@@ -95,7 +95,7 @@ class Document:
 
     @property
     def is_limited(self):
-        """True where the instruction sets of a processor with AVX-512 were limited."""
+        """True if the processor has AVX-512 and its instruction sets were limited."""
         return self.name.endswith("_avx2")
 
 
@@ -117,7 +117,7 @@ class Figure:
 
 @dataclass
 class Table:
-    """Lines of Markdown, and what was left out of them."""
+    """A table in Markdown, and the rows that were left out of it."""
     header: list
     rows: list = field(default_factory=list)
     notes: list = field(default_factory=list)
@@ -134,7 +134,7 @@ class Table:
 
 
 def wrapped(text, width=100):
-    """Breaks at spaces; the lines after the first one are indented as items of lists are."""
+    """The text broken at spaces into lines; lines after the first are indented as in an item of a list."""
     lines = [""]
     for word in text.split(" "):
         if lines[-1] and len(lines[-1]) + len(word) >= width:
@@ -155,7 +155,8 @@ def geometric_mean(values):
 
 
 def ratio_of(row, version):
-    """The median of the rounds' ratios: `ratio_median` in files of version 1, whose `ratio` is of minima."""
+    """The median of the rounds' ratios. In files of version 1 that is `ratio_median`, as their `ratio` is one of
+    minima."""
     return Figure(row["ratio_median" if version == 1 else "ratio"], row["ratio_low"], row["ratio_high"])
 
 
@@ -180,7 +181,7 @@ def objection(row, document):
 
 
 def quotable(document):
-    """The rows that may be quoted, and the others with the reasons."""
+    """The rows that may be quoted, and the other rows with the reasons."""
     rows, refused = [], []
     for row in document.json["rows"]:
         reason = objection(row, document)
@@ -232,7 +233,8 @@ def peer_name(document):
 
 
 def data_type(document):
-    """The type of the arrays of its first row. An expression declares types of its own and counts as f32."""
+    """The data type of the arrays of the document's first row. An expression declares types of its own and counts as
+    f32."""
     words = document.json["rows"][0].get("workload", "").partition("{")[0].split()
     return next((word for word in words if word in ("f32", "f16", "bf16")), "f32")
 
@@ -251,7 +253,8 @@ def kernel_title(document):
 
 
 def mean_text(ratios):
-    """The geometric mean, and the mean without the ratios above HIGH, which decide it."""
+    """A text with the geometric mean of the ratios. If some are above HIGH, which would decide the mean, it also has
+    the mean without them."""
     values = [ratio.value for ratio in ratios]
     usual = [value for value in values if value <= HIGH]
     text = f"{geometric_mean(values):.3f}"
@@ -262,7 +265,7 @@ def mean_text(ratios):
 
 
 def verdicts(ratios):
-    """The numbers of intervals that lie above 1, contain 1, and lie below 1."""
+    """A text with the numbers of intervals that are above 1, contain 1, and are below 1."""
     above = sum(ratio.low > 1 for ratio in ratios)
     below = sum(ratio.high < 1 for ratio in ratios)
     return f"{above}, {len(ratios) - above - below}, {below}"
@@ -298,7 +301,8 @@ def kernels(documents):
 
 
 def gpu_title(document):
-    """The suite, the type of its arrays, and what the first row has besides; or the network."""
+    """The title of a row about a GPU: the suite, the type of its arrays and other facts of its first row, or the
+    network."""
     row = document.json["rows"][0]
     if document.json["suite"] == "gpu_network":
         return ", ".join([NETWORKS[row["name"]], "f32, 1 image"])
@@ -341,7 +345,7 @@ def network_documents(documents):
 
 
 def peers_of(document):
-    """For each peer its name and version, and the ratio to ours."""
+    """For each peer, its name and version, and the ratio of its time to ours."""
     return {row["peer"].split()[0]: (row["peer"], ratio_of(row, document.json["schema_version"]))
             for row in document.json["rows"] if objection(row, document) is None}
 
@@ -399,7 +403,8 @@ FAILED = ("run", "wrong")  # stages of a model whose artifact failed or computed
 
 
 def zoo_stages(rows):
-    """Stage of each model by name: that of its first row that is not right, or "right" if all rows are."""
+    """The stage of each model, by name: "right" if all rows of the model are right, else the stage of its first other
+    row."""
     stages = {}
     for row in rows:
         if stages.get(row["name"], "right") == "right":
@@ -431,7 +436,7 @@ def zoo_tuning(budget_s):
 
 
 def zoo_summary(content):
-    """The lines that a run ends with."""
+    """The lines of the summary of a run."""
     document = Document("", "", content)
     lines = [zoo_verdict(content["rows"])]
     for threads, budget_s, right, rows in zoo_runs(document):
@@ -473,7 +478,7 @@ def zoo(documents):
 
 
 def zoo_cell(row, document):
-    """A row of one model: its time and ratio, or what became of it."""
+    """The cell of a model's row: its time and ratio, or else the stage that failed."""
     if "error" in row:
         return [row["stage"], row["error"].replace("|", "\\|")]
     if objection(row, document):
@@ -508,7 +513,7 @@ def milliseconds(row):
 
 
 def joint_gain(network):
-    """Time of the plan without transforms over that of the global one."""
+    """Time of the plan "transforms eliminated" divided by the time of the global plan."""
     if known := network.get("global_to_uniform"):
         return Figure(known["ratio"], known["low"], known["high"]).text(3)
     rows = {row["name"]: row for row in network["rows"]}
@@ -606,7 +611,7 @@ def planning(documents):
 
 
 def repeated(documents):
-    """Rows with the largest change of a ratio to the peer when stored kernels are timed again."""
+    """Lines about the largest changes of ratios to the peer when stored kernels are timed again."""
     lines = []
     for again in documents:
         if not again.name.endswith("_again"):
@@ -651,7 +656,7 @@ def service(documents):
 
 
 def databases(documents):
-    """The costs of a database of synthetic records by its engine and its size, on the machine with most sizes."""
+    """The table of costs of a database of synthetic records, by engine and size, on the machine with most sizes."""
     found = [d for d in documents if "growth" in d.json.get("database", {})]
     machine = max((d.machine for d in found), key=lambda name: sum(d.machine == name for d in found), default=None)
     found = sorted((d for d in found if d.machine == machine),
@@ -680,7 +685,7 @@ def databases(documents):
 
 
 def by_size(documents, suite, title, figures):
-    """A column for each row of the first document of a suite, and a line for each figure."""
+    """A table with a column for each row of the first document of a suite and a line for each figure."""
     found = [d for d in documents if d.json.get("suite") == suite][:1]
     rows = found[0].json["rows"] if found else []
     table = Table(["", *(title(row) for row in rows)])
@@ -756,8 +761,8 @@ def networks_by_size(documents):
 
 
 def kernel_cell(documents, machine, suite):
-    """The mean ratio of a suite on one thread of a machine with all its instruction sets. Where there are
-    several versions of the peer, the fastest version counts."""
+    """The mean ratio of a suite on one thread of a machine with all its instruction sets. If several versions of the
+    peer were measured, the fastest version counts."""
     found = [d for d in documents if d.machine == machine and d.json.get("suite") == suite
              and d.name.split("_onednn")[0] == suite and "rows" in d.json]
     cells = []
@@ -808,14 +813,14 @@ TABLES = {"machines": machines, "kernels": kernels, "gpus": gpus, "networks": ne
 
 
 def linking(page):
-    """Rewrites links, which are relative to the root, as the page's folder needs them."""
+    """A function that turns links relative to the root into links relative to the folder of the page."""
     folder = posixpath.dirname(page) or "."
     return lambda cell: re.sub(r"\]\((bench/[^)]*)\)",
                                lambda link: f"]({posixpath.relpath(link[1], folder)})", cell)
 
 
 def filled(page, text, documents):
-    """The text of a page with its regions as the JSON has them."""
+    """The text of a page with its regions filled from the JSON."""
     def table(match):
         if match[2] not in TABLES:
             raise Failure(f"[tables] {page}: '{match[2]}': expected one of {', '.join(TABLES)}")

@@ -5,15 +5,15 @@ whose stations sleep in place of a measurement.
 
     ./tw bench --farm [--jobs 1000] [--members 1,8,50,200] [--output farm.json]
 
-Without --members, two members: the time of a job without work, once with all jobs queued and once by itself; the
-number of measurements that overlap on one device, which must be 0; and, for the kill of a member and of the
-scheduler, the number of results that came and the seconds until all had come.
+Without --members there are two members. The figures are: the time of a job without work, once with all jobs queued and
+once by itself; the number of measurements that overlap on one device, which must be 0; and, after a member and after
+the scheduler was killed, the number of results that came and the seconds until all had come.
 
-With --members, a row for each number. Jobs go through the client that `tune --workers` starts, all at once, and
-sleep as long as measurements took in a recording (bench/results). A row has the jobs a second, the time that a job
-takes on its device beyond the recorded one, the jobs a second without work, and what follows when the scheduler is
-killed and another one started: the seconds until each member has begun a job again, and the jobs lost. Up to
-{own} members are processes of their own; more are Dask workers in {processes} processes.
+With --members there is a row for each number of members. All jobs are queued at once, through the client that `tune
+--workers` starts, and each sleeps as long as a measurement took in a recording (bench/results). A row has the jobs a
+second, the time that a job takes on its device in addition to the recorded time, and the jobs a second without work.
+Then the scheduler is killed and restarted: the row has the seconds until each member has begun a job again, and the
+number of jobs lost. Up to {own} members are processes of their own; more are Dask workers in {processes} processes.
 
 Each reply is compared with its job before a figure is reported.
 """
@@ -121,7 +121,7 @@ class Cluster:
                                         ",".join(resources), "--", sys.executable, str(STATION), name]))
 
     def add_members(self, count, processes):
-        """Adds members that share so many processes."""
+        """Adds `count` members, which run in `processes` processes."""
         for share in range(processes):
             own = count // processes + (share < count % processes)
             self.members.append(self.start([sys.executable, str(SIMULATED), self.address, ",".join(RESOURCES),
@@ -138,7 +138,8 @@ ON_DESCRIPTOR = f"import os, sys; os.dup2(int(sys.argv[1]), {farm.WORKER_FD}); o
 
 
 class Tuner:
-    """The other end of the client that `tune --workers` starts (tuner/workers/farm_link.h), with jobs as Farm has them.
+    """Plays the tuner: it starts the client that `tune --workers` starts, and gives it jobs over its link
+    (tuner/workers/farm_link.h). perform() is as in Farm:
 
         async with Tuner(cluster) as tuner:
             fault, reply = await tuner.perform("measure", body, ["device"], limit_s=30)
@@ -189,7 +190,8 @@ _tokens = itertools.count(1)
 
 
 async def sleep_once(runner, seconds, body_bytes=0):
-    """One job and its reply (name, began, ended). Raises RuntimeError on a fault, and where the reply is another job's."""
+    """Runs one job that sleeps, and returns its reply (name, began, ended). Raises RuntimeError on a fault, and if the
+    reply is that of another job."""
     token = str(next(_tokens))
     body = f"{seconds} {token}\0".encode().ljust(body_bytes, b"x")
     fault, reply = await runner.perform("measure", body, RESOURCES, 60)
@@ -202,7 +204,7 @@ async def sleep_once(runner, seconds, body_bytes=0):
 
 
 async def sleep_on(runner, seconds, count=1):
-    """Queues `count` jobs and returns their replies. Raises RuntimeError as sleep_once()."""
+    """Queues `count` jobs that sleep, and returns their replies. Raises RuntimeError as sleep_once() does."""
     return await asyncio.gather(*[sleep_once(runner, seconds) for _ in range(count)])
 
 
@@ -254,20 +256,20 @@ async def measure(cluster, jobs):
 
 
 def recorded_durations():
-    """Seconds that building, verifying and measuring a candidate took, one for each workload of the recording."""
+    """For each workload of the recording, the seconds that building, verifying and measuring a candidate took."""
     rows = json.loads(RECORDING.read_text())["throughput"]
     return [row["working_share"] / row["candidates_per_s"] for row in rows]
 
 
 async def timed(jobs):
-    """The replies to jobs that are queued together, and the seconds until all had come."""
+    """Queues jobs together and returns their replies and the seconds until all had come."""
     began = time.monotonic()
     replies = await asyncio.gather(*jobs)
     return replies, time.monotonic() - began
 
 
 def idle_ms(replies, durations):
-    """Milliseconds that a job took on its device beyond its duration, from the first job of the device to its last."""
+    """Average milliseconds per job that a device was not working, from its first job to its last."""
     spans = {}
     for name, began, ended in replies:
         first, last = spans.get(name, (began, ended))
@@ -277,8 +279,8 @@ def idle_ms(replies, durations):
 
 
 async def recovered(cluster, tuner, count, durations):
-    """Kills the scheduler and starts another one, while each member has jobs. The seconds until each member has begun
-    a job since, and the numbers of jobs done and lost."""
+    """Kills the scheduler and starts another one, while all members have jobs. Returns the seconds until each member
+    has begun a job again, and the numbers of jobs done and lost meanwhile."""
     names, lost, done, draw = set(), 0, 0, random.Random(1)
     killed_ns = recovered_ns = 0
 
@@ -314,7 +316,7 @@ def peak_mb(process):
 
 
 def processor_ms(process):
-    """Milliseconds that a process has had a processor."""
+    """Processor time of a process in milliseconds."""
     fields = pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return 1e3 * (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -3,9 +3,9 @@
 
     sleeping_members.py tcp://scheduler:8786 device,gpu:sm_90 COUNT
 
-Each is a Dask worker that joins and rejoins as members do (python/tilewright/farm.py), and that does its jobs as
-sleeping_station.py does. Members of their own have three processes each, a main process, a Dask worker and a station,
-and take some 200 MB.
+Each member is a Dask worker that joins and rejoins as real members do (python/tilewright/farm.py), and that handles
+jobs as sleeping_station.py does. A real member has three processes, a main process, a Dask worker and a station, and
+takes some 200 MB.
 """
 import asyncio
 import logging
@@ -22,13 +22,13 @@ from tilewright import farm
 
 
 def worker_alone(address, *, env, **options):
-    """A Dask worker of this process in place of the nanny of a process."""
+    """A Dask worker in this process, in place of a nanny that starts a worker process."""
     return distributed.Worker(address, dashboard=False, **options)
 
 
 async def perform(kind, body, limit_s):
-    """Takes the place of farm.perform() on the members of this process. Threads that wake for each job would take
-    turns at Python's lock."""
+    """Replaces farm.perform() on the members of this process. It uses no threads, as threads that wake for each job
+    would have to wait for Python's lock."""
     seconds, *words = words_of(body)
     began = time.monotonic_ns()
     await asyncio.sleep(float(seconds))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A station of a farm (tuner/workers/station.h) that measures nothing. A job is a number of seconds, to which more
-words may follow, up to a zero byte. The station sleeps so long and answers with its name, the moments at which it
-began and ended to sleep, in nanoseconds, and the other words. "die" ends it."""
+"""A station of a farm (tuner/workers/station.h) that measures nothing. A job is a number of seconds, which other
+words may follow, up to a zero byte. The station sleeps for that time. Its reply has its name, the times in
+nanoseconds at which the sleep began and ended, and the other words. The job "die" ends the station."""
 import os
 import pathlib
 import socket

@@ -2,8 +2,8 @@
 """BERT-base: Devlin et al., BERT: Pre-training of Deep Bidirectional Transformers for Language
 Understanding, NAACL 2019, for sequences of 128 tokens.
 
-`bert_base` is the encoder from embeddings on; `bert_base_tokens` begins with tokens and has a mask of
-those that count, and the pooled output.
+`bert_base` is the encoder; its inputs are embeddings. `bert_base_tokens` has tokens and a mask of the
+valid tokens as inputs, and the pooled output.
 """
 import numpy as np
 
@@ -42,7 +42,7 @@ def embedded(net, batch):
 
 
 def additive_mask(net, batch):
-    """A function that makes the scores of tokens that do not count very low."""
+    """A function that masks the attention scores of invalid tokens with a very low value."""
     shown = net.input("attention_mask", [batch, LENGTH], rows=2)
     shown = net.node("Unsqueeze", [shown, net.constant([1, 2], np.int64)], (batch, 1, 1, LENGTH))
     shown = net.node("Cast", [shown], shown.shape, to=FLOAT)

@@ -17,7 +17,8 @@ def shapes_of(model):
 
 
 def _terms(node, shapes):
-    """Multiply-adds of one node: elements of one side times the products that each takes part in."""
+    """Multiply-adds of one node: the number of elements of one operand times the number of products that
+    each element is a factor of."""
     first, second = (shapes[name] for name in node.input[:2])
     result = math.prod(shapes[node.output[0]])
     if node.op_type == "Conv":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the random images for which the first class of a contender is that of the network in double.
+"""Counts the random images for which a contender and the network in double have the same first class.
 
 The first class is the index of the largest output. The evaluator of reference.py takes seconds for an image.
 The reference is therefore the network in double, compiled by Tilewright without tuning, after a check that it
@@ -35,7 +35,8 @@ def double_model(model):
 
 
 def double_contender(network, options, folder):
-    """The network in double, as compiled without measurements, on network.inputs."""
+    """The network in double, compiled without measurements and run on network.inputs. Raises RuntimeFailure
+    if the outputs differ from the expected ones."""
     path, artifact = folder / "double.onnx", folder / "double.twart"
     onnx.save(double_model(network.model), path)
     program = options.build / "tools" / "tilewright"
@@ -56,15 +57,15 @@ def double_contender(network, options, folder):
 
 
 def image(inputs, seed):
-    """Random values for the inputs, the floats of which are N(0, 1); the others stay."""
+    """Inputs of a random image: floats are N(0, 1), other inputs are unchanged."""
     random = np.random.default_rng(seed)
     return {name: random.standard_normal(array.shape, np.float32)
             if array.dtype == np.float32 else array for name, array in inputs.items()}
 
 
 def first_classes(contender, inputs):
-    """The index of the largest element of each image in the only output, and by how much it is larger
-    than the next."""
+    """For each image, the index of the largest element of the only output, and its distance to the second
+    largest."""
     for name, array in inputs.items():
         contender.inputs()[name][...] = array
     contender.run()
@@ -75,8 +76,9 @@ def first_classes(contender, inputs):
 
 
 def agreement(network, contenders, double, images, seed):
-    """Counts the images for which each contender has the first class of `double`. Only images count for which
-    the largest output of `double` leads by more than CLEAR_MARGIN. All images of a batch are compared."""
+    """For each contender, counts the images for which it has the same first class as `double`. Images whose
+    two largest outputs in `double` differ by at most CLEAR_MARGIN are left out. All images of a batch are
+    compared."""
     equal, clear, count = dict.fromkeys((c.name for c in contenders), 0), 0, 0
     while count < images:
         inputs = image(network.inputs, [seed, count])

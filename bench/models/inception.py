@@ -8,7 +8,7 @@ def conv(net, x, *arguments, **options):
 
 
 def chain(net, x, *convolutions):
-    """Convolutions (channels, kernel), one after the other."""
+    """A sequence of convolutions, each given as (channels, kernel)."""
     for channels, kernel in convolutions:
         x = conv(net, x, channels, kernel)
     return x

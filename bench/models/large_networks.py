@@ -4,9 +4,10 @@
 
     ./tw bench --large [--nodes 180,1800,18000] [--threads 1] [--output networks_by_size.json]
 
-Each network is generated as an ONNX file of about so many nodes, and `tilewright tune --effort none` turns it into
-a file that the runtime loads, in a process of its own and with an empty cache. The network is then called once, and
-its outputs are compared with a reference in double. Figures are reported only of networks whose outputs are right.
+Each network is generated as an ONNX file with about the given number of nodes, and `tilewright tune --effort none`
+turns it into a file that the runtime loads, in a process of its own and with an empty cache. The network is then called
+once, and its outputs are compared with a reference in double. Figures are reported only of networks whose outputs are
+right.
 """
 import argparse
 import json
@@ -67,7 +68,7 @@ def branches(net, x):
 
 
 def attention(net, x, mask):
-    """A layer of a transformer, whose mask all layers read."""
+    """A layer of a transformer. All layers read the same mask."""
     y = net.layer_norm(x)
     query, key, value = (net.linear(y, FEATURES) for _ in range(3))
     mixed = net.attention(query, key, value, HEADS, lambda scores: net.node("Add", [scores, mask], scores.shape))
@@ -77,7 +78,7 @@ def attention(net, x, mask):
 
 
 def stage(net, x, number):
-    """Blocks of one width and size, behind a convolution to them."""
+    """A convolution to a new width and size, followed by blocks of this width and size."""
     width = WIDTHS[number // len(SIZES) % len(WIDTHS)]
     size = SIZES[number % len(SIZES)]
     if size > x.shape[-1]:  # a new turn
@@ -91,7 +92,7 @@ def stage(net, x, number):
 
 
 def build(net, nodes):
-    """Stages of images, with a layer of a transformer beside each, until there are enough nodes."""
+    """Adds stages on images, and for each a layer of a transformer on tokens, until the network has `nodes` nodes."""
     image, sequence = net.input("image", [1, 3, 56, 56]), net.input("sequence", [1, LENGTH, FEATURES])
     mask = net.input("mask", [1, 1, LENGTH, LENGTH])
     x, y, number = net.conv_bn(image, WIDTHS[0], 3, stride=2), sequence, 0
@@ -103,8 +104,8 @@ def build(net, nodes):
 
 
 class Sized(network.Network):
-    """A network with random weights, scaled after He. No node is run as it is added, so batches have mean 0 and
-    variance 1 for normalisations."""
+    """A network with random weights, scaled after He. Unlike in Network, no node is run when it is added, so
+    normalisations assume inputs with mean 0 and variance 1."""
 
     @property
     def nodes_so_far(self):
@@ -141,7 +142,8 @@ class Failed(Exception):
 
 
 def tuned(program, path, options):
-    """The report of `tilewright tune --effort none` on a network, with the time and the memory of the process."""
+    """Runs `tilewright tune --effort none` on a network and returns its report, with the time and the memory of the
+    process."""
     folder = path.parent
     command = [program, "tune", "--model", path, "--effort", "none", "--threads", str(options.threads), "--output",
                path.with_suffix(".twart"), "--cache", folder / "cache", "--db", folder / "none.db", "--shipped", "none",

@@ -7,19 +7,18 @@
     net.output("logits", net.head(x, classes=10))
     onnx.save(net.model(), "tiny.onnx")
 
-Weights are random, yet every activation is of order one, however deep the network: each node is run
-in double on a random input as it is added. Batch normalisation gets the statistics of what it
-normalises, as if it had been trained, and a linear layer without normalisation gets weights and a bias
-by which its outputs have mean 0 and variance 1. So outputs depend on inputs, and comparing them means
-something.
+Weights are random, yet all activations are of order one, even in deep networks. For this, each node is
+run in double on a random input when it is added. Batch normalisation gets the statistics of its input,
+as if it had been trained. A linear layer without normalisation gets weights and a bias with which its
+outputs have mean 0 and variance 1. So outputs depend on inputs, and comparing outputs is meaningful.
 
-The same arguments give the same bytes, on any processor: what follows from sums in double is rounded
-to half precision. Each array has a random generator of its own, seeded by the network's name and the
-array's.
+The same arguments give the same bytes on any processor, because statistics that are computed by sums in
+double are rounded to half precision. Each array has a random generator of its own, which is seeded by
+the names of the network and of the array.
 
-`arrays` are those of a network that differs in its batch or opset; nothing is run then. An *outline*
-has graph inputs in place of weights: a small model with all shapes, which a checker and shape
-inference accept, and whose parameters are counted.
+`arrays` are the weights of a network that differs only in its batch or opset; with them, no node is run.
+An *outline* has graph inputs in place of weights: a small model with all shapes, for a checker, shape
+inference and counting parameters.
 """
 import zlib
 from dataclasses import dataclass
@@ -56,13 +55,14 @@ def pair(value):
 
 
 def rounded(values):
-    """To half precision, so that the last bits of sums, in which processors differ, do not show."""
+    """The values rounded to half precision. This hides the last bits of sums, in which processors
+    differ."""
     return np.asarray(values).astype(np.float16).astype(np.float32)
 
 
 def statistics(value, axis):
-    """Mean and variance of each channel; of one that is almost constant here, a variance that it may
-    have on other inputs."""
+    """Mean and variance of each channel. For a channel that is almost constant on this input, the
+    variance is one that the channel may have on other inputs."""
     channels = value.shape[axis]
     samples = np.moveaxis(value, axis, 0).reshape(channels, -1)
     if samples.shape[1] < FEWEST_POSITIONS:
@@ -72,7 +72,7 @@ def statistics(value, axis):
 
 
 def along(axis, values, rank):
-    """Values of channels in a shape that broadcasts with tensors of this rank."""
+    """Reshapes one value per channel, so that the values broadcast with tensors of this rank."""
     return np.reshape(values, [-1 if i == axis else 1 for i in range(rank)])
 
 
@@ -97,7 +97,8 @@ class Network:
     # ---- the model ---------------------------------------------------------------------------
 
     def input(self, name, shape, rows=None):
-        """N(0, 1), or numbers of the rows of a table."""
+        """Adds an input. Its example values are N(0, 1), or row numbers of a table if `rows` is
+        given."""
         value = None
         if self._runs:
             random = self._random(name)
@@ -125,11 +126,12 @@ class Network:
     # ---- nodes and arrays ----------------------------------------------------------------------
 
     def node(self, op, inputs, shape, value=None, **attributes):
-        """One node with one output of this shape. A value that is known need not be computed."""
+        """Adds a node with one output of this shape. If `value` is given, the node is not run to get the
+        output's value."""
         return self.nodes(op, inputs, [shape], None if value is None else [value], **attributes)[0]
 
     def nodes(self, op, inputs, shapes, values=None, **attributes):
-        """One node with an output for each shape."""
+        """Adds a node with an output for each shape, as node()."""
         name = self._new_name(op)
         outputs = [name] if len(shapes) == 1 else [f"{name}.{i}" for i in range(len(shapes))]
         node = helper.make_node(op, [x.name for x in inputs], outputs, name=name, **attributes)
@@ -141,7 +143,7 @@ class Network:
         return [Tensor(*output) for output in zip(outputs, map(tuple, shapes), values)]
 
     def constant(self, values, dtype=np.float32):
-        """An array that no training changes, the same one for equal values."""
+        """Adds a constant that is no trained parameter. Equal arrays are added only once."""
         array = np.asarray(values, dtype)
         key = (array.dtype.str, array.shape, array.tobytes())
         if key not in self._constants:
@@ -162,8 +164,8 @@ class Network:
         return np.random.default_rng([zlib.crc32(self.name.encode()), zlib.crc32(name.encode())])
 
     def _array(self, name, shape, array, trained=True):
-        """Adds weights: this array where the network is run, else the given one; in an outline an
-        input."""
+        """Adds weights. Their values are `array` if nodes are run, else those of the given arrays. In an
+        outline, an input takes their place."""
         self.parameters += int(np.prod(shape)) if trained else 0
         if self.outline:
             self._outlined.append(helper.make_tensor_value_info(name, FLOAT, shape))
@@ -174,7 +176,7 @@ class Network:
         return Tensor(name, tuple(shape), array)
 
     def _normal(self, name, shape, deviation):
-        """N(0, deviation^2); None where the network is not run."""
+        """Random weights N(0, deviation^2); None if nodes are not run."""
         if not self._runs:
             return None
         return self._random(name).standard_normal(shape, np.float32) * np.float32(deviation)
@@ -183,9 +185,9 @@ class Network:
 
     def _linear_arrays(self, op, x, shape, fan_in, channels, axis=1, bias=True, pruned=None,
                        **attributes):
-        """Weights of a linear node, initialised after He, its bias if it has one, and the value of its
-        output, whose channels are along this axis. With a bias, outputs have mean 0 and variance 1.
-        Pruned matrices have zeros in four of five blocks of this shape."""
+        """Adds the weights of a linear node, initialised after He, and its bias. Returns these arrays
+        and the value of the node's output, whose channels are along `axis`. With a bias, outputs have
+        mean 0 and variance 1. `pruned` is the shape of blocks, of which four in five are set to zero."""
         name = self._next_name(op)
         weights, biases, value = self._normal(name + ".weight", shape, np.sqrt(2 / fan_in)), None, None
         if self._runs:
@@ -205,12 +207,12 @@ class Network:
         return arrays, value
 
     def _kept_blocks(self, name, shape, block):
-        """1 in one of five blocks of a matrix, 0 elsewhere."""
+        """A mask of a matrix: 1 in one of five blocks, chosen at random, and 0 elsewhere."""
         counts = [extent // length for extent, length in zip(shape, block)]
         return np.kron(self._random(name + ".kept").random(counts) < 0.2, np.ones(block, np.float32))
 
     def conv(self, x, channels, kernel, stride=1, padding=None, groups=1, bias=True):
-        """A convolution; padding keeps the size where none is given."""
+        """A convolution. By default, padding keeps the size of the image."""
         kernel, stride = pair(kernel), pair(stride)
         padding = tuple((k - 1) // 2 for k in kernel) if padding is None else pair(padding)
         attributes = {"group": groups, "kernel_shape": kernel, "strides": stride, "pads": padding * 2}
@@ -246,7 +248,7 @@ class Network:
         return self.node("Add", [product, biases], product.shape, value)
 
     def embedding(self, ids, rows, features):
-        """Rows of a table by number: of tokens, positions."""
+        """Looks up rows of a table by number, as for tokens and positions."""
         name, shape = self._next_name("Gather") + ".table", (rows, features)
         table = self._array(name, shape, self._normal(name, shape, 0.02))
         return self.node("Gather", [table, ids], (*ids.shape, features))
@@ -254,7 +256,7 @@ class Network:
     # ---- normalisation -------------------------------------------------------------------------
 
     def batch_norm(self, x, epsilon=1e-5, size=1):
-        """Normalises by the statistics of x, to outputs of this size."""
+        """Batch normalisation by the statistics of x. Outputs have the standard deviation `size`."""
         name, shape = self._next_name("BatchNormalization"), (x.channels,)
         arrays = self._scale_and_shift(name, x.channels, size)
         values = map(rounded, statistics(x.value, 1)) if self._runs else (None, None)
@@ -263,7 +265,7 @@ class Network:
         return self.node("BatchNormalization", [x, *arrays], x.shape, epsilon=epsilon)
 
     def layer_norm(self, x, epsilon=1e-5):
-        """Over the last axis."""
+        """Layer normalisation over the last axis."""
         arrays = self._scale_and_shift(self._next_name("LayerNormalization"), x.shape[-1])
         return self.node("LayerNormalization", [x, *arrays], x.shape, axis=-1, epsilon=epsilon)
 
@@ -288,7 +290,7 @@ class Network:
         return self.node("Mul", [x, self.sigmoid(x)], x.shape)
 
     def gelu(self, x, approximate="none"):
-        """As an operator where the opset has it, else as the expression by which it is exported."""
+        """GELU as an operator if the opset has it, else as the expression that exporters write."""
         if self.opset >= 20:
             return self.node("Gelu", [x], x.shape, approximate=approximate)
         inner = self._tanh_of_gelu(x) if approximate == "tanh" else self._erf_of_gelu(x)
@@ -318,7 +320,7 @@ class Network:
         return self._pool("MaxPool", x, kernel, stride, padding, ceil_mode=int(ceil_mode))
 
     def average_pool(self, x, kernel, stride, padding=0):
-        """Zeros of the padding count as inputs."""
+        """Average pooling. Zeros of the padding count as inputs."""
         return self._pool("AveragePool", x, kernel, stride, padding, count_include_pad=1)
 
     def _pool(self, op, x, kernel, stride, padding, ceil_mode=0, **attributes):
@@ -341,7 +343,7 @@ class Network:
         return self.node("Concat", inputs, shape, axis=axis)
 
     def split(self, x, parts, axis=1):
-        """Equal parts."""
+        """Splits x into equal parts."""
         shape = list(x.shape)
         shape[axis] //= parts
         lengths = self.constant([shape[axis]] * parts, np.int64)
@@ -354,7 +356,7 @@ class Network:
         return self.node("Transpose", [x], [x.shape[i] for i in order], perm=order)
 
     def shuffle_channels(self, x, groups):
-        """Channels g * n + i move to i * groups + g."""
+        """Moves channel g * n + i to i * groups + g, where n is the number of channels of a group."""
         n, c, h, w = x.shape
         y = self.reshape(x, (n, groups, c // groups, h, w))
         return self.reshape(self.transpose(y, (0, 2, 1, 3, 4)), (n, c, h, w))
@@ -363,7 +365,7 @@ class Network:
 
     def conv_bn(self, x, channels, kernel, stride=1, padding=None, groups=1, activation="relu",
                 epsilon=1e-5, size=1):
-        """Convolution, batch normalisation, and the activation of this name, None: none."""
+        """A convolution, batch normalisation, and the activation of this name (None: no activation)."""
         x = self.conv(x, channels, kernel, stride, padding, groups, bias=False)
         x = self.batch_norm(x, epsilon, size)
         return getattr(self, activation)(x) if activation else x

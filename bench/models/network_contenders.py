@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The runtimes that are compared on networks.
 
-Each is made from a file, arrays by name for the inputs and like the outputs, both in the network's
-order, and a number of threads, and has:
+Each is made from a file, the input arrays by name, arrays with the shapes and types of the outputs
+by name (both in the network's order), and a number of threads. It has:
 
     name, version   as they stand in results
     run()           one call, whose outputs stay until the next

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times several contenders in turn, in one process on the same cores.
 
-A round is A B C C B A, so that a change of the machine's speed affects all of them. A turn is a batch
-of calls after a pause, in which the threads of the one before fall asleep, and a call that is not
-timed. With a watch, rounds that something else on the machine disturbed do not count.
+A round is A B C C B A, so that a change of the machine's speed affects all contenders. A turn begins
+with a pause, in which the threads of the previous contender fall asleep, and a call that is not timed;
+then a batch of calls is timed. With a watch, rounds that other processes disturbed do not count.
 """
 import gc
 import math
@@ -20,7 +20,7 @@ MIN_BATCH_S = 0.1
 
 @dataclass(frozen=True)
 class Median:
-    """With a 95 % interval from order statistics."""
+    """A median with a 95 % interval from order statistics."""
     value: float
     low: float
     high: float
@@ -41,7 +41,7 @@ def seconds_of(contender, calls, clock):
 
 
 def batch_size(contender, min_batch_s, clock):
-    """Number of calls that take so long together; finding it warms up."""
+    """Number of calls that together take at least `min_batch_s`. Finding the number also warms up."""
     calls = 1
     while seconds_of(contender, calls, clock) < min_batch_s:
         calls *= 2
@@ -58,7 +58,8 @@ PRESSURE_SHARE = 0.10
 
 
 def words_of(path, label):
-    """The words of the first line that begins with the label; none where there is none."""
+    """The words of the first line of a file that begins with the label; empty if there is no such
+    line."""
     try:
         with open(path) as file:
             return next((line.split() for line in file if line.startswith(label + " ")), [])
@@ -108,9 +109,9 @@ class Watch:
 
 def interleave(contenders, rounds, min_batch_s=MIN_BATCH_S, pause_s=PAUSE_S,
                clock=time.perf_counter, sleep=time.sleep, watch=None):
-    """For each contender the seconds of a call in its two turns of each round: [(first, second)]. With a
-    watch, rounds are taken until the wanted number of them count, at most twice as many; if none counts,
-    the times are those of all rounds."""
+    """Times contenders by turns. Returns, for each contender and round, the seconds of a call in its two
+    turns: [(first, second)]. With a watch, rounds are taken until `rounds` of them count, but at most
+    twice as many. If none counts, the times are those of all rounds."""
     batches = [batch_size(contender, min_batch_s, clock) for contender in contenders]
 
     def turn(index):

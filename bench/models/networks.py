@@ -38,7 +38,8 @@ from runtime_library import RuntimeFailure  # noqa: E402
 
 
 class Network:
-    """A model with static shapes, its file, inputs, and the outputs that are expected of them."""
+    """A model with static shapes, its file, inputs, and the outputs that are expected for these
+    inputs."""
 
     def __init__(self, name, model, path, inputs, expected):
         self.name, self.model, self.path = name, model, str(path)
@@ -49,26 +50,26 @@ class Network:
         return 2 * multiply_adds(self.model)
 
     def blank_outputs(self):
-        """Arrays for the outputs, of their types."""
+        """Arrays that have the shapes and types of the outputs."""
         types = {output.name: onnx.helper.tensor_dtype_to_np_dtype(
             output.type.tensor_type.elem_type) for output in self.model.graph.output}
         return {name: np.zeros(array.shape, types[name]) for name, array in self.expected.items()}
 
     def error_of(self, outputs):
-        """Largest difference over the largest expected value, of the worst output; infinite where an
-        output is not finite."""
+        """The largest difference of an output relative to its largest expected value, for the worst
+        output. Infinite if an output has a value that is not finite."""
         errors = [largest(outputs[name].astype(np.float64) - expected) / (largest(expected) or 1)
                   for name, expected in self.expected.items()]
         return float(max(errors)) if np.isfinite(errors).all() else float("inf")
 
 
 def largest(array):
-    """Magnitude of the largest element; 0 of an array without elements."""
+    """Magnitude of the largest element; 0 for an array without elements."""
     return np.abs(array.astype(np.float64)).max(initial=0)
 
 
 def set_dimensions(model, dimensions):
-    """Gives symbolic dimensions their values; those of inner tensors are inferred from them."""
+    """Sets the values of symbolic dimensions of inputs; shapes of inner tensors are inferred again."""
     missing = set()
     for value in [*model.graph.input, *model.graph.output]:
         for dim in value.type.tensor_type.shape.dim:
@@ -83,7 +84,8 @@ def set_dimensions(model, dimensions):
 
 
 def network_of(options, folder):
-    """Makes a standing network, or takes the file; a copy of it where dimensions are given."""
+    """Makes the file of a standing network, or takes the given file. If dimensions are given, a copy of
+    the file with these dimensions is made."""
     path, is_standing = pathlib.Path(options.model), options.model in make_models.NETWORKS
     if is_standing:
         model = make_models.network(options.model, options.batch).model()
@@ -113,7 +115,8 @@ def pinned(threads):
 
 
 def peak_of(findings, threads):
-    """GFLOP/s of f32 multiply-adds; None where doctor does not measure so many threads."""
+    """GFLOP/s of f32 multiply-adds on `threads` threads; None if doctor has no figure for this
+    number."""
     measured = re.match(r"([0-9.]+) GFLOP/s on one thread [^,]*(?:, ([0-9.]+) on (\d+))?",
                         findings.get("peak", ""))
     if not measured:
@@ -124,7 +127,8 @@ def peak_of(findings, threads):
 
 
 def round_trip_of(findings):
-    """Time in ns of a cache line from one core to another and back; None where there is one core."""
+    """Time in ns that a cache line takes from one core to another and back; None if there is only one
+    core."""
     measured = re.match(r"([0-9.]+) ns for a cache line", findings.get("round trip", ""))
     return float(measured[1]) if measured else None
 
@@ -133,7 +137,7 @@ def round_trip_of(findings):
 
 
 def made(kind, *arguments):
-    """A contender that has run once; its load and first call are timed."""
+    """Makes a contender and runs it once. Loading and the first call are timed."""
     begun = time.perf_counter()
     contender = kind(*arguments)
     loaded = time.perf_counter()
@@ -144,7 +148,7 @@ def made(kind, *arguments):
 
 
 def contenders_of(network, options):
-    """Ours first, where there is an artifact, then the peers."""
+    """The contenders: ours first, if there is an artifact, then the peers."""
     outputs = network.blank_outputs()
     contenders = []
     if options.artifact:
@@ -172,7 +176,7 @@ def times_of(who, figures):
 
 
 def versus(ours, peer, times):
-    """Fields of ours against a peer, by medians; `times` are of both."""
+    """Fields of a row that compare medians of ours and a peer. `times` has the times of both."""
     ratio = median_of(ratios(*times))
     return {**times_of("ours", ours), **times_of("peer", peer),
             "ratio": ratio.value, "ratio_low": ratio.low, "ratio_high": ratio.high,
@@ -181,7 +185,7 @@ def versus(ours, peer, times):
 
 
 def row_of(network, threads, ours, peer, times, peak):
-    """Ours against a peer, with the speed of both; `times` are of both."""
+    """The row of ours against a peer, with the speeds of both. `times` has the times of both."""
     gflops = network.flops / ours["median_us"] / 1e3
     return {"name": network.name, "threads": threads, **versus(ours, peer, times),
             "flops": network.flops, "gflops": gflops,
@@ -190,8 +194,8 @@ def row_of(network, threads, ours, peer, times, peak):
 
 
 def compare(network, contenders, options, peak):
-    """Rows of ours against each peer, and the figures of all. Who computes something else is not
-    timed, and has a row with the error."""
+    """Compares the contenders. Returns a row of ours against each peer, and the figures of all
+    contenders. A contender with wrong outputs is not timed and has a row with its error."""
     errors = [network.error_of(contender.outputs()) for contender in contenders]
     wrong = [{"name": network.name, "threads": options.threads,
               "error": f"{c.name}: outputs differ by {e:.1e} of the largest, more than "
@@ -222,7 +226,8 @@ def document_of(network, options, findings, rows, figures, classes):
 
 
 def round_trip_line(times):
-    """A line on the two times, before and after; none where they were not taken."""
+    """A line of text about the round-trip times before and after the comparison; empty if they were not
+    measured."""
     if not times or None in times:
         return []
     return [f"a cache line goes from one core to another and back in {times[0]:.0f} ns before, "
@@ -304,7 +309,7 @@ def parsed(arguments):
 
 
 def classes_of(network, contenders, options, folder):
-    """first_class.agreement(), or None where no images were asked for."""
+    """The result of first_class.agreement(); None if no images were requested."""
     if options.images == 0:
         return None
     double = first_class.double_contender(network, options, folder)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators of ONNX in double, for the reference evaluator of the `onnx` package.
 
-Those in which networks spend their time are sums over the taps of a filter here, which take seconds
-where the evaluator's own take minutes. Its Erf and Gelu are in single precision.
+Convolutions and poolings, in which networks spend their time, are sums over the taps of a filter
+here; they take seconds, and the evaluator's own take minutes. Erf and Gelu are here because the
+evaluator computes them in single precision.
 """
 import math
 
@@ -16,12 +17,12 @@ from onnx.reference.ops.op_max_pool import MaxPool as SlowMaxPool
 
 
 def is_plain(x, auto_pad):
-    """Two-dimensional windows with explicit padding."""
+    """True for two-dimensional windows with explicit padding."""
     return x.ndim == 4 and auto_pad in (None, "NOTSET")
 
 
 def window(kernel, strides, pads, dilations):
-    """The attributes with their defaults."""
+    """The attributes of a window, with defaults for those that are missing."""
     return kernel, strides or [1, 1], pads or [0, 0, 0, 0], dilations or [1, 1]
 
 
@@ -34,7 +35,8 @@ def outputs_along(size, kernel, stride, before, after, dilation, ceil_mode=False
 
 
 def taps(x, kernel, strides, pads, dilations, fill, ceil_mode=False):
-    """For each tap (r, s) of a filter the inputs that it meets, as an array like the outputs."""
+    """For each tap (r, s) of a filter, an array with the shape of the outputs that has the input
+    element which the tap multiplies for each output."""
     size = [outputs_along(x.shape[2 + i], kernel[i], strides[i], pads[i], pads[2 + i], dilations[i],
                           ceil_mode) for i in range(2)]
     span = [(size[i] - 1) * strides[i] + 1 for i in range(2)]
@@ -140,12 +142,12 @@ OPERATORS = [AveragePool, Conv, ConvTranspose, Erf, Gelu, MaxPool]
 
 
 def in_double(arrays):
-    """Arrays by name with f32 widened."""
+    """Arrays by name, with f32 converted to double."""
     return {name: array.astype(np.float64) if array.dtype == np.float32 else array
             for name, array in arrays.items()}
 
 
 def run_node(node, arrays):
-    """The outputs of one node, by arrays of its inputs by name."""
+    """Computes the outputs of one node. `arrays` has its inputs by name."""
     inputs = {name: array for name, array in arrays.items() if name in node.input}
     return ReferenceEvaluator(node, new_ops=OPERATORS).run(None, in_double(inputs))

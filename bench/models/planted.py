@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small networks in which layouts have to be chosen together.
 
-All are poolings and convolutions of 1 x 1 with few channels on large images, where a transform, which
-reads and writes a whole tensor, takes as long as a kernel or longer. Poolings, and convolutions whose
-channels fill the vectors, are fastest in blocks of channels; convolutions to few channels are fastest
-row-major, with vectors along the rows of the image. What an operator gains by its own fastest layouts is
-less than the transforms cost between it and its neighbours.
+All consist of poolings and 1 x 1 convolutions with few channels on large images. There, a transform,
+which reads and writes a whole tensor, takes as long as a kernel or longer. Poolings, and convolutions
+whose channels fill the vectors, are fastest in blocks of channels; convolutions to few channels are
+fastest row-major, with vectors along the rows of the image. The layouts that are fastest for a single
+operator save less time than the transforms to its neighbours cost.
 
-In `three_layouts` no single layout serves, and each change of layout pays.
+In `three_layouts` no single layout suits the whole network, and each change of layout saves time.
 """
 
 
 def mixed_blocks(net, batch):
-    """A chain of convolutions that like row-major arrays and of poolings that like blocks."""
+    """A chain of convolutions that are fastest row-major and poolings that are fastest in blocks."""
     x = net.input("image", [batch, 48, 112, 112])
     for channels in (24, 20, 24):
         x = net.max_pool(net.relu(net.conv(x, channels, 1)), 3, stride=1, padding=1)
@@ -20,7 +20,7 @@ def mixed_blocks(net, batch):
 
 
 def shared_transforms(net, batch):
-    """One tensor that is fastest to write in blocks, and that four operators like to read row-major."""
+    """A tensor that is fastest to write in blocks, with four readers that are fastest row-major."""
     x = net.input("image", [batch, 32, 112, 112])
     x = net.relu(net.conv(x, 48, 1))
     means = [net.global_average(net.relu(net.conv(x, channels, 1))) for channels in (4, 8, 12, 16)]
@@ -28,7 +28,8 @@ def shared_transforms(net, batch):
 
 
 def disagreeing_branches(net, batch):
-    """Branches that like different layouts before one concatenation, which reads them in one."""
+    """Branches that are fastest in different layouts, and a concatenation that reads all of them in
+    one layout."""
     x = net.input("image", [batch, 32, 112, 112])
     wide = net.max_pool(net.relu(net.conv(x, 48, 1)), 3, stride=1, padding=1)
     narrow = net.relu(net.conv(x, 12, 1))
@@ -38,7 +39,7 @@ def disagreeing_branches(net, batch):
 
 
 def three_layouts(net, batch):
-    """Two parts that want different layouts, with a small tensor between them.
+    """Two parts that are fastest in different layouts, with a small tensor between them.
 
     The first part has convolutions with 17 channels on a wide image, which are fastest row-major, with
     vectors along the rows; blocks of 16 and channels last compute 32 channels for 17. The second part

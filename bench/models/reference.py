@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outputs of an ONNX model computed in double: what every runtime is compared with.
+"""Computes the outputs of an ONNX model in double, as the reference for every runtime.
 
 The reference evaluator of the `onnx` package runs the model with all floats widened, by operators of
 our own where they are faster or more exact (models/operators.py).
@@ -18,7 +18,7 @@ from operators import OPERATORS, in_double
 
 
 def widened(tensor):
-    """A tensor of the model, floats as double."""
+    """A tensor of the model as an array, with floats converted to double."""
     array = numpy_helper.to_array(tensor)
     return numpy_helper.from_array(array.astype(np.float64), tensor.name) if (
         array.dtype == np.float32) else tensor
@@ -38,7 +38,7 @@ def as_double(model):
 
 
 def evaluate(model, inputs, every=False):
-    """Outputs by name, in double where they are floats; with `every` all tensors."""
+    """Runs the model and returns its outputs by name, floats in double; with `every`, all tensors."""
     evaluator = ReferenceEvaluator(as_double(model), new_ops=OPERATORS)
     evaluator.rt_inits_ = in_double(evaluator.rt_inits_)
     if every:
@@ -50,7 +50,8 @@ def evaluate(model, inputs, every=False):
 
 
 def table_rows(model, name):
-    """Rows of the smallest table that an input selects from; 2 where it selects from none: a mask."""
+    """Number of rows of the smallest table of which an input selects rows. 2 if there is no table, as such
+    an input is a mask."""
     rows = {array.name: array.dims[0] for array in model.graph.initializer if array.dims}
     return min((rows[node.input[0]] for node in model.graph.node
                 if node.op_type == "Gather" and node.input[1] == name and node.input[0] in rows),

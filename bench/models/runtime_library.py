@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The models of the C interface (runtime/tilewright.h), for Python."""
+"""Calls models by the C interface (runtime/tilewright.h) from Python."""
 import ctypes
 
 import numpy as np
@@ -8,14 +8,14 @@ DTYPES = {"float32": 0, "float16": 1, "int8": 3, "uint8": 4, "int32": 5, "int64"
 
 
 class Buffer(ctypes.Structure):
-    """tw_buffer"""
+    """The struct tw_buffer."""
     _fields_ = [("data", ctypes.c_void_p), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
                 ("shape", ctypes.POINTER(ctypes.c_int64)),
                 ("strides", ctypes.POINTER(ctypes.c_int64))]
 
 
 class Argument(ctypes.Structure):
-    """tw_argument"""
+    """The struct tw_argument."""
     _fields_ = [("name", ctypes.c_char_p), ("layout", ctypes.c_char_p),
                 ("shape", ctypes.POINTER(ctypes.c_int64)), ("rank", ctypes.c_int32),
                 ("dtype", ctypes.c_int32), ("is_output", ctypes.c_int32)]
@@ -25,7 +25,7 @@ USAGE = 2  # a tw_status
 
 
 class RuntimeFailure(Exception):
-    """A tw_status and what tw_last_error() says."""
+    """A tw_status with the message of tw_last_error()."""
 
     def __init__(self, status, message):
         super().__init__(message)
@@ -49,8 +49,8 @@ class Library:
 
 
 class Model:
-    """A network of an artifact, in a session with threads of its own. Both live as long as the
-    process."""
+    """The network of an artifact, in a session with threads of its own. Model and session live as long as
+    the process."""
 
     def __init__(self, library, path, threads):
         self._library = library
@@ -60,7 +60,7 @@ class Model:
         self.arguments = self._arguments()
 
     def _arguments(self):
-        """(name, shape, is_output) of each, inputs first."""
+        """(name, shape, is_output) of each argument, inputs first."""
         count = ctypes.c_int32()
         self._library.call("tw_model_argument_count", self._handle, ctypes.byref(count))
         found = []
@@ -73,7 +73,7 @@ class Model:
         return found
 
     def bind(self, arrays):
-        """A call on these arrays, one for each argument, which it keeps alive."""
+        """Returns a call on these arrays, one for each argument. The call keeps the arrays alive."""
         buffers = (Buffer * len(arrays))()
         for buffer, array in zip(buffers, arrays):
             if not array.flags.c_contiguous:
@@ -89,7 +89,7 @@ class Model:
 
 
 def aligned(array, bytes_=64):
-    """A copy that begins at a multiple of so many bytes, which runtimes use in place."""
+    """A copy of an array that begins at a multiple of `bytes_` bytes, so that runtimes use it in place."""
     memory = np.empty(array.nbytes + bytes_, np.uint8)
     offset = -memory.ctypes.data % bytes_
     copy = memory[offset:offset + array.nbytes].view(array.dtype).reshape(array.shape)

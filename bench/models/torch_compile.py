@@ -5,11 +5,11 @@
     python -m venv .venv-torch && .venv-torch/bin/pip install torch numpy
     PYTHONPATH=build/release/python .venv-torch/bin/python bench/models/torch_compile.py --threads 1
 
-First checks operators and behaviour on small models: changed weights and other shapes are seen, training and what
-is not implemented are left to PyTorch and listed. Then runs ResNet-18 and MobileNetV2 with random weights,
-checks that the largest difference to eager mode is at most 1e-4 of the largest element of its result, times
-all of them by turns, and prints a line for each, or JSON with --json. Needs torch, which the project does
-not install by itself.
+First checks operators and behaviour on small models: changed weights and new shapes take effect, and training and
+operators that are not implemented are left to PyTorch and listed. Then runs ResNet-18 and MobileNetV2 with random
+weights, checks that the largest difference to eager mode is at most 1e-4 of the largest element of eager mode's result,
+times the three by turns, and prints a line for each, or JSON with --json. Needs torch, which the project does not
+install by itself.
 """
 import argparse
 import json
@@ -91,7 +91,8 @@ class Messages(logging.Handler):
 
 
 def made(name):
-    """The model with activations of order one: variances of batch normalization as they would be trained."""
+    """The model of this name. Its batch normalizations have the variances that training would give, so that activations
+    are of order one."""
     torch.manual_seed(1)
     model = MODELS[name]()
     for module in model.modules():
@@ -148,7 +149,7 @@ FUNCTIONS = {
 
 
 def check_operators(messages):
-    """Checks FUNCTIONS on the result of a convolution, which is part of each graph."""
+    """Checks each of FUNCTIONS, applied to the result of a convolution in the same graph."""
     convolution, x = nn.Conv2d(4, 8, 3, padding=1), torch.randn(2, 4, 9, 7)
     for name, functions in FUNCTIONS.items():
         def model(x):
@@ -209,7 +210,7 @@ def check_behaviour(messages):
 
 
 def check_transformers(messages):
-    """The fast paths of nn.TransformerEncoderLayer and nn.MultiheadAttention in inference."""
+    """Checks the fast paths of nn.TransformerEncoderLayer and nn.MultiheadAttention in inference."""
     messages.texts.clear()
     x, causal = torch.randn(2, 10, 32), nn.Transformer.generate_square_subsequent_mask(10)
     padding = torch.arange(10) >= torch.tensor([[10], [7]])
@@ -227,7 +228,7 @@ def check_transformers(messages):
 
 
 def check_nan(messages):
-    """A NaN of an input reaches the result where it does in eager mode."""
+    """Checks that a NaN of an input reaches the same elements of the result as in eager mode."""
     messages.texts.clear()
     model = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)).eval()
     ours, x = compiled_by(torch_backend.backend, model), torch.randn(1, 3, 8, 8)

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs models that people ship, unmodified: `./tw bench --zoo --output zoo.json`.
 
-Each entry of zoo.toml is fetched, planned without tuning, run, compared with ONNX Runtime and OpenVINO,
-and timed with them by turns. What is refused is a row with its message. bench/README.md explains the figures.
+Each model of zoo.toml is fetched, planned without tuning, run, compared with ONNX Runtime and OpenVINO, and
+timed with them by turns. A model that is refused has a row with the message. bench/README.md explains the
+figures.
 """
 import argparse
 import contextlib
@@ -42,15 +43,15 @@ STOPPING = {signal.SIGINT, signal.SIGTERM}
 
 
 def stopped(process):
-    """Ends a process and all that it has started; returns what it wrote until then."""
+    """Ends a process and all processes that it has started. Returns the process's output until then."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     return process.communicate()
 
 
 def finished(command, limit_s):
-    """(exit code, stdout, stderr, seconds); the exit code is None where the limit ended it, together with
-    all processes that it had started."""
+    """Runs a command and returns (exit code, stdout, stderr, seconds). The exit code is None if the command
+    took longer than the limit; it is then ended with all processes that it has started."""
     begun = time.monotonic()
     process = None
     # A signal between the start of the process and the `try` would leave it behind.
@@ -74,8 +75,9 @@ def finished(command, limit_s):
 
 
 def refusal_of(code, stderr, limit_s):
-    """(stage, message) of a `tune --model` that wrote no artifact: the first line of its error, and of a list
-    its first item. The model was imported if the program had said what it plans."""
+    """(stage, message) of a run of `tune --model` that wrote no artifact. The message is the first line of the
+    error, and if that begins a list, also the list's first item. The stage is "plan" if the program had
+    reported that it plans the model, else "import"."""
     stage = "plan" if "tilewright: planning " in stderr else "import"
     if code is None:
         return stage, f"took longer than {limit_s:.0f} s"
@@ -106,9 +108,9 @@ def death_of(code, limit_s):
 
 
 def planned(entry, path, flags, artifact, threads, budget_s, options):
-    """Fields of a row: the seconds until the artifact was written and the time that its plan predicts, or the
-    stage that failed. `flags` are the values of --dim. The program begins without a database and without a
-    cache."""
+    """Plans a model and returns fields of a row: the seconds until the artifact was written and the predicted
+    time of its plan, or the stage that failed. `flags` are the values of --dim. The program begins without a
+    database and without a cache."""
     folder = artifact.parent
     effort = ["--budget", f"{budget_s:g}s"] if budget_s else ["--effort", "none"]
     command = [options.build / "tools" / "tilewright", "tune", "--model", path, *effort, "--output", artifact,
@@ -127,7 +129,8 @@ def planned(entry, path, flags, artifact, threads, budget_s, options):
 
 
 def compared(entry, path, artifact, threads, options):
-    """Fields of a row: what zoo_compare.py found. A peer that ends the process is left out of the next one."""
+    """Runs zoo_compare.py and returns fields of a row. If a peer ends the process, the comparison is run again
+    without this peer."""
     request = {"model": str(path), "shapes": entry.shapes, "values": entry.values,
                "constants": entry.constants, "artifact": str(artifact),
                "library": str(options.build / "runtime" / "libtilewright_runtime.so"), "threads": threads,
@@ -155,8 +158,8 @@ def row_of(entry, path, flags, threads, budget_s, options):
 
 
 def rows_of(entry, entries, options):
-    """A row for each number of threads, untuned and tuned. A refusal is the model's last. FetchError: there is
-    no such model."""
+    """The rows of a model: one for each number of threads, untuned and tuned. After a refusal there are no
+    further rows. Raises FetchError if the model cannot be fetched."""
     path = fetch(entry, entries, options.cache, options.exporter, options.limit)
     try:
         flags = dimensions(onnx.load(path, load_external_data=False), entry.shapes)
@@ -265,7 +268,7 @@ def parse_options(arguments):
 
 
 def chosen(entries, options):
-    """Those that --source and --only name, in the table's order."""
+    """The entries that --source and --only select, in the table's order."""
     patterns = [pattern.strip() for pattern in options.only.split(",") if pattern.strip()]
     for pattern in patterns:
         if not fnmatch.filter([entry.name for entry in entries], pattern):
@@ -322,7 +325,7 @@ def main(arguments):
 
 
 def stop_on_sigterm():
-    """A SIGTERM ends the run as an exception does, so that no process of it stays behind."""
+    """Makes SIGTERM raise an exception in the run, so that none of its processes stays behind."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares one artifact of the zoo with the other runtimes, in a process of its own that may die of it.
+"""Compares one artifact of the zoo with the other runtimes, in a process of its own, as a runtime may crash.
 
 `zoo_compare.py REQUEST` prints JSON: `stage` ("reference": no outputs to compare with, "run": ours failed,
 "wrong", "right") and, by stage, `error`, the errors of outputs, `peers_failed`, and the times, as rows of
@@ -39,7 +39,7 @@ def first_line(error):
 
 
 def inputs_of(model, request):
-    """Random ones, or filled with the table's numbers."""
+    """The inputs: random arrays, or arrays filled with the numbers of the table."""
     inputs = random_inputs(model, request["seed"])
     for name, value in {**request["values"], **request["constants"]}.items():
         inputs[name] = np.full_like(inputs[name], value)
@@ -58,7 +58,7 @@ def reference_outputs(path, inputs):
 
 
 def peers_of(network, request):
-    """The peers that are right, with their errors, and why the others are not."""
+    """The peers with right outputs and their errors, and for the other peers the reasons."""
     right, failed = [], dict(request["without"])
     for name, kind in PEERS.items():
         if name in failed:
@@ -77,7 +77,7 @@ def peers_of(network, request):
 
 
 def timed(ours, peers, request):
-    """The fields of a row that times fill: ours against the fastest peer."""
+    """Times ours and the peers, and returns the fields of a row for ours against the fastest peer."""
     doing("timing")
     watch = Watch()
     times = interleave([ours[0], *(peer for peer, _ in peers)], request["rounds"], watch=watch)

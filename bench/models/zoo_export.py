@@ -72,7 +72,7 @@ def normalise(model, inputs):
 
 
 class First(torch.nn.Module):
-    """The network with one tensor as its output: `logits`, `last_hidden_state` and the like."""
+    """Wraps a network so that it has one output, such as `logits` or `last_hidden_state`."""
 
     def __init__(self, model, names):
         super().__init__()
@@ -86,7 +86,7 @@ class First(torch.nn.Module):
 
 
 def open_axes(specification, inputs):
-    """For torch.export: the axes of First's inputs that have no fixed extent."""
+    """The axes of First's inputs that have no fixed extent, as torch.export takes them."""
     axes = specification.get("dynamic")
     return {"tensors": tuple(dict.fromkeys(axes, torch.export.Dim.DYNAMIC) for _ in inputs)} if axes else None
 

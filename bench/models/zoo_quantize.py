@@ -6,8 +6,8 @@ each operator; "operators", with QLinearConv, QGemm and the like; "dynamic", who
 each call; "4-bit", whose constant factors of MatMul have 4 bits (MatMulNBits with accuracy_level=4). Weights of the
 other forms have 8 bits and a scale a channel. The ranges of activations are those of four random inputs.
 
-ONNX Runtime's sums of products of operators saturate in 16 bits on x86 without VNNI. Their weights have 7 bits, as
-its documentation says, so that it computes what the model means.
+ONNX Runtime's sums of products in quantized operators saturate at 16 bits on x86 without VNNI. So the weights of
+"operators" have 7 bits, as its documentation recommends, and its results are right.
 """
 import json
 import logging

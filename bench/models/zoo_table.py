@@ -53,7 +53,7 @@ class Entry:
 
     @property
     def origin(self):
-        """The package that it comes from, as documents name it."""
+        """The package that has the model, as documents name it."""
         if self.base:
             return f"{self.base.origin}, quantized"
         return f"{self.wheel.name} {self.wheel.version}" if self.wheel else self.source
@@ -116,7 +116,8 @@ def _quantized(row, entries):
 
 
 def parsed(text):
-    """The entries of a table in TOML. TableError: it has an unknown or missing key, or a name twice."""
+    """Parses a table in TOML and returns its entries. Raises TableError for an unknown or missing key and for a
+    name that occurs twice."""
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -159,8 +160,8 @@ def _unknown_axes(value, shapes):
 
 
 def dimensions(model, shapes):
-    """The values of --dim under which the model has these shapes of inputs: by the names of dimensions,
-    and by input and axis where a dimension has no name, or its name has two extents."""
+    """The values of --dim with which the inputs of the model have these shapes. A dimension is named by its name,
+    or by input and axis if it has no name or if dimensions of its name have different extents."""
     found = [(value.name, *axis) for value in _data_inputs(model) for axis in _unknown_axes(value, shapes)]
     extents = {}
     for _, _, name, extent in found:
@@ -173,8 +174,8 @@ def dimensions(model, shapes):
 
 
 def static_model(model, shapes):
-    """Gives the inputs their extents, in place. Outputs lose shapes that are not static, and inner
-    tensors all of theirs, so that they are inferred anew."""
+    """Sets the extents of the inputs, in place. Shapes of outputs that are not static, and all shapes of inner
+    tensors, are removed, so that they are inferred again."""
     for value in _data_inputs(model):
         for axis, _, extent in _unknown_axes(value, shapes):
             value.type.tensor_type.shape.dim[axis].dim_value = extent

@@ -4,9 +4,10 @@
 
 usage: plot.py FILE.json PLOT.svg
 
-Left: share of the best known latency after so many trials; right: after so many seconds. A line is
-the geometric mean over workloads, from where each of them has a kernel; the band holds the middle
-half of them. Dashed: oneDNN. One plot shows one number of threads, the first in the file.
+Left: speed relative to the best known kernel by the number of trials; right: by the seconds of the search. A
+line is the geometric mean over workloads and begins where all of them have a kernel; the band contains the
+middle half of the workloads. The dashed line is oneDNN. A plot is for one number of threads, the first in the
+file.
 """
 import json
 import math

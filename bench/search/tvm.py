@@ -32,7 +32,7 @@ def strides_of(a):
 
 
 def reference(image, weights, a):
-    """In double, by correlation over whole planes: independent of TVM."""
+    """The result in double, by correlation over whole planes; it does not depend on TVM."""
     import numpy as np
     from scipy.signal import correlate
 
@@ -48,7 +48,7 @@ def reference(image, weights, a):
 
 
 def tune(workload, report):
-    """Returns the best kernel, compiled, and its arrays."""
+    """Tunes the workload and returns the best kernel, compiled, and its arrays."""
     import numpy as np
     import tvm
     from tvm import te, topi
