@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lesson 1: say what to compute. The same as lesson_1_declare.cpp, and it prints the same.
+"""Lesson 1: say what to compute. It is lesson_1_declare.cpp in Python, with the same output.
 
 An operator is a tensor expression: axes, inputs, and a formula for one element of the result. It says
-nothing about loops, tiles, vectors or threads; that is lesson 2. The same declaration has a text form,
-which is also how the database names it.
+nothing about loops, tiles, vectors or threads; lesson 2 is about these. A declaration also has a text
+form, by which the database names it.
 """
 import numpy as np
 
@@ -21,9 +21,10 @@ def declare_product(rows, columns, depth):
 
 
 def declare_convolution(channels, outputs, size):
-    """A 3 x 3 convolution with a border of zeros. Padding is a select around the read: it evaluates only
-    the side that it chooses, so the read outside of the image never happens. A schedule keeps this
-    promise, and makes it cheap: lesson 2 shows that no multiplication by a padded zero is left."""
+    """A 3 x 3 convolution with a border of zeros. Padding is a select around the read of the image. A
+    select evaluates only the operand that it chooses, so nothing outside of the image is read. This
+    holds for every schedule, and it costs little: lesson 2 shows that no multiplication by a padded zero
+    is left."""
     k, y, x = tw.Axis("k", outputs), tw.Axis("y", size), tw.Axis("x", size)
     c, r, s = tw.Axis("c", channels), tw.Axis("r", 3), tw.Axis("s", 3)
     image = tw.input("in", "f32", [c, tw.Axis("h", size), tw.Axis("w", size)], "CHW")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lesson 2: say how to compute it. The same as lesson_2_schedule.cpp, and it prints the same.
+"""Lesson 2: say how to compute it. It is lesson_2_schedule.cpp in Python, with the same output.
 
-A schedule is a compute and a list of steps, plain data. What it means is a Program: the explicit loops and
-buffers that every later stage reads. Here a matrix product becomes, step by step, what a fast kernel looks
-like; then a convolution shows what becomes of its padding.
+A schedule is plain data: a compute and a list of steps. It is lowered to a Program, the explicit loops and
+buffers that all later stages read. This lesson schedules a matrix product, step by step, until it has the loops
+of a fast kernel. Then a convolution shows how its padding is scheduled.
 """
 import tilewright as tw
 
@@ -29,8 +29,8 @@ def schedule_product():
     s = s.reorder("c", ["m.0", "n.0", "k", "m.1", "n.1"])
     show("reorder: the tile inside", s)
 
-    # cache_write keeps the tile in a buffer of its own while k runs. It is small enough for registers:
-    # memory is written once an element instead of once a k.
+    # cache_write keeps the tile in a buffer of its own while k runs. The buffer is small enough for registers, so
+    # each element is written to memory once, and not once for each k.
     s = s.cache_write("c", "n.0")
     show("cache_write at n.0", s)
 
@@ -42,9 +42,10 @@ def schedule_product():
     s = s.parallel("c", "m.0")
     show("parallel m.0", s)
 
-    # While k runs, the 16 columns of a tile are read from rows of b that lie 64 floats apart. A layout
-    # stores b in the order in which it is read: A and B name its dimensions, BA16b is blocks of 16 columns
-    # outside, then rows, then the columns of a block. b is a weight: it is packed once, ahead of all calls.
+    # While k runs, the 16 columns of a tile are read from rows of b that lie 64 floats apart. With set_layout, b
+    # is stored in the order in which it is read. In a layout, A and B name the dimensions of b. BA16b has blocks
+    # of 16 columns outermost, then rows, then the columns of a block. Since b is a weight, it is packed once,
+    # ahead of all calls.
     s = s.set_layout("b", "BA16b")
     show("set_layout b BA16b", s)
     return product, s
@@ -56,12 +57,12 @@ def show_padding():
                                    "out: f32[k=16, x=14] @CX = sum(c=8, s=3) "
                                    "select(0 <= x + s - 1 && x + s - 1 < 14, in[c, x + s - 1], 0.0) * w[k, c, s]")
     plain = tw.Schedule(convolution)
-    # The taps outside of the image are no select and no multiplication by zero: s starts late and ends
-    # early where x is at a border.
+    # Taps outside of the image cost neither a select nor a multiplication by zero: where x is at a border, the
+    # loop over s starts later or ends earlier.
     show("a padded row convolution: the loop over taps is trimmed", plain)
 
-    # Vectorized over channels and unrolled over the taps there is no loop left to trim. The columns at the
-    # borders are peeled instead: each gets its own copy with fewer taps.
+    # If the taps are unrolled, there is no loop over them to trim. So the columns at the borders are peeled: each
+    # has its own copy of the code with fewer taps. The channels are vectorized.
     tiled = (plain.set_layout("w", "ISO16o").set_layout("out", "CX16c").reorder("out", ["x", "c", "s", "k"])
              .cache_write("out", "x").vectorize("out", "k").unroll("out", "s"))
     show("the same, vectorized over channels: borders are peeled", tiled)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lesson 3: let the tuner find the schedule, keep it in a database, and run the kernel. The same as
-lesson_3_tune.cpp, and it prints the same.
+"""Lesson 3: let the tuner find the schedule, keep it in a database, and run the kernel. It is lesson_3_tune.cpp in
+Python, with the same output.
 
-Only what is the same on every machine is printed: no timings, and not which schedule won.
+The lesson prints only what is equal on all machines: no times, and not the schedule that won.
 """
 import pathlib
 import shutil
@@ -24,10 +24,10 @@ def main():
     workload = declare()
     print(f"workload: {workload.key}")
 
-    # Tune. Each candidate is compiled, verified against a reference and only then timed; each is stored as
-    # an immutable record, the failed ones too: a later run learns from all of them. Candidates are built
-    # and run in processes of their own, which may crash without harm.
-    # The lesson begins with an empty database, so that it prints the same whenever it is run.
+    # Tune. Each candidate is compiled, verified against a reference and only then timed. Each is stored as an
+    # immutable record, even if it failed, and later runs learn from all records. Candidates are built and run in
+    # processes of their own, so that a candidate that crashes does no harm. The lesson begins with an empty
+    # database, so that it prints the same text each time.
     folder = pathlib.Path("lesson_3.files")
     shutil.rmtree(folder, ignore_errors=True)
     cache = folder / "cache"
@@ -43,8 +43,8 @@ def main():
     known = tw.tune(workload, db=store, effort="none", progress=False)
     print(f"again: {known.ended}, records: {len(store)}")
 
-    # A session finds kernels by workload. It has no compiler: without a compiled kernel in its cache
-    # directory it can only say what to do, and with one it loads it.
+    # A session finds kernels by workload and has no compiler. If its cache directory has the compiled kernel, the
+    # session loads it; otherwise the error says what to do.
     session = tw.Session(store.path, cache)
     try:
         session.kernel(workload.key)

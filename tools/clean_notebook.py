@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Brings notebooks into the form in which docs/notebooks keeps them: without outputs, execution counts and what
-the editor noted, so that a difference between two versions is one that a person made.
+"""Brings notebooks into the form that docs/notebooks has: without outputs, execution counts and metadata of
+editors, so that versions differ only in edits that a person made.
 
     tools/clean_notebook.py build/notebooks/1_first_kernel.ipynb     # then copy it to docs/notebooks
 """

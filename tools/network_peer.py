@@ -4,11 +4,11 @@
 
     network_peer.py TILEWRIGHT MODEL.onnx NETWORK.twart NAME
 
-The result on random data must be that of ONNX Runtime on the processor. NAME is also torchvision's name of
-the network. The peer is its best form of four: f32 without TF32, with and without channels last, each also
-with batch normalizations folded into the convolutions, in a CUDA graph. Both are timed by turns, six times.
-Prints JSON as `bench --output` writes it: medians in us, and the median of the rounds' ratios with the least and
-the largest one, between which lies the median of all ratios with a probability of 97 %.
+The result on random data must agree with that of ONNX Runtime on the processor. NAME is also torchvision's name of
+the network. The peer is PyTorch's fastest of four forms in a CUDA graph: f32 without TF32, with and without channels
+last, each with and without batch normalizations folded into the convolutions. Network and peer are timed by turns,
+six times. Prints JSON in the form of `bench --output`: medians in us, and the median of the rounds' ratios with the
+least and the largest ratio. The true median lies between these two with a probability of 97 %.
 """
 
 import datetime
@@ -36,7 +36,7 @@ def inputs_of(session):
 
 
 def largest_error(program, model, network, folder):
-    """The difference from ONNX Runtime's result, as a part of the largest element."""
+    """The largest difference from ONNX Runtime's result, relative to the largest element."""
     session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
     inputs = inputs_of(session)
     command = [program, "run", network]
@@ -60,7 +60,7 @@ def network_us(graph):
 
 
 def forms_of(name):
-    """CUDA graphs of the network by form, each with what it reads."""
+    """CUDA graphs of the network by form, each with the tensors that it reads."""
     side = 299 if name == "inception_v3" else 224
     graphs = {}
     for layout, memory_format in (("NCHW", torch.contiguous_format), ("NHWC", torch.channels_last)):
@@ -74,7 +74,7 @@ def forms_of(name):
 
 
 def device_text():
-    """As `doctor` prints it."""
+    """The text of the device, as `doctor` prints it."""
     gpu = torch.cuda.get_device_properties(0)
     return (f"{gpu.name}; {gpu.multi_processor_count} multiprocessors; {gpu.total_memory >> 20} MiB; "
             f"L2 {gpu.L2_cache_size >> 10} KiB")

@@ -25,7 +25,7 @@ DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
 
 def call_of(op, sizes, dtype):
-    """A call of PyTorch, and the shape of its result."""
+    """A call of PyTorch's function for an operator, and the shape of the result."""
     def random(*shape):
         return torch.randn(*shape, device="cuda", dtype=dtype)
 
@@ -40,7 +40,7 @@ def call_of(op, sizes, dtype):
 
 
 def graph_of(call, calls):
-    """A CUDA graph of so many calls. What they read must outlive it."""
+    """A CUDA graph of `calls` calls. The tensors that the calls read must outlive the graph."""
     stream = torch.cuda.Stream()
     with torch.no_grad(), torch.cuda.stream(stream):
         for _ in range(WARM_UPS):

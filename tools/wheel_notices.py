@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Adds the notices and the list of all libraries of others to a wheel: wheel_notices.py REPAIRED.whl FOLDER
+"""Adds the licence notices and the list of all third-party libraries to a wheel: wheel_notices.py REPAIRED.whl FOLDER
 
-`./tw wheel` runs it after `auditwheel repair`, with the Python of .venv-wheel; the result goes to FOLDER under the
-same name. Beside auditwheel's own list of what it copied, .dist-info gets
+`./tw wheel` runs this script after `auditwheel repair`, with the Python of .venv-wheel. The result is written to FOLDER
+under the same name. In addition to auditwheel's own list of the copied libraries, .dist-info gets
 
   sboms/tilewright.cdx.json    CycloneDX (PEP 770): of each library its version, licence, purl and files
   licenses/libraries/NAME.txt  its notice: Debian's copyright file, or the licence files of a package of PyPI
   licenses/common/NAME.txt     the licences whose text such a copyright file does not repeat
 
-Libraries are those that the wheel has as files, and those whose headers or schemas are compiled into ours. A library
-without a licence in LICENCES, without a notice or without a package that it comes from is an error, and then nothing
-is written. Versions are those of the machine that builds the wheel: docs/releasing.md says who maintains them."""
+Libraries are those that the wheel has as files, and those whose headers or schemas are compiled into our libraries. It
+is an error if a library has no licence in LICENCES, no notice or no package of origin; nothing is written then.
+Versions are those of the machine that builds the wheel; docs/releasing.md says who maintains them."""
 
 import importlib.metadata
 import json
@@ -125,7 +125,7 @@ def pypi_component(name):
 
 
 def components_of(paths):
-    """A component for each package from which the libraries at these paths, or what is compiled in, come."""
+    """The components: one for each package that has a library at these paths or is compiled into our libraries."""
     files = {package: [] for package in COMPILED_IN_OF_DEBIAN}
     for path in filter(is_library_of_others, paths):
         files.setdefault(package_with(original_name(path)), []).append(path)
@@ -134,14 +134,14 @@ def components_of(paths):
 
 
 def common_licences(components):
-    """The texts that notices name by their paths in COMMON_LICENCES, by the names of their files."""
+    """The texts of COMMON_LICENCES that notices name by path. Keys are the names of the files."""
     named = {name for one in components
              for name in re.findall(rf"{COMMON_LICENCES}/([A-Za-z0-9.-]*[A-Za-z0-9])", one["notice"])}
     return {f"common/{name}.txt": (COMMON_LICENCES / name).read_text() for name in named}
 
 
 def bill_of_materials(version, components):
-    """The CycloneDX document; the same for the same libraries."""
+    """The CycloneDX document, which depends only on the libraries."""
     ours = f"pkg:pypi/tilewright@{version}"
     listed = [{"type": "library", "bom-ref": one["purl"], "name": one["package"], "version": one["version"],
                "licenses": [{"expression": one["licence"]}], "purl": one["purl"],
@@ -157,7 +157,7 @@ def bill_of_materials(version, components):
 
 
 def check(document, notices, paths):
-    """Fails where a library of the wheel, by the paths of its files, has no component or a component no notice."""
+    """Raises Missing if a library of the wheel, which `paths` has, has no component, or a component has no notice."""
     known = {place["location"] for one in document["components"]
              for place in one.get("evidence", {}).get("occurrences", [])}
     unknown = sorted(path for path in paths if is_library_of_others(path) and path not in known)
@@ -169,7 +169,7 @@ def check(document, notices, paths):
 
 
 def add_notices(root):
-    """Writes the list and the notices into the unpacked wheel at `root`."""
+    """Adds the list and the notices to the unpacked wheel at `root`."""
     info, = root.glob("*.dist-info")
     paths = sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
     components = components_of(paths)

@@ -38,7 +38,7 @@ Database = Union[_tilewright.Store, str, "os.PathLike[str]", None]
 
 
 class TuningOptions(TypedDict, total=False):
-    """Options of tune(), which says what they mean."""
+    """Options of tune(), whose documentation explains them."""
 
     target: str
     budget: float | str
@@ -60,25 +60,25 @@ def tune(workload: _tilewright.Workload | _tilewright.Tensor | _tilewright.Compu
     """Finds a fast schedule for the workload and returns a Tuned.
 
     Args:
-      workload: a Workload; or a Tensor or Compute, of which it is made.
-      db: a Store, or the path of one, created where absent; by default that of the program.
+      workload: a Workload, or a Tensor or Compute from which a Workload is made.
+      db: a Store, or the path of a database, which is created if absent; by default the program's database.
       target: "host", or another target's text.
       budget: time of searching, in seconds or as text: 90, "500ms", "5m".
       trials: most new trials; 0: as many as the budget allows.
-      effort: "none" answers from the database alone; "quick", "normal" and "full" search until the next
-        minute is expected to gain less than 1 %, 0.1 %, or until the budget is used.
+      effort: "none" answers from the database without a search; "quick" and "normal" search until the next minute is
+        expected to gain less than 1 % or 0.1 %; "full" uses the whole budget.
       threads: threads that the kernel will run on; at most the cores of the machine that measures.
-      timeout: time for one candidate to be verified and measured, as `budget`.
-      schedule: a Schedule, or its text, that is measured first and that the search begins with.
+      timeout: time for one candidate to be verified and measured, in the form of `budget`.
+      schedule: a Schedule, or its text, that is measured first and with which the search begins.
       search, seed: as `tune --search` and `--seed`.
-      progress: whether the run is displayed: in a notebook as an output that is updated, else as text
-        on standard error. None: in a notebook or on a terminal, unless there is an on_progress.
+      progress: True to display the run, in a notebook as an output that is updated, else as text on standard error.
+        None displays it in a notebook or on a terminal, but not with an on_progress.
       on_progress: called with a Progress now and then.
 
-    An interrupt from the keyboard ends the search with the best so far, and a second one with a
-    KeyboardInterrupt. Raises NoCandidateError where no candidate is valid, MachineError where workers or the code generator cannot be started. One run
-    at a time in a process; other threads go on meanwhile. The run has a connection of its own to the
-    database, so `on_progress` and other threads may use `db` at any moment.
+    An interrupt from the keyboard ends the search, and the best kernel so far is returned; a second interrupt raises
+    KeyboardInterrupt. Raises NoCandidateError if no candidate is valid, and MachineError if workers or the code
+    generator cannot be started. A process has one run at a time; its other threads continue meanwhile. The run has a
+    connection of its own to the database, so `on_progress` and other threads may use `db` at any time.
     """
     _options.check_names("tune", options, _TUNE_ARGUMENTS)
     if not isinstance(workload, _tilewright.Workload):

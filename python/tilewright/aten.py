@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs of PyTorch's ATen operators as ONNX models: a table of operators, each with the ONNX nodes that it
-means. Shapes are those that tracing found. Imports torch."""
+"""Converts graphs of PyTorch's ATen operators to ONNX models, by a table that has the ONNX nodes for each operator.
+Shapes are those that tracing found. Imports torch."""
 from __future__ import annotations
 
 import operator
@@ -23,7 +23,7 @@ ELEMENT_TYPES = {torch.float32: onnx_writer.FLOAT, torch.float64: onnx_writer.DO
 
 
 class Unsupported(Exception):
-    """A node that has no meaning in ONNX that Tilewright implements."""
+    """A node cannot be expressed by ONNX operators that Tilewright implements."""
 
 
 class Writer:
@@ -54,12 +54,12 @@ class Writer:
         self._names[node] = names
 
     def names_of(self, node: Node) -> str | list[str]:
-        """The tensor of a node, or those of one that returns several; in a trial conversion of a single
-        node, names that stand for its inputs."""
+        """The name of a node's tensor, or a list of names if the node returns several. In a trial conversion of a
+        single node, placeholder names for its inputs."""
         return self._names.setdefault(node, f"arg_{node.name}")
 
     def tensor(self, argument, dtype: torch.dtype | None = None) -> str:
-        """The tensor of an argument: that of a node, converted to `dtype`, or a number as a constant."""
+        """The name of an argument's tensor: the tensor of a node, converted to `dtype`, or a constant for a number."""
         if not isinstance(argument, Node):
             if not isinstance(argument, (bool, int, float)) or dtype is None:
                 raise Unsupported(f"argument {argument!r}")
@@ -466,8 +466,8 @@ def _item(writer, node):
 
 
 def _hidden_keys(mask, mask_type, batch, heads, queries, keys):
-    """A truth value that broadcasts over [batch, head, query, key]: the fast path of nn.MultiheadAttention hides
-    the key from the query. Masks of floats hide where they are not 0."""
+    """The mask of nn.MultiheadAttention's fast path as truth values that broadcast over [batch, head, query, key]; true
+    hides the key from the query. In a mask of floats, elements other than 0 hide."""
     hidden = mask.to(torch.bool)
     if mask_type == 1:
         return hidden.view(batch, 1, 1, keys)
@@ -542,7 +542,8 @@ def _is_usable(value) -> bool:
 
 
 def _tensors_of(node: Node) -> Iterable[object]:
-    """Values of the node and of the nodes that it reads. Of a tuple, only the items that are used."""
+    """The traced values of the node and of the nodes that it reads. For a node that returns a tuple, only the items
+    that are used."""
     def used(source):
         value = source.meta.get("val")
         if not isinstance(value, (tuple, list)):

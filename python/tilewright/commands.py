@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of the package as commands."""
+"""The commands that the package installs."""
 import os
 import sys
 
@@ -7,7 +7,7 @@ from tilewright import paths
 
 
 def tilewright() -> None:
-    """Becomes the program `tilewright`; its verb `report` is of this package."""
+    """Replaces the process by the program `tilewright`. The verb `report` is implemented in this package."""
     if sys.argv[1:2] == ["report"]:
         from tilewright import report
         sys.exit(report.main(sys.argv[2:]))
@@ -15,7 +15,7 @@ def tilewright() -> None:
 
 
 def tune() -> None:
-    """Becomes the program under its name `tune`, which is short for `tilewright tune`."""
+    """Replaces the process by the program under its name `tune`, which is short for `tilewright tune`."""
     _become("tune")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two schedules side by side: their steps, their loops, and where the time goes.
+"""Shows two schedules side by side: their steps, their loops, and their times by resource.
 
     print(tw.compare(schedule, schedule.unroll("out", "m.1")))
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _schedule_of(given):
-    """The Schedule that a Schedule, a Record or a Tuned stands for."""
+    """The Schedule itself, or that of a Record or Tuned."""
     if isinstance(given, _tilewright.Schedule):
         return given
     record = given.best if isinstance(given, _tilewright.Tuned) else given
@@ -27,7 +27,8 @@ def _schedule_of(given):
 
 
 def _latencies(given, schedule, workload, db):
-    """Latencies in ns by target, device and threads, of a record that was given or of the database."""
+    """Latencies of a schedule in ns by (target, device, threads): those of the Record or Tuned that was given, or
+    for a Schedule those in the database."""
     if isinstance(given, _tilewright.Tuned):
         records = [given.best]
     elif isinstance(given, _tilewright.Record):
@@ -45,8 +46,8 @@ def _latencies(given, schedule, workload, db):
 
 
 def _rows_of(left, right):
-    """Pairs of lines with equal ones beside each other, and whether they are equal; None where a side
-    has no line."""
+    """Aligns two lists of lines. Yields (left, right, are_equal), with None in place of a line that a side
+    lacks."""
     matcher = difflib.SequenceMatcher(a=left, b=right, autojunk=False)
     for kind, a0, a1, b0, b1 in matcher.get_opcodes():
         for a, b in itertools.zip_longest(left[a0:a1], right[b0:b1]):
@@ -54,14 +55,14 @@ def _rows_of(left, right):
 
 
 def _in_columns(left, right):
-    """Lines side by side, with '|' between those that differ."""
+    """The lines of both sides in two columns, with '|' between lines that differ."""
     width = max(map(len, left), default=0)
     return "\n".join(f"{a or '':{width}} {' ' if equal else '|'} {b or ''}".rstrip()
                      for a, b, equal in _rows_of(left, right))
 
 
 def _table_of(what, names, left, right):
-    """Lines side by side as HTML, with those marked that differ."""
+    """The lines of both sides in two columns as HTML; lines that differ are marked."""
     def cell(line, equal):
         style = "" if equal or line is None else f"background:{ORANGE}33"
         return (f'<td style="text-align:left;{style}"><pre style="margin:0;background:none;{PREFORMATTED}">'
@@ -76,11 +77,11 @@ class Comparison:
     """The result of compare(). It displays itself in a notebook; str() is the same as text.
 
     Attributes:
-      names: what the two schedules are called.
+      names: the names of the two schedules.
       a, b: the Schedules.
       predicted_a, predicted_b: PredictedTime of each.
-      measured_a, measured_b: ns on one machine, or None where the two were not both measured on one.
-      only_in_a, only_in_b: steps that the other does not have.
+      measured_a, measured_b: latencies in ns on the same machine; None if no machine measured both.
+      only_in_a, only_in_b: steps that the other schedule lacks.
     """
 
     def __init__(self, names: tuple[str, str], a: Schedule, b: Schedule,
@@ -148,12 +149,12 @@ def compare(a: Schedule | Record | Tuned, b: Schedule | Record | Tuned, *, names
 
     Args:
       a, b: Schedules, Records or Tuneds.
-      names: what the two are called where they are shown.
+      names: the names by which the two are shown.
       workload, db: a Workload and a Store in which measured times of Schedules are looked up.
-      target, threads: for which times are predicted.
+      target, threads: target and number of threads for which times are predicted.
 
-    Measured times are given where both were measured on the same device with the same number of threads.
-    Raises InvalidError where one of the schedules is illegal.
+    Measured times are shown if both were measured on the same device with the same number of threads. Raises
+    InvalidError if a schedule is illegal.
     """
     schedules = _schedule_of(a), _schedule_of(b)
     predicted = [_tilewright.predicted_time(s, target=target, threads=threads) for s in schedules]

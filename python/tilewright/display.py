@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Representations of values in notebooks: as text, and as HTML with small drawings where these help.
+"""Shows values in notebooks, as text and as HTML with small drawings.
 
-Importing this module gives the types of the package their _repr_mimebundle_. No other package is
-needed. escaped() escapes all text in HTML, because names come from databases and model files, which
-anybody may have written.
+Importing this module adds _repr_mimebundle_ to the types of the package. No other package is needed. All
+text in HTML passes through escaped(), because names come from databases and model files, which anybody may
+have written.
 """
 import collections
 import html
@@ -25,14 +25,14 @@ BLUE, ORANGE, GREEN, RED, GREY, DARK = "#4c78a8", "#e8883a", "#54a24b", "#d64550
 
 
 class Html(str):
-    """Text that is HTML already."""
+    """Text that is HTML already and is not escaped again."""
 
 
 # ---- text -----------------------------------------------------------------------------------
 
 
 def visible(text):
-    """The text with control and bidirectional characters as escapes: "\\u202e"."""
+    """The text with control and bidirectional characters replaced by escapes: "\\u202e"."""
     return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", str(text))
 
 
@@ -48,12 +48,12 @@ def escaped(text):
 
 
 def time_text(ns):
-    """As the program prints times: "235.1 µs"."""
+    """The text of a time, as the program prints times: "235.1 µs"."""
     return _tilewright._time_text(ns)
 
 
 def times_text(times_ns):
-    """Texts, in one unit, of times that are read against each other, as in a table."""
+    """The texts of times that are compared with each other, as in a table, all in one unit."""
     return _tilewright._times_text(list(times_ns))
 
 
@@ -69,17 +69,17 @@ def share_text(share):
 
 
 def status_text(status):
-    """A status as the program shows it: trials that are stopped early are "pruned"."""
+    """The name of a trial status as the program shows it: trials that were stopped early are "pruned"."""
     return "pruned" if status == "hopeless" else status
 
 
 def count_text(count, noun):
-    """"1 thread", "2 threads"."""
+    """A number with its noun: "1 thread", "2 threads"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def counts_text(counts):
-    """"45 ok, 3 pruned", most frequent first."""
+    """A text for numbers of trials by status: "45 ok, 3 pruned", the most frequent status first."""
     return ", ".join(f"{count} {status_text(status)}"
                      for status, count in sorted(counts.items(), key=lambda item: -item[1]))
 
@@ -92,8 +92,8 @@ def _content(value):
 
 
 def table(header, rows, more=0):
-    """A table of the rows, and of `more` that are left out; cells that are numbers, with their units
-    or without, stand to the right."""
+    """An HTML table. `more` is the number of rows that are left out, which a last line tells. Cells with
+    numbers, also with units, are aligned to the right."""
     def cell(value):
         is_number = not isinstance(value, Html) and _NUMBER.fullmatch(str(value))
         style = "text-align:right;white-space:nowrap" if is_number else "text-align:left"
@@ -107,7 +107,7 @@ def table(header, rows, more=0):
 
 
 def facts(pairs):
-    """A name and what is to be said of it a line."""
+    """A list of names with their values, one pair a line."""
     lines = (f'<tr><th style="text-align:left">{_content(name)}</th>'
              f'<td style="text-align:left">{_content(value)}</td></tr>' for name, value in pairs)
     return Html(f"<table><tbody>{''.join(lines)}</tbody></table>")
@@ -127,13 +127,13 @@ def details(summary, content, is_open=False):
 
 
 def beside(*parts):
-    """Parts side by side, below each other where there is no room."""
+    """The parts side by side, or below each other if there is no room."""
     columns = "".join(f'<div style="min-width:0;overflow-x:auto">{part}</div>' for part in parts)
     return Html(f'<div style="display:flex;flex-wrap:wrap;gap:1.5em">{columns}</div>')
 
 
 def bar(share, color=BLUE):
-    """A drawing of a share of one."""
+    """A bar that shows a share from 0 to 1."""
     length = _BAR_PIXELS * min(max(share, 0), 1)
     return Html(f'<svg width="{_BAR_PIXELS}" height="10" role="img">'
                 f"<title>{share_text(share)}</title>"
@@ -164,7 +164,7 @@ def program_html(text):
 
 
 def schedule_html(schedule):
-    """Steps, and beside them the loops that they mean."""
+    """The steps of a schedule, and beside them the loops to which they are lowered."""
     steps = "".join(f"<li><code>{escaped(step)}</code></li>" for step in schedule.steps)
     try:
         loops = program_html(str(schedule.program()))
@@ -193,7 +193,8 @@ def innermost_loops(assembly):
 
 
 def assembly_html(assembly):
-    """Instructions; those of innermost loops, where a kernel spends its time, are marked."""
+    """The instructions of a kernel. Those of innermost loops, in which a kernel spends most of its time, are
+    marked."""
     loops = innermost_loops(assembly)
 
     def line_html(line):
@@ -248,7 +249,7 @@ def gflops_of(record):
 
 
 def efficiency_of(record):
-    """Share of the peak that was measured beside the record; 0 where it is unknown."""
+    """A record's speed as a share of the peak that was measured beside it; 0 if the peak is unknown."""
     return gflops_of(record) / record.peak_gflops if record.peak_gflops > 0 else 0
 
 
@@ -338,7 +339,8 @@ def tuned_html(tuned):
 
 
 def _loops_and_instructions(tuned):
-    """Beside each other; or why they cannot be shown: kernels of GPUs have no such instructions."""
+    """The loops of the best kernel beside its instructions, or the reason why they cannot be shown, for
+    example that kernels of GPUs have no instructions of the processor."""
     try:
         workload = _tilewright.parse_workload(tuned.best.workload_text)
         schedule = _tilewright.parse_schedule(workload, tuned.best.schedule)
@@ -378,7 +380,8 @@ _IMAGE_LETTERS = str.maketrans("ABCDabcd", "NCHWnchw")
 
 
 def layout_text(argument):
-    """The layout of a step's array, images in one spelling: NHWC is also ACDB."""
+    """The layout of a step's array. Layouts of images are spelled with N, C, H and W: ACDB is shown as
+    NHWC."""
     if not argument.layout:
         return "row-major"
     is_image = len(argument.shape) == 4 and re.fullmatch("[ABCDabcd0-9]*A[ABCDabcd0-9]*",
@@ -387,7 +390,7 @@ def layout_text(argument):
 
 
 def plan_times_text(plan):
-    """"42.0 µs: 41.0 µs in 2 kernels, 1.0 µs in 1 transform"."""
+    """A text for the time of a plan: "42.0 µs: 41.0 µs in 2 kernels, 1.0 µs in 1 transform"."""
     times = {True: [], False: []}
     for step in plan.steps:
         times[computes(step) == "transform"].append(step.predicted_ns)

@@ -81,7 +81,8 @@ _OPTION = re.compile(r"--(budget|cache|db|dim|effort|output|schedule|search|seed
 
 
 def in_arguments(message: str) -> str:
-    """The message with arguments of functions in place of flags: `--effort none` becomes effort="none"."""
+    """The message with flags of the program replaced by arguments of functions: `--effort none` becomes
+    effort="none"."""
     parts = _COMMAND.split(message)
     parts[::2] = map(_without_flags, parts[::2])
     return "".join(parts)

@@ -5,14 +5,14 @@
     python -m tilewright.farm client tcp://scheduler:8786
     python -m tilewright.farm scheduler -- --port 8786
 
-A member is a machine that measures or builds: a Dask worker, which a nanny restarts when it dies. Its
-jobs go to stations, programs of C++ (tuner/workers/station.h), each of them behind a limit. The client is
-started by `tilewright tune --workers`, and speaks with it on descriptor 3 (tuner/workers/farm_link.h). Neither
-reads what jobs and replies say. What a member offers are Dask resources of amount 1 each, so that a
+A member is a machine that measures or builds. It runs a Dask worker, which a nanny restarts if it dies. The worker
+passes jobs to stations, C++ programs (tuner/workers/station.h), with a time limit for each job. `tilewright tune
+--workers` starts the client, and exchanges messages with it on descriptor 3 (tuner/workers/farm_link.h). Members and
+clients do not look into jobs and replies. The abilities of a member are Dask resources with the amount 1, so that a
 device measures one kernel at a time.
 
-Dask pickles what it sends: whoever reaches the scheduler can run programs on the scheduler, the members
-and the clients. TLS and its certificates are Dask's, by Dask's configuration.
+Dask sends pickled objects, so whoever can connect to the scheduler can run programs on the scheduler, the members and
+the clients. TLS and its certificates are set in Dask's configuration.
 """
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ USAGE, ENVIRONMENT, TRY_LATER = 2, 7, 75  # exit codes, as base/result.h has the
 
 
 class FrameError(Exception):
-    """Bytes that are no frame: the connection is of no use any more."""
+    """The bytes are no frame, so the connection cannot be used any more."""
 
 
 def encode_frame(payload: bytes) -> bytes:
@@ -65,7 +65,7 @@ def encode_frame(payload: bytes) -> bytes:
 
 
 def length_of(header: bytes) -> tuple[int, bytes]:
-    """The length of a frame's payload, bounded, and its checksum."""
+    """Reads the length of a frame's payload and its checksum. Raises FrameError if the length is above the limit."""
     magic, length, checksum = HEADER.unpack(header)
     if magic != _MAGIC or length > MOST_FRAME_BYTES:
         raise FrameError("[farm] bytes that start no frame")
@@ -73,7 +73,7 @@ def length_of(header: bytes) -> tuple[int, bytes]:
 
 
 def checked(payload: bytes, checksum: bytes) -> bytes:
-    """The payload, if the checksum holds."""
+    """Returns the payload. Raises FrameError if the checksum differs."""
     if hashlib.sha256(payload).hexdigest()[:16].encode() != checksum:
         raise FrameError(f"[farm] a payload of {len(payload)} bytes with a wrong checksum")
     return payload
@@ -94,7 +94,7 @@ class _Ended(Fault):
 
 
 class Station:
-    """A program that answers frames on its descriptor 3. One job at a time."""
+    """A process that answers frames on its descriptor 3, one job at a time."""
 
     def __init__(self, command: list[str]) -> None:
         self._command = command
@@ -102,7 +102,8 @@ class Station:
         self._channel: socket.socket | None = None
 
     def ask(self, body: bytes, limit_s: float) -> bytes:
-        """The reply to a job. After a Fault the next job has a new process."""
+        """Sends a job to the process and returns its reply. Raises Fault if there is none; the next job then gets a
+        new process."""
         deadline = time.monotonic() + limit_s
         if self._channel is None:
             self._start()
@@ -170,7 +171,7 @@ class Station:
 
 
 def _how(exit_code: int | None) -> str:
-    """The end of a process as a clause; empty where it did not end by itself."""
+    """A clause about how a process ended; empty if it did not end by itself."""
     if exit_code is None:
         return ""
     return f": it exited with code {exit_code}" if exit_code >= 0 else f": it died of signal {-exit_code}"
@@ -187,8 +188,8 @@ def _ends_within(pid: int, seconds: float) -> bool:
 
 
 class _Stations:
-    """The stations of this process, one of each kind. A station dies with the thread that started it,
-    so that each has a thread of its own, which lives as long as the process."""
+    """The stations of this process, one for each kind of job. A station dies with the thread that started it, so each
+    station has a thread, which lives as long as the process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -208,9 +209,10 @@ _stations = _Stations()
 
 
 def perform(kind: str, body: bytes, limit_s: float) -> tuple[str, bytes]:
-    """Does a job on the member where Dask calls this. Returns the fault of its station, or "", and the reply.
+    """Runs a job on the member on which Dask calls this function. Returns (fault, reply); the fault is "" if the
+    station answered.
 
-    A job whose station was ended by a signal, as when memory runs out, is done once more.
+    If a signal ended the station, as when memory runs out, the job is run once more.
     """
     try:
         try:
@@ -237,7 +239,8 @@ def _say(text: str) -> None:
 
 
 async def _first(*waits: Coroutine[Any, Any, object]) -> None:
-    """Waits for one of them and cancels the others; raises what the first to end raised."""
+    """Waits until one of the coroutines ends, and cancels the others. Raises the exception of the first one, if it
+    raised one."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -249,16 +252,16 @@ async def _first(*waits: Coroutine[Any, Any, object]) -> None:
 
 
 class Refused(Exception):
-    """A member that a farm does not take."""
+    """The farm does not accept this member."""
 
 
 def version_of(resources: Iterable[str]) -> str:
-    """The version of messages and kernels that a member offers; "1" for members that name none."""
+    """The version of messages and kernels that a member's resources name; "1" if they name none."""
     return next((name.removeprefix("version:") for name in resources if name.startswith("version:")), "1")
 
 
 async def _check_version(address: str, resources: list[str]) -> None:
-    """Raises Refused where the farm has members of another version."""
+    """Raises Refused if the farm has members of another version."""
     import distributed
 
     async with distributed.Client(address, asynchronous=True, set_as_default=False) as client:
@@ -273,7 +276,7 @@ async def _check_version(address: str, resources: list[str]) -> None:
 
 async def _serve(address: str, resources: list[str], threads: int, command: list[str],
                  stopped: asyncio.Event) -> None:
-    """Is a member until the scheduler goes, or until it is told to stop."""
+    """Runs a member until the scheduler is gone or `stopped` is set."""
     import dask
     import distributed
 
@@ -293,7 +296,8 @@ async def _long_after(stopped: asyncio.Event) -> None:
 
 
 async def join(address: str, resources: list[str], threads: int, command: list[str]) -> int:
-    """Is a member until a signal ends it. A scheduler that goes is waited for."""
+    """Runs a member until a signal ends it, and returns the exit code. If the scheduler is gone, waits until it can be
+    reached again."""
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
@@ -329,16 +333,16 @@ _CONNECT_S = 10.0
 
 
 class Lost(Exception):
-    """There is no farm any more."""
+    """The farm cannot be used any more: it has no scheduler or no suitable member."""
 
 
 def _rounded(text: str) -> str:
-    """The text with seconds of three digits: Dask says "after 0.9999997590057319 s"."""
+    """The text with numbers of seconds rounded to three digits, as Dask writes "after 0.9999997590057319 s"."""
     return re.sub(r"(?<=after )\d+\.\d+(?= s\b)", lambda number: f"{float(number[0]):.3g}", text)
 
 
 class _Collected:
-    """A job that is about to be handed to the scheduler, and the future of its Dask future."""
+    """A job that will be handed to the scheduler. `handed` is a future that yields the job's Dask future."""
 
     def __init__(self, client: Any, key: str, arguments: tuple[str, bytes, float], resources: list[str]) -> None:
         self.client, self.key, self.arguments, self.resources = client, key, arguments, tuple(resources)
@@ -346,14 +350,14 @@ class _Collected:
 
 
 class Farm:
-    """Jobs of one run on the members of a farm.
+    """Runs the jobs of one tuning run on the members of a farm.
 
         async with Farm("tcp://scheduler:8786", patience_s=60) as farm:
             fault, reply = await farm.perform("measure", body, ["device"], limit_s=30)
 
-    A member that dies has its job done by another, at most three times over. Where the scheduler goes, it
-    is waited for, and jobs are handed to its successor. Lost is raised once there is no scheduler, or no
-    member that a job asks for, for `patience_s`.
+    If a member dies, another member does its job, and a job is tried at most three times. If the scheduler is gone,
+    the farm waits for a new one and hands the jobs to it. Raises Lost after `patience_s` without a scheduler, or
+    without a member that has the resources of a waiting job.
     """
 
     def __init__(self, address: str, patience_s: float = 60) -> None:
@@ -379,13 +383,13 @@ class Farm:
         await self._close()
 
     async def members(self) -> list[dict[str, Any]]:
-        """Addresses and resources."""
+        """The members, each with its address and resources."""
         identity = await self._client.scheduler.identity(n_workers=-1)
         return [{"address": address, "resources": sorted(worker["resources"])}
                 for address, worker in identity["workers"].items()]
 
     async def perform(self, kind: str, body: bytes, resources: list[str], limit_s: float) -> tuple[str, bytes]:
-        """As the function perform() of a member that has these resources."""
+        """Runs a job, by the function perform(), on a member that has these resources."""
         self._count += 1
         name = f"tilewright-{self._name}-{self._count}"
         self._waiting[name] = frozenset(resources)
@@ -424,7 +428,7 @@ class Farm:
         return f"it was lost {_MOST_ATTEMPTS} times: {why}", b""
 
     async def _submit(self, job: _Collected) -> Any:
-        """The Dask future of a job, once the job was handed to the scheduler."""
+        """Queues a job for the scheduler and returns its Dask future once the job was handed over."""
         if not self._collected:
             asyncio.get_running_loop().call_later(_COLLECTING_S, self._hand_over)
         self._collected.append(job)
@@ -434,7 +438,7 @@ class Farm:
         return await job.handed
 
     def _hand_over(self) -> None:
-        """Hands the collected jobs to the scheduler, those with equal resources in one message."""
+        """Hands the collected jobs to the scheduler. Jobs with equal resources are sent in one message."""
         jobs = [job for job in self._collected if not job.handed.done()]  # others were taken back
         self._collected, self._collected_bytes = [], 0
         together: dict[tuple[Any, ...], list[_Collected]] = {}
@@ -452,7 +456,7 @@ class Farm:
                 job.handed.set_result(future)
 
     async def _reconnect(self, lost: Any) -> None:
-        """Another client in place of the one that lost its scheduler."""
+        """Replaces the client `lost`, which lost its scheduler, by a new client."""
         async with self._connecting:
             if self._client is not lost or self._client.status == "running":
                 return
@@ -489,7 +493,8 @@ class Farm:
             self._lost.exception()  # it has been looked at
 
     async def _look_after_members(self) -> None:
-        """Gives up once jobs have waited for longer than the patience for a member that there is not."""
+        """Ends the farm with Lost once jobs have waited longer than the patience for a member that does not exist.
+        Reconnects to the scheduler if it is gone."""
         missed_since: dict[frozenset[str], float] = {}
         while True:
             await asyncio.sleep(min(1.0, self._patience_s / 4))
@@ -512,7 +517,8 @@ class Farm:
 
 
 class Connection:
-    """The client's end of tuner/workers/farm_link.h: messages of a header in JSON and bytes."""
+    """The client's end of the link to the tuner (tuner/workers/farm_link.h). A message is a header in JSON and
+    bytes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -522,7 +528,7 @@ class Connection:
         return Connection(*await asyncio.open_unix_connection(sock=socket.socket(fileno=descriptor)))
 
     async def receive(self) -> tuple[dict[str, Any], bytes] | None:
-        """None: the tuner is gone."""
+        """Receives a message. None if the tuner is gone."""
         try:
             length, checksum = length_of(await self._reader.readexactly(HEADER.size))
             payload = checked(await self._reader.readexactly(length), checksum)
@@ -552,7 +558,7 @@ async def _answer(connection: Connection, farm: Farm, header: dict[str, Any], bo
 
 
 async def serve_tuner(address: str, patience_s: float) -> int:
-    """Hands the jobs of a tuner to the farm until the tuner closes the connection."""
+    """Passes the jobs of a tuner to the farm until the tuner closes the connection."""
     connection = await Connection.open()
     jobs: dict[int, asyncio.Task[None]] = {}
     lost = asyncio.Event()
@@ -587,8 +593,8 @@ _SCHEMES = ("tcp", "tls", "ws", "wss")
 
 
 def dask_address(text: str) -> str:
-    """The scheduler's address as Dask has it: of dask://HOST:PORT, HOST:PORT, tcp://..., tls://... Raises ValueError
-    with a clause for a text that is no address."""
+    """Converts an address of the scheduler to Dask's form. Accepted are dask://HOST:PORT, HOST:PORT, tcp://...,
+    tls://... Raises ValueError, with a clause as its message, for other text."""
     scheme, found, rest = text.partition("://") if "://" in text else ("dask", "", text)
     host, _, port = rest.rpartition(":")
     is_port = port.isascii() and port.isdigit() and 0 < int(port) < 65536
@@ -604,7 +610,7 @@ def _is_pem(text: str) -> bool:
 
 
 class _TlsFile:
-    """A TLS file, with its setting in Dask's configuration and its flag of `dask scheduler`."""
+    """A file of TLS, with its setting in Dask's configuration and its flag of `dask scheduler`."""
 
     def __init__(self, key: str, flags: dict[str, str]) -> None:
         import dask
@@ -616,7 +622,7 @@ class _TlsFile:
 
     @property
     def advice(self) -> str:
-        """A clause on how to name another file: by the flag that named this file, or else by a variable."""
+        """A clause that says how to name another file: by the flag that named this one, or else by a variable."""
         if self._is_given:
             return f"give another file to {self._flag}"
         return f"name another by the variable {self._variable}"
@@ -626,7 +632,8 @@ class _TlsFile:
         return f"the file '{self.file}' of {self._flag if self._is_given else self._key}"
 
     def missing(self, has_flags: bool) -> str:
-        """A clause that says how to name the file, by a flag too where the role has flags; empty where it is named."""
+        """A clause that says how to name the file, also by a flag if the role has flags; empty if the file is named
+        already."""
         if self.file:
             return ""
         by_flag = f"by {self._flag}, " if has_flags else ""
@@ -634,7 +641,7 @@ class _TlsFile:
                 "configuration")
 
     def fault(self, load: Callable[[str], object]) -> str:
-        """The fault of a file that is named as a clause; empty for a usable one."""
+        """A clause about the fault of the named file; empty if `load` accepts the file or no file is named."""
         if not self.file or _is_pem(self.file):
             return ""
         try:
@@ -650,8 +657,8 @@ class _TlsFile:
 
 
 def _flags_of_scheduler(arguments: list[str]) -> dict[str, str]:
-    """The values of flags of `dask scheduler` that are about its protocol: the files of TLS, by setting, and the
-    protocol."""
+    """The values of those flags of `dask scheduler` that set the protocol and the files of TLS. Keys are names of
+    settings, and "protocol"."""
     parser = argparse.ArgumentParser(prog="./tw scheduler", add_help=False, allow_abbrev=False)
     for flag, setting in (("ca-file", "ca-file"), ("cert", "scheduler.cert"), ("key", "scheduler.key")):
         parser.add_argument(f"--tls-{flag}", dest=setting)
@@ -660,9 +667,9 @@ def _flags_of_scheduler(arguments: list[str]) -> dict[str, str]:
 
 
 def tls_fault(address: str, role: str, flags: dict[str, str] | None = None) -> str:
-    """The fault of TLS for a role of Dask's ("client", "worker" or "scheduler") as a clause that names a file, a
-    setting or a flag; empty where none is found. Errors of connections do not name them. `flags` are those of the
-    scheduler, by setting."""
+    """Checks the configuration of TLS for a role of Dask ("client", "worker" or "scheduler"). Returns a clause about
+    the first fault, which names the file, setting or flag, as errors of connections do not; empty if there is no
+    fault. `flags` are the scheduler's flags, from _flags_of_scheduler()."""
     import dask
 
     if not address.startswith("tls://"):
@@ -699,7 +706,7 @@ def tls_fault(address: str, role: str, flags: dict[str, str] | None = None) -> s
 
 
 def _scheduler_fault(arguments: list[str]) -> str:
-    """The fault of the protocol that `dask scheduler` is asked for as a clause; empty where none is found."""
+    """A clause about a fault of the protocol in the arguments of `dask scheduler`; empty if there is none."""
     flags = _flags_of_scheduler(arguments)
     protocol = flags.pop("protocol", "tcp").removesuffix("://")
     if protocol not in _SCHEMES:
@@ -711,7 +718,8 @@ def _scheduler_fault(arguments: list[str]) -> str:
 
 
 def be_scheduler(arguments: list[str]) -> int:
-    """Runs `dask scheduler` until a signal ends it, which ends this process. An error that ends it is one line."""
+    """Runs `dask scheduler` until a signal ends it; the process ends then. If an error ends it, one line is
+    printed."""
     if fault := _scheduler_fault(arguments):
         _say(fault)
         return USAGE

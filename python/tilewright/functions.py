@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python functions of tensors as kernels: each shape that they are called with is a workload."""
+"""Makes kernels of Python functions that declare tensors. Each shape of the arguments is a workload of its own."""
 from __future__ import annotations
 
 import functools
@@ -37,17 +37,17 @@ _OPTIONS = ("target", "budget", "trials", "effort", "search", "seed", "threads",
 
 
 class _Loaded(NamedTuple):
-    """A kernel, whose inputs are in the order in which the declaration reads them, and the parameter
-    that each of them is."""
+    """A kernel, and for each of its inputs the parameter of the function. Inputs are in the order in which the
+    declaration reads them."""
     kernel: Kernel
     order: list[int]
 
 
 class KernelFunction:
-    """A function of tensors that is called on arrays; kernel() makes it.
+    """A function that declares a tensor and can be called on arrays. kernel() makes it.
 
-    The first call with arrays of a shape loads the best kernel that the database knows for it, and
-    later ones run it. Calls are thread-safe.
+    The first call with arrays of a shape loads the best kernel that the database knows for this shape; later calls run
+    this kernel. Calls are thread-safe.
     """
 
     def __init__(self, function: _Declaration, *, weights: Iterable[str] = (), db: Database = None,
@@ -62,13 +62,14 @@ class KernelFunction:
         self._kernels: dict[_Signature, _Loaded] = {}
 
     def workload(self, *arrays: Any, **named: Any) -> Workload:
-        """The workload of the function for arrays of these shapes and types. Their elements don't matter."""
+        """The workload of the function for arrays of these shapes and types. The elements of the arrays are not
+        used."""
         return self._declared(self._signature_of(self._in_order(arrays, named)))
 
     def tune(self, *arrays: Any, progress: bool | None = None, on_progress: Callable[[Progress], object] | None = None,
              **options: Unpack[TuningOptions]) -> Tuned:
-        """Tunes for the shapes and types of these arrays, and returns what was found; later calls
-        run the kernel. Options are those of tilewright.tune(); other names are those of parameters."""
+        """Tunes for the shapes and types of these arrays, and returns a Tuned; later calls run its kernel. Named
+        arguments are options of tilewright.tune(), or parameters of the function."""
         others: dict[str, Any] = dict(options)
         named = {name: others.pop(name) for name in self._names if name in others and name not in _OPTIONS}
         options_.check_names(f"{self._function.__name__}.tune", others,
@@ -82,14 +83,15 @@ class KernelFunction:
         return tuned
 
     def kernel(self, *arrays: Any, **named: Any) -> Kernel:
-        """The best known kernel for the shapes and types of these arrays. Raises NoCandidateError where
-        the database knows none. Its inputs are in the order in which the declaration reads them, which
-        need not be that of the parameters: `[a.name for a in kernel.arguments]`."""
+        """The best known kernel for the shapes and types of these arrays. Raises NoCandidateError if the database
+        knows none. The kernel's inputs are in the order in which the declaration reads them, which may differ from
+        that of the parameters: `[a.name for a in kernel.arguments]`."""
         return self._kernel_for(self._signature_of(self._in_order(arrays, named))).kernel
 
     def __call__(self, *arrays: Any, out: Any = None, threads: int | None = None, **named: Any) -> Any:
-        """Runs on arrays in the order of the function's parameters or by their names, else as a Kernel
-        does. Arrays of parameters that the function does not read only have to be there."""
+        """Runs the kernel for these arrays, which are given in the order of the function's parameters or by name.
+        Otherwise calls are like those of a Kernel. Arrays of parameters that the function does not read must be given
+        too, but their elements are not used."""
         if named:
             arrays = self._in_order(arrays, named)
         loaded = self._kernel_for(self._signature_of(arrays))
@@ -99,7 +101,7 @@ class KernelFunction:
         return f"<kernel {self._function.__name__}({', '.join(self._names)})>"
 
     def _in_order(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The arrays by position, and those by name, in the order of the parameters."""
+        """The arrays that were given by position and by name, in the order of the parameters."""
         if not named:
             return arrays
         name = self._function.__name__
@@ -178,8 +180,8 @@ def kernel(function: _Declaration | None = None, **options: Any) -> Any:
         z = product(x, y)                   # the best kernel that the database knows for them
 
     Args:
-      weights: names of parameters that are known ahead of the call, so that they may be packed once.
-      db: a Store, or the path of one; by default that of the program.
+      weights: names of parameters whose arrays are constant, so that they may be packed once.
+      db: a Store, or the path of a database; by default the program's database.
       target, threads: as in tune().
       accuracy: as in workload().
     """

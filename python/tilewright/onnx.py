@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks from ONNX models: read, tuned, and called as a Model.
+"""Reads networks from ONNX models, tunes them, and makes Models, which can be called.
 
     network = tw.onnx.load("resnet18.onnx", dimensions={"batch": 1})
     model = network.tune(budget=60)
@@ -34,15 +34,15 @@ Constant = Union[bool, int, float, Sequence[float]]
 
 @dataclasses.dataclass(frozen=True)
 class Refreshed:
-    """A network that was planned again, compared with the one that its file held.
+    """The result of Network.refresh(): the network that was planned again, compared with the one in the file.
 
     Attributes:
-      model: the network that the file holds now, loaded.
-      is_kept: whether the file stayed as it was.
-      former_ns: ns of a call of the network that the file held; None: there was no file.
-      latency_ns: ns of a call of the network as it was planned now; None: there was no file.
-      is_measured: whether both were timed, by turns; otherwise they are the times of their plans.
-      reason: why the file stayed as it was; empty where the times say it.
+      model: the network that the file has now, loaded.
+      is_kept: True if the file was not changed.
+      former_ns: time of a call in ns, of the network that the file had; None if there was no file.
+      latency_ns: time of a call in ns, of the network as planned now; None if there was no file.
+      is_measured: True if both networks were timed, by turns; otherwise the times are those of their plans.
+      reason: the reason why the file was not changed; empty if the times are the reason.
     """
 
     model: _tilewright.Model
@@ -57,8 +57,8 @@ class Network:
     """An ONNX model that was read and found to be implemented; load() and loads() make it.
 
     Attributes:
-      graph: the operators of the network, before they are fused; with several values of a dimension,
-        for the first of them.
+      graph: the operators of the network, before fusion. If a dimension has several values, the graph is that for the
+        first value.
     """
 
     def __init__(self, name: str, variants: Sequence[tuple[Mapping[str, int], _tilewright.Graph]]) -> None:
@@ -86,21 +86,22 @@ class Network:
         It is what `tilewright tune --model` does (docs/networks.md).
 
         Args:
-          output: file of the network, which Model.open() and the C interface open; None: none is kept.
-          db: a Store, or the path or address of one, created where absent; by default that of the program.
+          output: file to write, which Model.open() and the C interface open; None writes no file.
+          db: a Store, or the path or address of a database, which is created if absent; by default the program's
+            database.
           target: as in tune(); the network must run on this machine.
           budget: seconds, or text such as "5m"; effort "none" uses records and predictions only, and takes seconds.
           trials: most new trials of each kernel; 0: as many as the budget allows.
           threads: threads that the network will run on.
-          accuracy: of each kernel, "fast" or "strict" (docs/tuning.md, "Accuracy classes").
-          precision: "bf16" rounds what products of f32 read, where the machine gains by that (docs/networks.md).
-          progress, on_progress: as in tune(). A Progress is about the kernel that is tuned, and its times are
+          accuracy: the class of each kernel, "fast" or "strict" (docs/tuning.md, "Accuracy classes").
+          precision: "bf16" rounds the factors of f32 products to bf16, where the machine gains by that
+            (docs/networks.md).
+          progress, on_progress: as in tune(). A Progress is about the kernel that is being tuned, but its times are
             those of the whole run.
 
-        An interrupt from the keyboard ends the run with the network that is the best by then; what was
-        measured is kept in the database, and the next run goes on from there. A second interrupt ends
-        it at once, with a KeyboardInterrupt. Raises the exceptions of tilewright.errors. Other threads go on
-        meanwhile, and may use `db`.
+        An interrupt from the keyboard ends the run, and the best network so far is returned. The database keeps the
+        measurements, and the next run continues from them. A second interrupt raises KeyboardInterrupt at once. Raises
+        the exceptions of tilewright.errors. Other threads continue meanwhile, and may use `db`.
         """
         given = options.checked("tune", {"target": target, "budget": budget, "trials": trials, "effort": effort,
                                          "threads": threads, "seed": seed, "progress": progress,
@@ -110,18 +111,18 @@ class Network:
     def refresh(self, output: str | os.PathLike[str], *, db: Database = None, target: str = "host",
                 budget: float | str = 60, threads: int = 1, accuracy: str = "fast", precision: str = "f32",
                 progress: bool | None = None, on_progress: OnProgress = None) -> Refreshed:
-        """Plans the network again with the kernels that the database knows by now, and replaces the file
-        where the network is faster so.
+        """Plans the network again with the kernels that the database has now, and replaces the file if the new network
+        is faster.
 
-        It is what `tilewright tune --model --refresh` does (docs/cli.md, "Demand"): it tunes no kernel.
+        No kernel is tuned. `tilewright tune --model --refresh` does the same (docs/cli.md, "Demand").
 
         Args:
-          output: the file that tune() wrote; where there is none, it is written.
+          output: the file that tune() wrote; if it does not exist, it is created.
           budget: seconds, or text such as "5m", for timing whole networks.
-          db, target, threads, accuracy, precision, progress, on_progress: as of tune().
+          db, target, threads, accuracy, precision, progress, on_progress: as in tune().
 
-        Raises the exceptions of tilewright.errors: InvalidError where the file holds another network,
-        which then stays as it is.
+        Raises the exceptions of tilewright.errors: InvalidError if the file has another network; it is not changed
+        then.
         """
         given = options.checked("refresh", {"target": target, "budget": budget, "threads": threads,
                                             "progress": progress, "on_progress": on_progress})
@@ -147,14 +148,14 @@ def load(path: str | os.PathLike[str], dimensions: Mapping[str, Dimension] | Non
     """Reads an ONNX file.
 
     Args:
-      dimensions: values of the symbolic dimensions by name, or as "x.0" for dimension 0 of the input x;
-        of several values, as in {"batch": [1, 8]}, each becomes a variant of the network.
-      constants: inputs that become constants, as in {"sr": 16000}: the number, or the elements in
-        row-major order.
+      dimensions: values of the symbolic dimensions by name, or as "x.0" for dimension 0 of the input x. If a dimension
+        has several values, as in {"batch": [1, 8]}, the network has a variant for each value.
+      constants: inputs that become constants, with their values, as in {"sr": 16000}. A value is a number, or the
+        elements in row-major order.
 
-    Raises MachineError where the file cannot be read, InvalidError where it is no valid model, UsageError
-    where a dimension has no value or a name is not in the model, UnsupportedError, which lists all of
-    them, where operators are not implemented. Warns of faults of the model that it passes over.
+    Raises MachineError if the file cannot be read, InvalidError if it is no valid model, UsageError if a dimension has
+    no value or a name is not in the model, and UnsupportedError, which lists them, if operators are not implemented.
+    Warns about faults of the model that can be ignored.
     """
     given, pinned = dict(dimensions or {}), _pinned(constants)
     return Network(pathlib.Path(path).stem, [(values, _tilewright.read_onnx(str(path), values, pinned))
@@ -163,17 +164,17 @@ def load(path: str | os.PathLike[str], dimensions: Mapping[str, Dimension] | Non
 
 def loads(model: bytes, name: str = "network", dimensions: Mapping[str, Dimension] | None = None,
           constants: Mapping[str, Constant] | None = None) -> Network:
-    """The same for the bytes of a model, which has no external data."""
+    """As load(), for the bytes of a model. The model must not have external data."""
     given, pinned = dict(dimensions or {}), _pinned(constants)
     return Network(name, [(values, _tilewright.parse_onnx(model, values, pinned)) for values in _combinations(given)])
 
 
 def standing(name: str) -> Network:
-    """One of the networks that the scripts of a checkout make (bench/models), with seeded weights and without
-    downloads: standing("squeezenet").
+    """Makes a standing network, such as standing("squeezenet"), by the scripts of a checkout (bench/models), with
+    seeded weights and without downloads.
 
-    Needs the package `onnx`. Raises MachineError where the scripts are missing, as in an installed package, and
-    UsageError where they know no network of this name.
+    Needs the package `onnx`. Raises MachineError if the scripts are missing, as in an installed package, and UsageError
+    if they have no network of this name.
     """
     script = pathlib.Path(paths.program()).resolve().parents[3] / "bench" / "models" / "make_models.py"
     if not script.is_file():

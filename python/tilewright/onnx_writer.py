@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes ONNX models as bytes, field by field, so that nothing depends on the package `onnx`. Numbers of
-fields are those of onnx.proto, IR version 8."""
+"""Writes ONNX models as bytes, field by field, so that the package `onnx` is not needed. Field numbers are those
+of onnx.proto, IR version 8."""
 from __future__ import annotations
 
 import struct
@@ -27,7 +27,7 @@ def port(name: str, element_type: int, shape: Iterable[int]) -> bytes:
 
 
 def node(operator: str, inputs: Iterable[str], outputs: Sequence[str], **attributes: Attribute) -> bytes:
-    """A call of an operator; an input that is left out is ""."""
+    """A node; the name of an omitted input is ""."""
     text = b"".join(_part(1, name) for name in inputs) + b"".join(_part(2, name) for name in outputs)
     text += _part(3, outputs[0]) + _part(4, operator)
     return text + b"".join(_part(5, _part(1, name) + _attribute(value)) for name, value in attributes.items())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of runs, checked where they are given. The error for a wrong value is one sentence that names the
-argument; the program refuses the same values."""
+"""Checks the options of runs. The error for a wrong value is one sentence that names the argument. The program refuses
+the same values."""
 from __future__ import annotations
 
 import difflib
@@ -36,8 +36,8 @@ def check_names(function: str, given: Collection[str], known: Collection[str]) -
 
 
 def seconds(verb: str, argument: str, value: Seconds) -> float:
-    """The number of seconds that `value` means. Raises UsageError where it means no number, or more seconds than a
-    run can have."""
+    """The number of seconds that `value` stands for. Raises UsageError if it is no duration, or longer than a run can
+    be."""
     if isinstance(value, str):
         parts = _TIME.fullmatch(value)
         number = float(parts[1] + (parts[2] or "")) * _UNITS[parts[3].lower()] if parts else math.nan
@@ -52,7 +52,8 @@ def seconds(verb: str, argument: str, value: Seconds) -> float:
 
 
 def whole(verb: str, argument: str, value: Any, least: int, most: int) -> int:
-    """The value as a whole number. Raises UsageError outside of `least` to `most`, TypeError for another type."""
+    """The value as a whole number. Raises UsageError if it is not from `least` to `most`, and TypeError for another
+    type."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -63,7 +64,7 @@ def whole(verb: str, argument: str, value: Any, least: int, most: int) -> int:
 
 
 def checked(verb: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a run with each value checked by itself."""
+    """The options of a run, after each value was checked."""
     result = dict(options)
     for argument in ("budget", "timeout"):
         if argument in result:
@@ -83,8 +84,8 @@ def checked(verb: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def store(verb: str, db: Any) -> _tilewright.Store:
-    """The Store itself, or the one at the path or address, created where absent; by default that of the program.
-    Raises TypeError for another type."""
+    """The given Store, or the Store at a path or address, which is created if absent; by default the program's
+    database. Raises TypeError for another type."""
     if isinstance(db, _tilewright.Store):
         return db
     if db is not None and not isinstance(db, (str, os.PathLike)):
@@ -93,5 +94,5 @@ def store(verb: str, db: Any) -> _tilewright.Store:
 
 
 def refuse_type(verb: str, argument: str, value: Any, expected: str) -> NoReturn:
-    """Raises TypeError for a value of another type than the argument has."""
+    """Raises the TypeError for a value of a wrong type. `expected` says what the argument takes."""
     raise TypeError(f"[{verb}] {argument} is {value!r}: expected {expected}")

@@ -6,9 +6,9 @@
     tw.plots.best_so_far(records).spec                 # a plain Vega-Lite specification, a dict
     tw.plots.best_so_far(records).save("history.svg")  # with the package vl-convert-python
 
-Each function returns a Plot. Specifications are of Vega-Lite 5, which JupyterLab draws by itself; the
-report (tilewright.report) draws the same ones. The functions read records, plans and profiles as
-values and measure nothing. Times are microseconds where an axis says nothing else.
+Each function returns a Plot, with a specification of Vega-Lite 5. JupyterLab draws these specifications without other
+packages, and the report (tilewright.report) uses them too. The functions read records, plans and profiles as values and
+measure nothing. Times are in microseconds unless an axis has another unit.
 """
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class Plot:
     """A Vega-Lite specification that displays itself.
 
     Attributes:
-      spec: the specification, plain values only.
-      text: what the plot shows, in a line.
+      spec: the specification, which consists of plain values.
+      text: a line that says what the plot shows.
     """
 
     def __init__(self, spec: dict[str, Any], text: str) -> None:
@@ -99,7 +99,7 @@ class Plot:
 
 
 def _drawn(spec):
-    """The specification as SVG; None without the package that draws it."""
+    """The specification as SVG; None if the package that draws it is not installed."""
     try:
         import vl_convert
     except ImportError:
@@ -123,7 +123,7 @@ def _number(field, title, log=False, **options):
 
 
 def _count(field, title=None, **options):
-    """A number of things, whose axis has ticks at whole numbers only."""
+    """The encoding of a count. Its axis has ticks at whole numbers only."""
     return _number(field, title or field, axis={"tickMinStep": 1, "format": "d"}, **options)
 
 
@@ -132,7 +132,7 @@ def _name(field, title=None, **options):
 
 
 def _names_of_rows(field, rows, **options):
-    """Names beside bars, with room for the longest."""
+    """The encoding of names beside bars, with room for the longest name."""
     texts = [row[field].split("\n") for row in rows]
     longest = max((len(line) for lines in texts for line in lines), default=0)
     # The first line of a label stands where one of a single line would.
@@ -150,13 +150,14 @@ def _layer(rows, mark, **encoding):
 
 
 def _view(title, *layers, width=_WIDTH, height=_HEIGHT, **others):
-    """Layers on top of each other. Those without rows are left out: they would have infinite scales."""
+    """A view with its layers on top of each other. Layers without rows are left out, as they would have infinite
+    scales."""
     layers = [layer for layer in layers if layer["data"]["values"]]
     return {"title": title, "width": width, "height": height, "layer": layers, **others}
 
 
 def _bars(title, rows, mark="bar", **encoding):
-    """Horizontal bars, one a row; a line of text where there is none."""
+    """Horizontal bars, one for each row; a line of text if there are no rows."""
     if not rows:
         return {"title": title, "width": _WIDTH, "height": 18,
                 **_layer([{"text": "none"}], {"type": "text", "align": "left"}, x={"value": 0}, text={"field": "text"})}
@@ -169,8 +170,8 @@ _NAME_DISTANCE = 12
 
 
 def _rules(rules, y, others):
-    """Horizontal lines for rows {"name", "latency_us"}, with their names to the right of the frame, where no dot is.
-    `others` are all other latencies of the plot, whose axis is logarithmic."""
+    """Horizontal lines for rows {"name", "latency_us"}. Their names are to the right of the frame, where there are no
+    dots. `others` are all other latencies of the plot, whose axis is logarithmic."""
     if not rules:
         return []
     latencies = [*others, *(rule["latency_us"] for rule in rules)]
@@ -195,7 +196,7 @@ def _group_of(record):
 
 
 def _one_group(records, plot):
-    """The records, oldest first; a UsageError unless they are comparable with each other."""
+    """The records, oldest first. Raises UsageError unless all are of one workload, device and number of threads."""
     groups = {_group_of(record) for record in records}
     if len(groups) != 1:
         raise errors.UsageError(
@@ -209,7 +210,7 @@ def _is_timed(record):
 
 
 def _elapsed_s(records):
-    """Seconds of tuning when each record was stored: its sessions one after the other."""
+    """For each record, the seconds of tuning until it was stored. Sessions are counted one after the other."""
     begun, ended, before = {}, {}, {}
     for record in records:
         begun.setdefault(record.session, record.created_ms)
@@ -222,7 +223,7 @@ def _elapsed_s(records):
 
 
 def _roofs_of(record, threads):
-    """The roofs of this machine for the record's target; None where the text is no target."""
+    """The roofs of this machine for the record's target; None if the text is no target."""
     try:
         return _tilewright.roofs(record.target, threads=threads)
     except errors.Error:
@@ -230,9 +231,9 @@ def _roofs_of(record, threads):
 
 
 def _floor_of(records):
-    """The lower bounds of a workload's latency: (name, ns). Its arithmetic at the peak that was
-    measured beside the records, and, on this machine, its arrays at the bandwidth of the smallest
-    level of the memory hierarchy that holds them."""
+    """Lower bounds of a workload's latency, as (name, ns). One is the time of its arithmetic at the peak that was
+    measured beside the records. For records of this machine, another is the time to move its arrays at the bandwidth of
+    the smallest level of the memory hierarchy that holds them."""
     record = records[0]
     bounds = []
     peaks = [r.peak_gflops for r in records if r.peak_gflops > 0]
@@ -247,7 +248,7 @@ def _floor_of(records):
 
 
 def _traffic(record):
-    """The bytes that every kernel of a record's workload moves; 0 where its text is no workload."""
+    """The compulsory traffic of a record's workload in bytes; 0 if its text is no workload."""
     try:
         workload = _tilewright.parse_workload(record.workload_text)
         return sum(_tilewright.compulsory_traffic(workload.compute))
@@ -256,7 +257,7 @@ def _traffic(record):
 
 
 def _default_ns(records):
-    """The latency of the schedule that the search space begins with, if a record has it."""
+    """The latency of the default schedule of the search space, if a record has this schedule; else 0."""
     try:
         workload = _tilewright.parse_workload(records[0].workload_text)
         schedule = str(_tilewright.default_schedule(workload, records[0].target))
@@ -266,8 +267,8 @@ def _default_ns(records):
 
 
 def _references(records, untuned_ns, trials_us):
-    """Latencies with which a search is compared: lower bounds, and untuned kernels. Returns rows for lines of
-    the plot, and lines of text for latencies so far from the trials that a plot of them would hide the
+    """The latencies with which a search is compared: lower bounds, and untuned kernels. Returns rows for lines of the
+    plot, and lines of text for those latencies that are so far from the trials that plotting them would hide the
     differences between trials."""
     references = _floor_of(records)
     default_ns = _default_ns(records) if untuned_ns is None else 0
@@ -283,9 +284,9 @@ def _references(records, untuned_ns, trials_us):
 
 
 def ranked(records):
-    """The best of the records or None, and for each record the ns that count for its schedule or 0, by the rule of
-    `tilewright show` (docs/database_format.md, "Best"). The records are of one workload, target, device and number of
-    threads; the best one is of the newest code generator."""
+    """Ranks records by the rule of `tilewright show` (docs/database_format.md, "Best"). Returns the best record, or
+    None, and for each record the latency in ns that counts for its schedule, or 0. All records must be of one workload,
+    target, device and number of threads. The best record is one of the newest code generator."""
     versions = collections.defaultdict(list)
     for index, record in enumerate(records):
         versions[record.codegen_abi].append(index)
@@ -299,8 +300,9 @@ def ranked(records):
 
 
 def _history(records, places):
-    """Rows for trials with a time, for those without, and for the best so far, at these places. The best so far goes
-    by the time that counts for each schedule, as a single trial may have been lucky."""
+    """Rows for trials with a time, for trials without a time, and for the best so far. `places` are the records' places
+    on the x axis. The best so far is by the time that counts for each schedule, as a single trial may have been
+    lucky."""
     timed, failed, best, fastest = [], [], [], math.inf
     for x, record, counted_ns in zip(places, records, ranked(records)[1], strict=True):
         row = {"x": x, "status": display.status_text(record.status), "record": record.hash[:12],
@@ -371,7 +373,7 @@ def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
 
 
 def _ranks(values):
-    """Ties share their mean rank."""
+    """The ranks of values; equal values share their mean rank."""
     places = collections.defaultdict(list)
     for place, value in enumerate(sorted(values)):
         places[value].append(place)
@@ -498,7 +500,8 @@ def roofline(records: Sequence[Record], roofs: Roofs | None = None) -> Plot:
 
 
 def _series_of(operators):
-    """The name of the series of each operator. The most frequent ones have series of their own, the rest is "other"."""
+    """The name of each operator's series. The most frequent operators have series of their own; the series of the
+    others is "other"."""
     counts = collections.Counter(operators)
     named = [operator for operator, _ in counts.most_common()]
     own = named if len(named) <= _MOST_SERIES else named[:_MOST_SERIES - 1]
@@ -547,7 +550,7 @@ def _peak_text(peak):
 
 
 def _roof_lines(peak, levels, lowest, highest):
-    """Vertices of the roofs between two intensities."""
+    """The vertices of the lines of all roofs between the intensities `lowest` and `highest`."""
     lines = []
     for name, gb_per_s in levels:
         for at in [lowest] + ([peak / gb_per_s] if gb_per_s > 0 else []) + [highest]:
@@ -565,8 +568,8 @@ _NAME_ROOM = 25
 
 
 def _roof_names(peak, levels, intensities, speeds, x, y):
-    """Layers with the name of each roof parallel to its line: above it, or below it where the next faster roof is too
-    near for a name between them."""
+    """Layers with the names of the roofs, each parallel to its line. A name is above its line, or below it if the next
+    faster roof is too near."""
     px_x = _WIDTH / math.log10(intensities[1] / intensities[0])
     px_y = _HEIGHT / math.log10(speeds[1] / speeds[0])
     slope = math.atan2(px_y, px_x)
@@ -597,7 +600,7 @@ def _roof_name(rows, x, y, align="left", **mark):
 def parse_configuration(text):
     """The decisions of a record's configuration: {"out.strategy": "cpu_tile", "out.x_tile": "14"}.
 
-    The algorithm, which comes first where it is not the direct one, is the decision "algorithm"."""
+    If the algorithm is not the direct one, the text begins with it, and it becomes the decision "algorithm"."""
     decisions = {"algorithm": "direct"}
     for stage_text in filter(None, text.split("; ")):
         stage, colon, rest = stage_text.partition(": ")
@@ -614,8 +617,8 @@ def parse_configuration(text):
 
 
 def _explained(values):
-    """Share of the variance of {value: numbers} that the value explains, corrected for the number of
-    values (epsilon squared), so that a decision without effect has 0 in the mean."""
+    """The share of the variance of the numbers in {value: numbers} that the value explains. It is corrected for the
+    number of values (epsilon squared), so that its mean is 0 for a decision without effect."""
     numbers = [number for group in values.values() for number in group]
     mean = statistics.fmean(numbers)
     total = sum((number - mean) ** 2 for number in numbers)
@@ -630,9 +633,9 @@ def _explained(values):
 def knobs(records: Sequence[Record], most: int = 6) -> Plot:
     """Plots the importance of each decision of the search space, and the latencies of trials by its values.
 
-    A bar is the share of the variance of log(latency) that a decision explains by itself. The strips
-    below show the trials by value, for the `most` most important decisions. Searches try good values more
-    often than others, so a decision on which all good trials agree looks unimportant.
+    A bar shows the share of the variance of log(latency) that a decision alone explains. The strips below show the
+    trials by value of the decision, for the `most` most important decisions. Searches try good values more often than
+    others, so a decision on which all good trials agree looks unimportant.
     """
     records = [record for record in _one_group(records, "knobs")
                if _is_timed(record) and record.configuration]
@@ -666,7 +669,7 @@ def knobs(records: Sequence[Record], most: int = 6) -> Plot:
 
 
 def _natural(text):
-    """Sorts numbers by value and before other texts."""
+    """A sort key that puts numbers, by value, before other texts."""
     return (0, int(text), "") if re.fullmatch(r"-?\d+", text) else (1, 0, text)
 
 
@@ -695,7 +698,8 @@ def failures(records: Sequence[Record], most: int = 15) -> Plot:
 
 
 def _without_numbers(reason):
-    """The first line of the reason with each number as "#", so that alike reasons count together."""
+    """The first line of the reason with each number replaced by "#", so that reasons that differ only in numbers are
+    counted together."""
     return re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?", "#", reason.partition("\n")[0])
 
 
@@ -737,7 +741,8 @@ def timeline(profile: Sequence[tuple[str, int, int]]) -> Plot:
 
 
 def _memory_of(argument):
-    """(kind, begin, end): bytes of the arena, or the number of an input or output of the network."""
+    """The memory of an argument as (kind, begin, end): a range of bytes of the arena, or the number of an input or
+    output of the network."""
     kind, _, at = argument.place.partition(" ")
     bits = re.search(r"\d*$", argument.dtype)[0]
     size = math.prod(argument.shape) * max(1, int(bits or 8) // 8) if kind == "arena" else 1
@@ -749,8 +754,8 @@ def _overlap(a, b):
 
 
 class _Drawing:
-    """Places of the steps of a plan, as `git log --graph` places commits: each has a row of its own, and the
-    tensor that it writes has a lane to itself until its last reader, so that lines never pass other steps."""
+    """Places the steps of a plan as `git log --graph` places commits. Each step has a row. The tensor that it writes
+    has a lane to itself until its last reader, so that lines never pass through other steps."""
 
     def __init__(self, plan):
         self.nodes, self.edges, self._links = [], [], []
@@ -782,8 +787,8 @@ class _Drawing:
         self._written.append((memory, node))
 
     def _sources(self, argument):
-        """The nodes that wrote the argument: several where a concatenation is written in place. One for an
-        input of the network."""
+        """The nodes that wrote the argument: several if a concatenation was written in place, and the node of the input
+        if it is an input of the network."""
         memory = _memory_of(argument)
         writers = [writer for other, writer in self._written if _overlap(other, memory)]
         if not writers:
@@ -823,7 +828,8 @@ class _Drawing:
 
 
 def _layouts_text(read, written):
-    """Layouts read and written, each once: "NCHW, NCHW16c → NCHW16c"; one side where both are equal."""
+    """The layouts that a step reads and writes, each once: "NCHW, NCHW16c → NCHW16c". If both sides are equal, only one
+    is shown."""
     def text(arguments):
         return ", ".join(dict.fromkeys(one_line(display.layout_text(a), 30) for a in arguments))
 
@@ -836,7 +842,8 @@ _LANE, _ROW, _BAR, _GAP = 16, 18, 200, 14
 
 
 def _columns(nodes, y, begin, **options):
-    """Layers with the texts of the steps, each column as wide as its longest text, and the place where they end."""
+    """Layers with the texts of the steps in columns that are as wide as their longest text, and the place where the
+    columns end."""
     layers = []
     for field in ("label", "computes", "layouts", "time"):
         width = 1.1 * _CHARACTER * max((len(node[field]) for node in nodes), default=0)
@@ -848,11 +855,11 @@ def _columns(nodes, y, begin, **options):
 
 
 def layouts(plan: Plan) -> Plot:
-    """The layouts that a plan gives to the tensors of a network, and what transforms cost.
+    """Plots the layouts that a plan gives to the tensors of a network, and the times of transforms.
 
-    A row is a step: what it computes, the layouts that it reads and writes, and its time. Lines are tensors from
-    the step that writes them to those that read them, coloured by their layout in memory; red steps are transforms,
-    which do nothing but copy a tensor to another layout.
+    A row is a step: its operator, the layouts that it reads and writes, and its time. Lines are tensors from the step
+    that writes them to those that read them, coloured by their layout in memory; red steps are transforms, which do
+    nothing but copy a tensor to another layout.
     """
     drawing = _Drawing(plan)
     rows = len(drawing.nodes)

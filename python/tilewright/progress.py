@@ -77,7 +77,7 @@ def text_of(progress):
 
 
 class _Live:
-    """The display of one run."""
+    """The display of one run while it is updated."""
 
     def __init__(self, title, show, stream, clock):
         self._title, self._show, self._stream, self._clock = title, show, stream, clock
@@ -141,7 +141,7 @@ class _Live:
                     f"<div>{display.bar(share)} {escaped(text_of(p))}</div>{self._curve()}")
 
     def _curve(self):
-        """The best latency over the time that has passed, as a line."""
+        """A drawing of the best latency over the time since the run began."""
         if len(self._history) < 2:
             return ""
         end = max(self._progress.elapsed_s, self._history[-1][0], 1e-9)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One self-contained HTML page about a tuning database, a session of it, or networks.
+"""Makes a self-contained HTML page about a tuning database, one of its sessions, or networks.
 
     python -m tilewright.report --db team.db --output team.html
     python -m tilewright.report --db team.db --session 4f1c --model resnet50.twart --output out.html
     tilewright.report.write("out.html", tw.Store("team.db", "r"), models=["resnet50.twart"])
 
-The page needs no network: it holds the scripts that draw the charts, which come with the package
-vl-convert-python. Its content security policy forbids every other script and every request.
+The page loads nothing: it contains the scripts that draw the charts, which are from the package vl-convert-python.
+Its content security policy forbids all other scripts and all requests.
 """
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _DRAW = """
 
 
 class _Page:
-    """Sections of HTML and charts, in order."""
+    """A page in the making: sections of HTML and charts, in order."""
 
     def __init__(self):
         self._parts = []
@@ -85,7 +85,7 @@ class _Page:
         self._parts += parts
 
     def chart(self, plot):
-        """The chart, drawn when the page is opened, and below it what it shows."""
+        """The chart, which is drawn when the page is opened, with its text below."""
         name = f"chart-{self._charts}"
         self._charts += 1
         return Html(f'<figure data-spec="{name}"><div></div>'
@@ -103,7 +103,7 @@ class _Page:
 
 
 def _json(spec):
-    """The specification as text that no HTML parser takes for anything else."""
+    """The specification as JSON that is safe inside of a script element of HTML."""
     spec = {name: value for name, value in spec.items() if name != "$schema"}
     return json.dumps(spec).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -149,8 +149,8 @@ def _summary(store, records):
 
 
 def _groups(records):
-    """Records that are comparable with each other: those of one workload, target, device and number
-    of threads. The group with the most records first."""
+    """The records grouped by workload, target, device and number of threads, so that those of a group can be
+    compared. The group with the most records comes first."""
     groups = collections.defaultdict(list)
     for record in records:
         groups[(record.workload_text, record.target, record.device, record.threads)].append(record)
@@ -207,7 +207,8 @@ def _workload_section(page, number, group):
 
 
 def _predictions(page, group):
-    """The chart; or why there is none: the workload or the target may be of a newer version."""
+    """The chart of predicted and measured times, or the reason why there is none: the workload or the target may
+    be of a newer version."""
     try:
         return page.chart(plots.predicted_against_measured(group))
     except errors.Error as error:
@@ -215,8 +216,8 @@ def _predictions(page, group):
 
 
 def _schedule_of(record):
-    """The record's schedule beside the one that the search space begins with; by itself, with the
-    reason, where this version knows no such workload or schedule."""
+    """The record's schedule beside the default schedule of the search space. If this version cannot read the
+    workload or the schedule, the schedule's text alone, with the reason."""
     try:
         workload = _tilewright.parse_workload(record.workload_text)
         best = _tilewright.parse_schedule(workload, record.schedule)
@@ -228,7 +229,7 @@ def _schedule_of(record):
 
 
 def _chosen(store, session, workloads):
-    """The records of the session, of the workloads; None and none stand for all."""
+    """The records of the session and the workloads. A session None, and an empty list of workloads, select all."""
     keys = list(dict.fromkeys(workloads)) or [None]
     return display.Records(record for key in keys for record in store.query(session=session, workload=key))
 
@@ -275,7 +276,7 @@ def _add_model(page, path):
 
 
 def check() -> None:
-    """Raises MachineError where pages cannot be made here, and says what is missing."""
+    """Raises MachineError, naming what is missing, if pages cannot be made here."""
     _drawing_package()
 
 
@@ -284,11 +285,11 @@ def page(store: Store | None = None, *, session: str | None = None, workloads: I
     """The text of the page.
 
     Args:
-      store: a Store; None: the page is about the models alone.
-      session, workloads: only records of this session, of these workloads' keys.
-      models: paths of files that `tilewright tune --model` wrote.
-      most: workloads that have a section of their own, those with the most records; the others are
-        in the tables.
+      store: a Store, or None for a page about the models alone.
+      session, workloads: a session and keys of workloads, which select the records.
+      models: paths of networks' files, which `tilewright tune --model` writes.
+      most: number of workloads that have a section, those with the most records. The others are only in the
+        tables.
     """
     made, models = _Page(), list(models)
     records = None if store is None else _chosen(store, session, workloads)
@@ -307,7 +308,7 @@ def page(store: Store | None = None, *, session: str | None = None, workloads: I
 
 
 def write(path: str | os.PathLike[str], store: Store | None = None, **options: Any) -> None:
-    """Replaces the file by page(store, **options), as a whole."""
+    """Writes page(store, **options) to the file, which is replaced atomically."""
     _options.check_names("report.write", options, ["session", "workloads", "models", "most"])
     path = pathlib.Path(path)
     _tilewright._check_replaceable(path)
@@ -327,7 +328,7 @@ def write(path: str | os.PathLike[str], store: Store | None = None, **options: A
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command; returns its exit code, as the program's are (docs/cli.md)."""
+    """Runs the command and returns its exit code, which is one of the program's (docs/cli.md)."""
     parser = argparse.ArgumentParser(
         prog="tilewright report", description="Writes a page about a database or networks: charts of "
         "every search, rooflines, failures, schedules and layouts. It needs no network.")

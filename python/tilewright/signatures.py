@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions and methods of the extension module whose errors are one sentence.
+"""Wraps functions and methods of the extension module, so that errors about their arguments are one sentence.
 
-For arguments that fit no signature, pybind11 raises an error with all signatures and the values. The functions
-made here raise one sentence about the first argument that is wrong:
+For arguments that fit no signature, pybind11 raises an error with all signatures and values. The wrapped functions
+raise one sentence about the first wrong argument:
 
     Store.query(op=3)     Store.query(): op is 3: expected text
     Store.query("dense")  Store.query() takes its arguments by name: workload, op, device, session, status, limit
@@ -27,13 +27,13 @@ _LONGEST_VALUE = 60
 
 
 def explained(module: types.ModuleType) -> dict[str, Callable[..., Any]]:
-    """The public functions of the module by name, whose errors for wrong arguments are one sentence."""
+    """The public functions of the module, by name, wrapped so that errors for wrong arguments are one sentence."""
     return {name: _explained(name, value) for name, value in vars(module).items()
             if isinstance(value, types.BuiltinFunctionType) and not name.startswith("_")}
 
 
 def explain_methods(module: types.ModuleType) -> None:
-    """Replaces constructors and public methods of the module's classes by ones with such errors."""
+    """Wraps the constructors and public methods of the module's classes in the same way as explained()."""
     for name, value in vars(module).items():
         if not isinstance(value, type) or issubclass(value, Exception):
             continue
@@ -87,7 +87,7 @@ def _parameters(signature: str) -> list[_Parameter]:
 
 
 def _split(text: str) -> list[str]:
-    """The parts between commas outside of brackets and quotes."""
+    """Splits a text at the commas that are outside of brackets and quotes."""
     parts, depth, quote = [""], 0, ""
     for character in text:
         if quote:
@@ -145,7 +145,7 @@ def _expected(kinds: Sequence[str]) -> str:
 
 
 def _fits(value: Any, kinds: Sequence[str]) -> bool:
-    """Says whether the value is of one of the types, as far as their names tell."""
+    """True if the value is of one of the types, as far as their names tell."""
     return any(_WORDS[kind][1](value) if kind in _WORDS else
                kind == "object" or any(base.__name__ == kind for base in type(value).__mro__) for kind in kinds)
 
@@ -172,7 +172,7 @@ def _refuse(name: str, signatures: Sequence[Sequence[_Parameter]], args: tuple[A
 
 
 def _complaint(parameters: Sequence[_Parameter], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _Complaint:
-    """The first fault of arguments that do not match this signature."""
+    """A sentence about the first argument that does not match this signature."""
     placed = [parameter for parameter in parameters if not parameter.is_by_name]
     for position, parameter in enumerate(parameters):
         is_given = position < len(args) and not parameter.is_by_name
@@ -208,7 +208,8 @@ def _without_object(parameter: _Parameter) -> tuple[str, ...]:
 
 
 def shown(value: Any) -> str:
-    """The value in a sentence: its repr(); its type where that is long or has lines, as of arrays."""
+    """The text of a value in a sentence: its repr(), or its type if the repr() is long or has several lines, as that of
+    an array."""
     is_collection = hasattr(value, "shape") or isinstance(value, (Mapping, list, tuple, set))
     text = "" if is_collection else repr(value)
     if text and len(text) <= _LONGEST_VALUE and "\n" not in text:

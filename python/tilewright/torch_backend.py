@@ -6,12 +6,11 @@
     with torch.no_grad():
         scores = compiled(image)
 
-A graph of ATen operators is split into pieces that Tilewright implements, each a network whose layouts and
-kernels are chosen together, and the rest, which PyTorch runs. Parameters and buffers become constants;
-where they have changed since, a piece is made anew. Arrays are passed without copies (DLPack). A call of a
-piece whose inputs have a NaN is run by PyTorch, because kernels ignore NaN where ATen passes it on. Graphs that
-need gradients or have symbolic shapes are left to PyTorch; the logger `tilewright.torch` has each reason once.
-Imports torch.
+A graph of ATen operators is split. Pieces that Tilewright implements become networks, whose layouts and kernels are
+chosen together; PyTorch runs the rest. Parameters and buffers become constants; when they change, the piece is built
+again. Arrays are passed without copies (DLPack). If the inputs of a piece have a NaN, PyTorch runs the call, because
+kernels may ignore a NaN that ATen passes on. Graphs that need gradients or have symbolic shapes are left to PyTorch;
+the logger `tilewright.torch` gets each reason once. Imports torch.
 """
 from __future__ import annotations
 
@@ -48,8 +47,8 @@ def backend(module: GraphModule, example_inputs: Sequence[Any], *,
             options: Mapping[str, Any] | None = None) -> Callable[..., Any]:
     """The backend; torch.compile(model, backend="tilewright", options={"effort": "quick", "budget": 120}).
 
-    Options are those of tilewright.onnx.Network.tune(). By default effort is "none", which plans from what
-    the database and the cost model know, within seconds, and threads are torch.get_num_threads().
+    Options are those of tilewright.onnx.Network.tune(). The default of effort is "none", which plans within seconds
+    from the database and the cost model, and that of threads is torch.get_num_threads().
     """
     tuning = {"effort": "none", "progress": False, "threads": torch.get_num_threads(), **(options or {})}
     reason = _why_eager(example_inputs)
@@ -94,7 +93,7 @@ class _Support(OperatorSupportBase):
 
 
 def _compiled(graph: GraphModule, constants: Mapping[int, torch.Tensor], tuning: Mapping[str, Any]) -> GraphModule:
-    """The graph with its supported pieces as networks."""
+    """The graph with its supported pieces replaced by networks."""
     _tell_unsupported(graph)
     partitioner = CapabilityBasedPartitioner(graph, _Support(), allows_single_node_partition=True)
     pieces = [piece for piece in partitioner.propose_partitions()
@@ -147,7 +146,7 @@ class _Piece(torch.nn.Module):
         self._build(constants)
 
     def _build(self, constants: Mapping[int, torch.Tensor]) -> None:
-        """Makes the network with these constants, by the place among the arguments."""
+        """Builds the network. `constants` has the constants by their number among the arguments."""
         self._made_of = {place: _Stamp(tensor) for place, tensor in constants.items()}
         self._network = None
         if any(map(_has_nan, constants.values())):
