@@ -45,7 +45,8 @@ struct Flags {
   int64_t records = 1'000'000;          ///< for --database
   std::string model;                    ///< for --ablation: networks, separated by commas
   std::vector<std::string> dimensions;  ///< dimensions of these networks: NAME=VALUE
-  // For --search and --corpus.
+  // For --search: names of strategies, separated by commas; a database with records of other
+  // workloads; the file of the drawing. For --search and --corpus: the file of recordings.
   std::string strategies, known, plot, record;
   std::string pretrained;  ///< of --pretrain: the file of the model
   int64_t trials = 0;

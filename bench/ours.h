@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Makes our contender, a compiled kernel with its arrays packed, and finds or searches our kernels.
+// Makes our contender, a compiled kernel with its arrays packed. Finds the kernel in the database
+// or by a search.
 
 #include <atomic>
 #include <memory>

@@ -26,7 +26,7 @@ struct Planning {
   /// plan.
   double marginals_s = 0;
   bool is_optimal = false;
-  double gap = 0;  ///< share by which the plan may exceed the cheapest one
+  double gap = 0;  ///< share by which the plan may cost more than the cheapest one
 };
 
 /// Measures the planning of one graph with these schemes and copies between layouts. Errors as

@@ -26,7 +26,8 @@ struct Scoring {
   int64_t points = 0;  ///< half uniformly random, half mutations of earlier points
   int64_t legal = 0;   ///< number of distinct legal schedules among them that are worth building
   double elapsed_s = 0;
-  /// Microseconds of one thread per point; for features and predictions per legal point.
+  /// Microseconds of one thread: schedule_us and lower_us per point, features_us and predict_us per
+  /// legal point.
   double schedule_us = 0, lower_us = 0, features_us = 0, predict_us = 0;
 
   double per_second() const;

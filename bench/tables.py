@@ -40,8 +40,8 @@ MACHINES = {
     "h200": ("H200", "one NVIDIA H200, CUDA 13.0"),
 }
 
-# Facts about a run that its JSON does not hold, by the name of the file, with its folder where those
-# of other machines are of other runs.
+# Facts about a run that its JSON does not have, by the name of the file. The name includes the folder if the files of
+# this name of other machines are of other runs.
 REMARKS = {
     "resnet50_conv_known": "46 s of tuning from a database of the odd ones",
     "resnet50_conv_again": "the kernels of the first row, timed again by another process",

@@ -21,7 +21,7 @@ bool is_file_operand(const std::string& operand);
 struct ModelRunFlags {
   std::string path;
   std::string target;                ///< the device of a network for GPUs, such as "opencl:1"
-  std::vector<std::string> inputs;   ///< "x.npy" or "name=x.npy"; other inputs are random
+  std::vector<std::string> inputs;   ///< files to read, "x.npy" or "name=x.npy"; others are random
   std::vector<std::string> outputs;  ///< files to write, "y.npy" or "name=y.npy"
   int64_t variant = -1;  ///< number of the variant to run; -1: the first one that takes the inputs
   bool profile = false;  ///< also prints the time of each step

@@ -54,7 +54,7 @@ struct Selection {
   std::string missing;  ///< tuner::missing_text() if `runs_here` is false
   int device = 0;       ///< index of a GPU among those of its driver
   int threads = 1;
-  std::optional<HandSchedule> by_hand;  ///< of --schedule
+  std::optional<HandSchedule> by_hand;  ///< the schedule of --schedule
   /// The record of the kernel. nullopt: no trial of the workload, or of the schedule by hand, is
   /// stored.
   std::optional<db::Record> record;
@@ -64,8 +64,8 @@ struct Selection {
   /// model prefers is illegal.
   bool takes_default = false;
 };
-/// Selects the kernel of the flags. NoCandidate if no record has the hash; Usage if several have
-/// it; errors the schedule of --schedule as read_hand_schedule()'s.
+/// Selects the kernel of the flags. NoCandidate if no record's hash begins with the operand; Usage
+/// if several do. For --schedule, the errors of read_hand_schedule().
 Result<Selection> select(const SelectionFlags& flags, const Surroundings& here);
 
 /// True if the operand names the file of a network. Usage if --schedule or a workload is given

@@ -40,8 +40,8 @@ struct TuneFlags {
   std::string python = "python3";       ///< the interpreter that makes the page
   std::string schedule;                 ///< path of the schedule that is measured first
   std::string model;                    ///< an ONNX file, or the name of a standing model
-  std::vector<std::string> dimensions;  ///< NAME=VALUE,... of the model's symbolic dimensions
-  std::vector<std::string> constants;   ///< NAME=VALUE,... of the model's inputs
+  std::vector<std::string> dimensions;  ///< the model's symbolic dimensions: NAME=VALUE,...
+  std::vector<std::string> constants;   ///< inputs that become constants: NAME=VALUE,...
   std::vector<std::string> left_out;  ///< names of passes that are not applied to the model's graph
   /// type of the factors of the model's products; nullopt: unchanged
   std::optional<DType> precision;

@@ -91,7 +91,7 @@ struct Flag {
   Value value;
   std::string help;
   std::vector<std::string> excludes = {};  ///< names of flags that may not be given with it
-  bool required = false;                   ///< operands only
+  bool required = false;                   ///< the operand has to be given; for operands only
 };
 
 struct Verb {

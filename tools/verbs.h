@@ -21,9 +21,9 @@ Verb bench_verb();
 Verb db_verb();
 Verb doctor_verb();
 Verb version_verb();
-/// `all` gives the verbs whose flags are completed.
+/// The verb `completion`. `all` returns the verbs for which completion scripts are made.
 Verb completion_verb(std::function<std::vector<Verb>()> all);
-/// `all` gives the verbs that the manual describes.
+/// The verb `manual`. `all` returns the verbs that the manual describes.
 Verb manual_verb(std::function<std::vector<Verb>()> all);
 
 }  // namespace tw::tools

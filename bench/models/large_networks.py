@@ -32,8 +32,8 @@ from network_contenders import Tilewright  # noqa: E402
 from reference import evaluate, random_inputs  # noqa: E402
 
 MOST_ERROR = 1e-3  # of the largest output; deep networks add up rounding errors
-# Channels and positions of an axis of the stages, which repeat. Weights are small, so that 20,000 nodes are a file
-# of some hundred megabytes; protobuf takes at most 2 GB.
+# Channels and image sizes of the stages, which repeat. They are small, so that the file of 20,000 nodes has some
+# hundred megabytes; protobuf takes at most 2 GB.
 WIDTHS, SIZES = (16, 24, 32, 40, 48, 56, 64, 80), (28, 14, 7)
 LENGTH, FEATURES, HEADS = 64, 64, 4  # of the sequence that attention reads
 RESIDUAL = 0.05  # scale of branches that are added, of which there are hundreds

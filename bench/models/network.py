@@ -31,7 +31,7 @@ from operators import run_node
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
 # Scale of the last normalisation in a branch whose result is added to its input. Training makes such
-# branches small; with branches as large as the other side, rounding errors grow from block to block,
+# branches small. If a branch were as large as its input, rounding errors would grow from block to block,
 # to 3e-4 of the largest output of ResNet-152.
 RESIDUAL = 0.3
 

@@ -526,8 +526,8 @@ def _encoder_layer(src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight,
     return second_norm(x + fed_forward(x))
 
 
-# The fast paths of nn.TransformerEncoderLayer and nn.MultiheadAttention, each of which is one operator of ATen,
-# as functions that consist of operators of the table above.
+# Decompositions of the fast paths of nn.TransformerEncoderLayer and nn.MultiheadAttention, each a single operator of
+# ATen, into operators of the table above.
 DECOMPOSITIONS = {aten._transformer_encoder_layer_fwd.default: _encoder_layer,
                   aten._native_multi_head_attention.default: _multi_head_attention}
 

@@ -227,8 +227,9 @@ def perform(kind: str, body: bytes, limit_s: float) -> tuple[str, bytes]:
 
 # ---- a member ----------------------------------------------------------------------------------------
 
-# A thread of Dask's that looks at the stack a hundred times a second would disturb what is measured, and
-# the variables that a nanny sets, OMP_NUM_THREADS among them, are for computing by Dask's workers.
+# Configuration of Dask on a member. Dask's profiler, which samples the stack a hundred times a second, would disturb
+# measurements. No environment variables are set: those of a nanny, such as OMP_NUM_THREADS, are for computations in
+# Dask's workers.
 _MEMBER_CONFIGURATION = {"distributed.worker.profile.enabled": False, "distributed.nanny.pre-spawn-environ": {}}
 _BETWEEN_ATTEMPTS_S = 1.0
 _LEAVING_S = 5.0
@@ -326,8 +327,8 @@ async def join(address: str, resources: list[str], threads: int, command: list[s
 # ---- the client ----------------------------------------------------------------------------------------
 
 _MOST_ATTEMPTS = 3  # to do a job whose scheduler or reply was lost
-# Jobs that arrive within this time are handed to the scheduler in one message of at most so many bytes, as Dask warns
-# of messages of 10 MB. With a message for each job, client and scheduler took twice the processor time of a job.
+# Jobs that arrive within this time are handed to the scheduler in one message of at most this number of bytes, as Dask
+# warns of messages of 10 MB. With a message for each job, client and scheduler took twice the processor time of a job.
 _COLLECTING_S, _MOST_TOGETHER_BYTES = 0.002, 4 << 20
 _CONNECT_S = 10.0
 
@@ -694,8 +695,8 @@ def tls_fault(address: str, role: str, flags: dict[str, str] | None = None) -> s
         return f"{certificate.name} holds no private key, and {key.missing(has_flags)}"
 
     has_flags = role == "scheduler"
-    # Each file is tried by itself first, as the error of a certificate with its key names neither file. The file of
-    # a certificate may hold the key.
+    # Each file is first loaded by itself, as the error for a pair of certificate and key names neither file. The file
+    # of a certificate may hold the key.
     return (authority.missing(has_flags)
             or authority.fault(lambda file: context.load_verify_locations(file))
             or certificate.missing(has_flags)

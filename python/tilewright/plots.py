@@ -33,7 +33,7 @@ _SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 VEGA_LITE_MIME = "application/vnd.vegalite.v5+json"
 _WIDTH, _HEIGHT = 460, 260
 _TIMED = ("ok", "hopeless", "duplicate", "unstable")
-# Colours of layouts: none is like those of steps, and colours that are nearly alike stand far from each other, as most
+# Colours of layouts, which differ from those of steps. Similar colours are far from each other in the list, as most
 # networks have few layouts.
 _LAYOUT_COLORS = ["#e8883a", "#1f9e89", "#8e5bbf", "#3b7dd8", "#d6569b", "#7a9a2e", "#8c5a3c", "#5ab4d6", "#b04a4a",
                   "#c9a415"]
@@ -43,8 +43,8 @@ _SERIES_SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down"]
 _MOST_SERIES = 24
 _OTHER = "other"
 _PLAIN = {"view": {"stroke": None}, "legend": {"labelLimit": 260}}  # no frame around a drawing without axes
-# Fonts of viewers differ in width by up to a fifth from the font with which places are computed. So labels keep a
-# distance, and have the room of the widest font.
+# Fonts of viewers may be up to a fifth wider or narrower than the font with which places are computed. So labels have a
+# distance to their neighbours, and enough room for the widest font.
 _CONFIG = {"axis": {"labelSeparation": 10, "labelFlush": False, "labelOverlap": "greedy", "labelLimit": 320,
                     "titlePadding": 8},
            "axisX": {"titlePadding": 6}, "legend": {"labelLimit": 260}, "title": {"anchor": "start"}}
@@ -560,8 +560,8 @@ def _roof_lines(peak, levels, lowest, highest):
     return lines
 
 
-# Pixels of the names of roofs: the height of a line of text with its distance from the roof, and the distance by which
-# a name moves along its roof where three roofs lie closer together than that height.
+# Sizes for the names of roofs, in pixels: the height of a line of text with its distance from the roof, and the
+# distance by which a name is moved along its roof if three roofs are closer together than this height.
 _NAME_HEIGHT, _NAME_STEP = 18, 120
 # Names stand left of all points: the plot begins at this part of the smallest intensity.
 _NAME_ROOM = 25

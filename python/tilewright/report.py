@@ -28,8 +28,8 @@ from tilewright.display import Html, escaped, facts, one_line, table, time_text
 
 __all__ = ["check", "main", "page", "write"]
 
-# The version of Vega-Lite that draws the page. It takes specifications of version 5, but would warn of
-# their $schema, which is left out.
+# The version of Vega-Lite that draws the page. It accepts specifications of version 5 but warns about their
+# $schema, so that is left out.
 _VEGA_LITE = "6.4"
 _MOST_ROWS = 2000
 
@@ -50,8 +50,8 @@ summary { cursor: pointer; color: #335; margin: 0.4em 0; }
 .wide { overflow-x: auto; }
 """
 
-# Draws the charts one after the other; the root element then says how many of them it drew. `ast`
-# has expressions interpreted, so that the content security policy need not allow eval.
+# A script that draws the charts one after the other, and then stores their number in the root element. The option
+# `ast` makes Vega interpret expressions, so that the content security policy need not allow eval.
 _DRAW = """
 (async () => {
   const options = {mode: "vega-lite", actions: false, ast: true, renderer: "svg"};
@@ -127,8 +127,8 @@ def _drawing_package():
 def _charts_script():
     """Vega, Vega-Lite and Vega-Embed as one script, which defines vegaEmbed()."""
     script = _drawing_package().javascript_bundle(vl_version=_VEGA_LITE)
-    # Within a script element, "</script" and "<!--" end or change it; in JavaScript both stand in
-    # strings only, where these escapes mean the same.
+    # Within a script element, "</script" ends the script and "<!--" changes its parsing. Both occur only in
+    # strings of JavaScript, where the escapes below mean the same text.
     return (script.replace("\r\n", "\n").replace("</script", "<\\/script")
             .replace("<!--", "<\\u0021--") + "\n")
 

@@ -18,7 +18,7 @@ struct AccessRules {
   /// resolve to this machine.
   std::vector<std::string> names = {};
   std::string token = {};  ///< empty: everybody who reaches the server may read
-  /// name of the cookie; browsers share cookies between the ports of a machine
+  /// Name of the cookie. Browsers share cookies between the ports of a machine.
   std::string cookie = "token";
 };
 

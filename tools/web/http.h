@@ -15,7 +15,7 @@ namespace tw::tools::web {
 struct Request {
   std::string method = "GET";
   std::string path = "/";  ///< without the query, %-sequences decoded
-  /// of the query, decoded; the first value of each name
+  /// The parameters of the query, decoded; the first value of each name.
   std::map<std::string, std::string> parameters = {};
   std::vector<std::pair<std::string, std::string>> headers = {};
 
