@@ -43,7 +43,7 @@ struct TuneFlags {
   std::vector<std::string> dimensions;  ///< the model's symbolic dimensions: NAME=VALUE,...
   std::vector<std::string> constants;   ///< inputs that become constants: NAME=VALUE,...
   std::vector<std::string> left_out;  ///< names of passes that are not applied to the model's graph
-  /// type of the factors of the model's products; nullopt: unchanged
+  /// Type of the factors of the model's products; nullopt: unchanged.
   std::optional<DType> precision;
   double budget_s = 60, timeout_s = 10;
   int64_t trials = 0, seed = 1;
