@@ -115,7 +115,7 @@ class AblationRun {
     return check_interrupt();
   }
 
-  /// Builds the model of a row and compares its outputs with those of the first one.
+  /// Builds the model of a row and compares its outputs with those of the first model.
   Status add_model(const Result<tuner::PlannedNetwork>& planned, AblationRow& row) {
     TW_RETURN_IF_ERROR(planned);
     TW_TRY(tuner::BuiltModel built,
@@ -185,14 +185,14 @@ class AblationRun {
   Ablation ablation_;
 };
 
-/// The time of one model over that of another, in each round.
+/// The median over the rounds of the time of `slower` over that of the other model.
 Median speed_over(const std::vector<double>& slower, const std::vector<double>& faster) {
   std::vector<double> ratios;
   for (size_t i = 0; i < slower.size(); ++i) ratios.push_back(slower[i] / faster[i]);
   return median_of(std::move(ratios));
 }
 
-/// The title of a row, which is that of the paper's table for the rows that are there.
+/// The title of a row; rows that are in the paper's table have the paper's titles.
 std::string_view title_of(graph::Choice choice) {
   switch (choice) {
     case graph::Choice::RowMajor:
@@ -252,7 +252,7 @@ nlohmann::json as_json(const Ablation& ablation) {
   return json;
 }
 
-/// The line on the global plan's speed over that of another plan; empty if it is not known.
+/// The line about the speed of the global plan relative to another plan; empty if it is unknown.
 std::string global_line(const Median& ratio, graph::Choice other) {
   if (ratio.value <= 0) return "";
   return fmt::format("global search is {:.3f} ({:.3f}-{:.3f}) times as fast as {}\n", ratio.value,

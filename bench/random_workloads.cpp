@@ -359,7 +359,7 @@ out: f32[k={3}, x={1}] = {4}
                                 c, pixels, residual, k, sum));
 }
 
-/// Copies in another order of the axes.
+/// A workload that copies a tensor and reorders its axes.
 Result<Workload> draw_transform(Random& random) {
   const std::vector<std::string> axes = {"i", "j", "k", "l"};
   std::vector<int64_t> extents = {scaled(random, 1, 16), width(random, 512), side(random),

@@ -57,7 +57,7 @@ Json row_json(const Row& row) {
   return json;
 }
 
-/// "<" for rows that are bound by memory, else empty.
+/// "<" for rows whose kernel is bound by memory, else empty.
 std::string_view memory_mark(const Row& row) { return row.roofline.is_memory_bound() ? "<" : ""; }
 
 std::vector<std::string> row_cells(const Row& row) {

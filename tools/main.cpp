@@ -59,7 +59,7 @@ Result<int> run(const std::vector<std::string>& arguments, const Surroundings& h
   return 0;
 }
 
-/// `tune` is installed as another name of the program.
+/// True if the program was called by its other name, `tune`, which is short for `tilewright tune`.
 bool is_called_tune(std::string_view name) {
   const size_t slash = name.rfind('/');
   return (slash == std::string_view::npos ? name : name.substr(slash + 1)).ends_with("tune");

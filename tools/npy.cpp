@@ -19,7 +19,7 @@ constexpr std::string_view magic = "\x93NUMPY";
 constexpr size_t most_header_bytes = 1 << 16;
 constexpr size_t data_alignment = 64;
 
-/// The type in the words of a header, such as "<f4"; empty for types that NumPy lacks.
+/// The text of a type in a header, such as "<f4"; empty for types that NumPy lacks.
 std::string npy_text(DType type) {
   const auto letter = [&] {
     switch (info_of(type).kind) {
@@ -46,7 +46,7 @@ std::optional<DType> dtype_of(std::string_view text) {
   return std::nullopt;
 }
 
-/// The header of a file, a Python dictionary of three entries, and what follows it.
+/// The header of a file, a Python dictionary of three entries, and the bytes after it.
 struct NpyFile {
   std::string_view header, data;
 };

@@ -94,7 +94,8 @@ Result<std::optional<db::Record>> record_of(db::Store& store, const Selection& s
   return fastest;
 }
 
-/// Replaces what is known best by the schedule of the file, and by what is known about that.
+/// Replaces the best known record by the schedule of the file and the best record of that schedule,
+/// if there is one.
 Status take_schedule(const SelectionFlags& flags, std::optional<db::Store>& store,
                      Selection& selection) {
   const auto read = flags.adapts_schedule ? adapt_hand_schedule : read_hand_schedule;

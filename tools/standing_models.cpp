@@ -42,7 +42,7 @@ std::string last_line(const std::string& message) {
 
 fs::path scripts_of(const Surroundings& here) { return checkout_of(here) / "bench" / "models"; }
 
-/// Names the scripts' content: other scripts may make another network of the same name.
+/// A hash of the scripts' content, as changed scripts may make another network of the same name.
 Result<std::string> hash_of_scripts(const std::string& model, const fs::path& scripts) {
   std::error_code error;
   std::map<std::string, std::string> contents;
@@ -72,7 +72,8 @@ void remove_others(const fs::path& path) {
     }
 }
 
-/// Makes the file under another name first, so that an interrupted script leaves none behind.
+/// Makes the file of a model. It is written under another name first, so that an interrupted script
+/// leaves no incomplete file.
 Status make_model(const std::string& name, int64_t batch, const fs::path& path,
                   const Surroundings& here) {
   std::error_code ignored;

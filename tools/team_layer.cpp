@@ -80,7 +80,7 @@ int64_t now_ms() {
       .count();
 }
 
-/// The same for each way to write a path.
+/// The name of a layer in one form: an address unchanged, a path as an absolute path.
 std::string whole_name(const std::string& name) {
   std::error_code error;
   const std::filesystem::path path = std::filesystem::absolute(name, error);

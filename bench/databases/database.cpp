@@ -75,7 +75,7 @@ Status fill(db::Store& store, int64_t begin, int64_t end) {
   return {};
 }
 
-/// Opens the database, fills it where it is empty, and counts.
+/// Opens the database, fills it if it is empty, and returns its counts.
 Result<db::StoreInfo> filled(const std::string& path, int64_t records) {
   TW_TRY(db::Store store, db::Store::open(path, db::OpenMode::ReadWrite));
   TW_TRY(const std::vector<db::Record> any, store.query({.limit = 1}));
@@ -179,7 +179,8 @@ Status measure_commits(const std::string& path, const DatabaseOptions& options,
   return {};
 }
 
-/// Into a new file, or into a server with what it lacks.
+/// Measures merging a file of records into a new file, or into the server, which lacks these
+/// records.
 Status measure_merge(const std::string& path, bool is_server, const DatabaseOptions& options,
                      const tuner::Clock& clock, DatabaseFigures& figures) {
   const std::string from = options.folder + "/merged.db", new_file = options.folder + "/merge.db";

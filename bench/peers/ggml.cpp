@@ -123,7 +123,8 @@ class Ggml final : public Contender {
     is_ready_ = true;
   }
 
-  /// False where the library does not take such weights in this memory, or there is no memory.
+  /// False if the library does not take these weights in this kind of memory, or the memory cannot
+  /// be allocated.
   bool is_ready() const { return is_ready_; }
 
   /// Plans and computes a graph, as llama.cpp does for each token.

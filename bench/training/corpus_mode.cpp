@@ -83,7 +83,7 @@ class Corpus {
   static std::string name_of(const std::string& workload, const std::string& target, int threads) {
     return fmt::format("{} | {} | {}", workload, target, threads);
   }
-  /// Notes the workload of a heading; false for what is none.
+  /// Notes the workload of a heading; false if the JSON is no heading.
   bool knows(const nlohmann::json& heading) {
     const auto workload = heading.find("workload"), target = heading.find("target"),
                threads = heading.find("threads");
@@ -146,7 +146,7 @@ Result<db::Store> empty_store(const Gathering& gathering, const std::string& pat
   return store;
 }
 
-/// True for errors of the workload itself, which another run would meet again.
+/// True for errors of the workload itself, which would occur again in another run.
 bool is_of_workload(const Error& error) {
   return error.code == ErrorCode::NoCandidate || error.code == ErrorCode::Unsupported;
 }

@@ -53,7 +53,7 @@ std::string shown(const py::handle& value) {
   return py::repr(value).cast<std::string>().substr(0, 80);
 }
 
-/// One axis or several, which are an argument of what has this name.
+/// Converts the argument `argument` of `name`, one axis or a sequence of axes, to a list.
 std::vector<Axis> axes_of(const std::string& name, const char* argument, const py::object& given) {
   if (py::isinstance<Axis>(given)) return {given.cast<Axis>()};
   std::vector<Axis> axes;

@@ -69,7 +69,7 @@ Status check_loadable(const tuner::ChosenTarget& chosen) {
                   ": `tilewright tune --model FILE --target ... --effort none` makes its file");
 }
 
-/// Keeps what the run lacks for `tune --demand`, unless the store is for reading.
+/// Stores the demands of a run, which `tune --demand` can work off, unless the store is read-only.
 void leave_demands(db::Store& store, const std::vector<db::Demand>& demands, tuner::Notes& notes) {
   if (!store.may_write()) return;
   for (const db::Demand& demand : demands)

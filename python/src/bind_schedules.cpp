@@ -37,7 +37,7 @@ std::string words_of(const py::handle& value) {
   return py::str(value);
 }
 
-/// The words of a field: those of its value, after "as" where they are own names.
+/// The words of a field: the words of its value, preceded by "as" if they are own names of loops.
 template <typename F>
 std::string field_words(const F&, const py::handle& value) {
   constexpr bool are_own_names = std::is_same_v<typename F::Type, schedules::OwnNames<1>> ||

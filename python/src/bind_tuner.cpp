@@ -39,7 +39,7 @@ using namespace py::literals;
 using tuner::Progress;
 using tuner::Tuned;
 
-/// Keeps what the run lacks for `tune --demand`, unless the store is for reading.
+/// Stores the demand of a run, which `tune --demand` can work off, unless the store is read-only.
 void leave_demand(db::Store& store, const std::optional<db::Demand>& demand, tuner::Notes& notes) {
   if (!demand || !store.may_write()) return;
   if (const Status kept = db::keep_demand(store, *demand); !kept)

@@ -103,7 +103,7 @@ Result<int> info(const DbFlags& f, const Surroundings& here) {
   return 0;
 }
 
-/// The canonical text of a target: that of `host` is of this machine.
+/// The canonical text of a target; `host` becomes the target of this machine.
 Result<std::string> target_text(const std::string& name, const Surroundings& here) {
   TW_TRY(const tuner::ChosenTarget chosen, tuner::chosen_target(name, here.environment));
   return chosen.target.to_string();

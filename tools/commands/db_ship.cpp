@@ -111,7 +111,8 @@ Status write_signed(const std::vector<db::Record>& records, const std::string& p
   return replace_file(manifest, manifest_path(path));
 }
 
-/// An existing file would be mixed with what it held.
+/// Checks that `path` has a known ending and that no database of that name exists, as new records
+/// would be mixed with its old ones.
 Status check_free(const std::string& path) {
   std::error_code error;
   if (!path.ends_with(".db") && !path.ends_with(".jsonl"))

@@ -43,7 +43,7 @@ Result<std::vector<Entry>> entries_of(db::Store& store) {
   return entries;
 }
 
-/// The beginning of a line, without what a terminal would obey.
+/// The beginning of a line, with control characters escaped.
 std::string shown_line(const std::string& line) {
   constexpr size_t most = 60;
   std::string text;
@@ -182,7 +182,7 @@ Result<int> prune_command(const DbFlags& f, const Surroundings& here) {
 
 namespace {
 
-/// A record of this machine, and what a new session makes of it.
+/// A record of this machine, and the result of measuring it again in a new session.
 struct Retimed {
   db::Record stored;
   int64_t sessions = 0;           ///< that timed it and are believed; 0: it waits for another one

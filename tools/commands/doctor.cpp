@@ -88,7 +88,8 @@ Finding tool(const std::string& name, const char* purpose, bool needed) {
   return finding;
 }
 
-/// The limits are irrevocable, so another process tries them.
+/// The finding about the limits of workers. Another process tries them, as they stay in force until
+/// a process ends.
 Finding sandbox(const Surroundings& here) {
   const auto output =
       codegen::run_command({here.program, "doctor", "--probe-sandbox"}, command_timeout_ns);

@@ -185,7 +185,7 @@ double bytes_from_memory(const cost_model::KernelFacts& facts) {
   return bytes;
 }
 
-/// "0.87 of what was measured"; empty where nothing was.
+/// "0.87 of what was measured"; empty if nothing was measured.
 std::string against_measured(const Selection& s, double ns) {
   if (!s.record || s.record->latency_ns <= 0) return "";
   return fmt::format(", {:.2f} of what was measured", ns / s.record->latency_ns);
@@ -288,7 +288,7 @@ Table resource_sheet(const Analysis& a) {
   return table;
 }
 
-/// The first line about a rival: how it compares with the record, or with what is predicted.
+/// The first line about a rival, which compares it with the record or with the predicted time.
 std::string comparison_with(const Rival& rival, const std::optional<db::Record>& record,
                             const Analysis& a) {
   const std::string hash = rival.record.hash.substr(0, 16);

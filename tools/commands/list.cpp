@@ -26,7 +26,7 @@ struct Named {
   std::string name, summary;
 };
 
-/// "c! input channels": what has to be given is marked.
+/// The line about an attribute: its name and meaning, and its default or "(required)".
 std::string show_attribute(const dsl::Attribute& a) {
   std::string text = fmt::format("    {:<12} {}", a.name, a.meaning);
   if (a.value) return text + fmt::format(" (default {})", *a.value);

@@ -177,7 +177,7 @@ Result<std::optional<Outcome>> interrupted_outcome(const TuneFlags& flags, const
   return std::optional(std::move(outcome));
 }
 
-/// Says why the database does not use what the run found.
+/// Prints a note if the database does not use the best record of the run, with the reason.
 void note_doubt(db::Store& store, const db::Record& best) {
   const auto explained = db::explain(store, key_of(best));
   if (!explained || !*explained) return;

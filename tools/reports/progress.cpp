@@ -80,7 +80,7 @@ std::string cut(const std::string& text, size_t columns) {
   return text.substr(0, end);
 }
 
-/// "12 s left"; after the budget, what is still waited for; nothing where there is no budget.
+/// "12 s left"; after the budget, the work that is still waited for; empty if there is no budget.
 std::string left_text(const tuner::Progress& p, double left_s) {
   if (p.budget_s <= 0) return "";
   if (left_s > 0) return fmt::format("{:.0f} s left", left_s);

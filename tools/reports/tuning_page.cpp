@@ -20,7 +20,7 @@ constexpr int64_t check_timeout_ns = 60'000'000'000;
 // A page about a database of a hundred thousand records.
 constexpr int64_t page_timeout_ns = 600'000'000'000;
 
-/// The end of what a Python program says when it fails: the exception, without the frames.
+/// The last line of the error of a Python program: the exception, without the frames.
 std::string last_line_of(const Error& error) {
   return std::string(trim(split(trim(error.message), '\n').back()));
 }

@@ -21,7 +21,7 @@ constexpr int64_t most_demands = 200;
 constexpr size_t most_wanted_kernels = 200;
 constexpr size_t most_demand_characters = 160;
 
-/// A demand with what its trials say.
+/// A demand with the times of its kernels by the trials that are stored.
 struct Wanted {
   db::Demand demand;
   tuner::DemandTimes times;

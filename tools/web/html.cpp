@@ -33,7 +33,8 @@ Character first_of(std::string_view text) {
   return is_valid ? Character{code, bytes} : Character{};
 }
 
-/// Control characters, and those that are invisible or change the direction of what follows.
+/// True for control characters, invisible characters, and characters that change the direction of
+/// the text after them.
 bool is_hidden(uint32_t c) {
   const auto in = [c](uint32_t first, uint32_t last) { return first <= c && c <= last; };
   return (c < 0x20 && c != '\n' && c != '\t') || in(0x7f, 0x9f) || c == 0xad || c == 0x61c ||

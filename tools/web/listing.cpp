@@ -55,7 +55,7 @@ const Column* column_of(std::string_view name) {
   return found == columns().end() ? nullptr : &*found;
 }
 
-/// The place of a text in a list; none where it is not there.
+/// The index of a text in a list; nullopt if the list does not have it.
 std::optional<uint32_t> place_in(const std::vector<std::string>& texts, const std::string& text) {
   const auto found = std::ranges::find(texts, text);
   if (found == texts.end()) return std::nullopt;

@@ -67,7 +67,8 @@ Answer page_of_error(const Error& error) {
   return answer;
 }
 
-/// "/records/HASH/program" -> "HASH"; empty where the path has another form.
+/// The text of a path between `begin` and `end`: "/records/HASH/program" -> "HASH". Empty if the
+/// path has another form.
 std::string between(std::string_view path, std::string_view begin, std::string_view end) {
   if (!path.starts_with(begin) || !path.ends_with(end) || path.size() <= begin.size() + end.size())
     return {};

@@ -20,7 +20,7 @@ constexpr int64_t most_groups_shown = 5'000;
 constexpr size_t most_history = 20'000;
 constexpr size_t most_leads = 50;
 
-/// A group with what its answer rests on; none where no record is believed.
+/// A group with the explanation of its answer; nullopt if no record is trusted.
 struct Known {
   const db::GroupSummary* group;
   std::optional<db::Explanation> explanation;
