@@ -33,8 +33,8 @@ struct MeasuredKernel {
   bool same_machine = true;  ///< true if measured on the machine for which kernels are predicted
 };
 
-/// Judges the order of the trials of one group if each is predicted without its own measurement
-/// (leave-one-out).
+/// The quality of the order in which a model puts the trials of one group, when it predicts each
+/// trial from the measurements of the others (leave-one-out).
 struct LeaveOneOut {
   size_t trials = 0;
   /// Rank correlations with the measured throughput: of ordering_time_of() alone, and with

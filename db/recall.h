@@ -56,9 +56,10 @@ RecalledTrials recall_below(Store& store, const Key& place, int64_t most);
 /// The schedules that have trials at the place. `host` is the host that asks (Environment::host).
 /// If it is empty, a schedule that a single session proves wrong is settled too.
 Result<TriedSchedules> tried(Store& store, const Key& place, const std::string& host);
-/// The places at which an operator has an answer for this number of threads, in this database and
-/// in the layers below, sorted. Each database contributes at most `most` places whose workloads
-/// have the next larger numbers of operations than `flops`, and `most` with the next smaller ones.
+/// The places at which an operator has an answer for this number of threads and this codegen_abi,
+/// in this database and in the layers below, sorted. Each database contributes at most 2 * `most`
+/// places: the `most` whose workloads are nearest to `flops` operations from above, and the `most`
+/// that are nearest from below.
 Result<std::vector<Place>> places(Store& store, const std::string& op, int64_t threads,
                                   int64_t codegen_abi, double flops, int64_t most);
 

@@ -219,9 +219,11 @@ Position argmin(Axis axis, Expr value);
 ///             select(select(in[i, j] <= inf, in[i, j], -inf) == out_peak[i], j, 9), j - 10)
 ///         out: i64[i=6] = out_first[i] % 10
 ///
-/// Integers cannot be NaN, so they need only a peak and a stage `out` that finds its first index.
-/// If a float value is computed, as in argmax(j=10) a[i, j] + b[j], a stage `out_value` before the
-/// others rounds it once, so that the largest value is found equal to itself.
+/// A NaN counts as the largest value: its index appears as j - 10, below every other index, and the
+/// last stage adds 10 again by `%`. Integers have no NaN, so two stages suffice for them: the peak,
+/// and `out`, the first index at which the input equals the peak. If a float value is computed, as
+/// in argmax(j=10) a[i, j] + b[j], a first stage `out_value` stores it: two evaluations might round
+/// differently, and no element would equal the peak.
 std::vector<Stage> position_stages(const std::string& name, const std::vector<Axis>& axes,
                                    const Position& position, const std::string& letters = "");
 

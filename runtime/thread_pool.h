@@ -35,8 +35,8 @@ struct PoolOptions {
   int threads = 0;
   /// Pin each worker to a core of its own, if there are enough; a failure is a warning.
   bool pin = true;
-  /// Number of polls before a waiting thread sleeps, which take about 20 to 100 us. A pool with
-  /// more threads than cores does not poll.
+  /// Number of polls before a waiting thread sleeps; all of them together take about 20 to 100 us.
+  /// A pool with more threads than cores does not poll.
   int spins = 2000;
   /// Number of polls before a waiting thread sleeps while an Awake exists, which take 1 to 5 ms.
   int spins_awake = 100'000;

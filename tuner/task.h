@@ -218,8 +218,9 @@ class Task {
   std::map<std::string, db::Record> by_code_;  ///< the first trial of each machine code
   std::vector<cost_model::Sample> fresh_samples_;  ///< not yet handed to the model
   std::vector<Tried> fresh_points_;                ///< not yet handed to the search
-  /// The model that orders candidates. At first it has learned from the trials of the database
-  /// alone. Once trials of this run guide proposals, it is the model of the latest proposal.
+  /// The model that orders candidates. At first this model has learned from the trials of the
+  /// database alone. Each proposal that is guided by trials of this run replaces the model by the
+  /// one that guided the proposal.
   cost_model::WorkloadModel model_;
   std::optional<size_t> model_samples_;  ///< Learner::samples() when the model was made
   GainCurve gain_;

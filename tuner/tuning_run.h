@@ -81,8 +81,8 @@ struct TuningRun {
   ~TuningRun();
   /// The error of a task whose budget ended before anything was built.
   Error no_candidate_in_time() const;
-  /// Stores a sealed record, perhaps together with a later batch. If no records can be stored, the
-  /// run keeps them in memory, and `unstored` has the reason.
+  /// Stores a sealed record, at once or with the next batch. If the database cannot be written, the
+  /// run keeps its records in memory, and `unstored` has the reason.
   void store_record(const db::Record& record);
   /// Stores the records that are in memory, and sets or clears `unstored`.
   void store_all();

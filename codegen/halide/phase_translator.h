@@ -109,8 +109,8 @@ class PhaseTranslator {
                    const HExpr& index) const;
   /// The linear index of an element, in 32 or 64 bits.
   HExpr linear(const Buffer& buffer, const std::vector<Expr>& indices);
-  /// Returns a variable for the sum, which is bound at the top of the innermost loop that it
-  /// depends on.
+  /// Returns a variable with the value of `base`. The variable is defined at the top of the
+  /// innermost loop on which `base` depends.
   HExpr named_base(const Affine& base, Halide::Type type);
   HExpr sum_of(Affine affine, Halide::Type type);
 

@@ -27,8 +27,8 @@ void split_axis(Construction& c, const std::string& stage, const std::string& ax
 
 /// Computes the stage at the site; leaves the stage in its own phase if `inside` is null.
 void compute_at(Construction& c, const std::string& stage, const Site* inside);
-/// True if the epilogue of the stage stores another type than the type in which the stage sums. The
-/// sum then needs a separate accumulator, inside of a loop around the reduction.
+/// True if the epilogue of the stage stores a type other than that of the sum. The sum then needs
+/// an accumulator of its own, declared in a loop that encloses the reduction.
 bool stores_another_type(const ComputePlan& compute, const std::string& stage);
 /// Makes the outermost `depth` of the loops parallel.
 void parallelize(Construction& c, const std::string& stage, const Loops& outer, size_t depth);

@@ -30,9 +30,9 @@ struct WorkloadFlags {
   }
 };
 std::vector<Flag> flags_of(WorkloadFlags& flags);
-/// The workload of the flags, with their layouts and state of the caches. If no shape is given, the
-/// operator's example shape is used. Usage if the flags name no workload; else errors of the
-/// parsers.
+/// The workload that the flags name, with the layouts and the state of the caches that they ask
+/// for. If no shape is given, the operator's example shape is used. Fails with Usage if the flags
+/// name no workload, and with the parser's error if a flag cannot be parsed.
 Result<dsl::Workload> chosen_workload(const WorkloadFlags& flags);
 
 struct TargetFlags {

@@ -119,8 +119,8 @@ nlohmann::json as_json(const db::Record& record, bool full = false);
 /// (stopped early as clearly slower) is "pruned" here.
 std::string show_status(db::TrialStatus status);
 
-/// A text for numbers of trials by status: "45 ok, 3 pruned". The keys are names of statuses in
-/// databases.
+/// A text that lists the number of trials of each status: "45 ok, 3 pruned". The keys are names of
+/// statuses in databases.
 std::string show_counts(const std::map<std::string, int64_t>& counts);
 
 /// The text with control characters other than line feeds and tabs escaped, as \x1b. Messages and

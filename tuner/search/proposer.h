@@ -53,8 +53,8 @@ class Proposer {
 
   /// Begins a proposal. The token can end it early, and it scores at most `most_points` points.
   void begin(StopToken stop, size_t most_points = SIZE_MAX);
-  /// Up to `count` points that the search proposes for trials, best first; empty if the token
-  /// stopped.
+  /// Up to `count` points that the search proposes for trials, best first by the search, which
+  /// rates points by `predict`. Empty if the stop token of the run has stopped.
   std::vector<schedules::Point> propose(const Score& predict, size_t count);
   /// Predicts the speed of the points. The features in the predictions stay valid until begin().
   std::vector<Prediction> predict(const std::vector<schedules::Point>& points,
