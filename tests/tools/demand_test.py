@@ -268,14 +268,14 @@ class Demand(program.ProgramTest):
         for other in (product(columns=8), product(seed=2)):
             (self.home / "net.onnx").write_bytes(other)
             self.fail_with(5, "tune", "--model", "net.onnx", "--refresh", "--db", self.db,
-                           saying=["--refresh", "net.twart holds another network"])
+                           saying=["[refresh]", "'net.twart' holds another network"])
             self.assertEqual((self.home / "net.twart").read_bytes(), before)
 
     def test_Fault102_refresh_keeps_the_file_for_other_threads(self):
         self.plan()
         before = (self.home / "net.twart").read_bytes()
         self.fail_with(5, "tune", "--model", "net.onnx", "--refresh", "--db", self.db, "--threads", "2",
-                       saying=["net.twart is for 1 thread", "--threads 1"])
+                       saying=["[refresh]", "'net.twart' is for 1 thread", "--threads 1"])
         self.assertEqual((self.home / "net.twart").read_bytes(), before)
 
     def test_refresh_is_about_a_network(self):
