@@ -14,21 +14,22 @@ namespace tw {
 /// The meaning of an element's bits. The values are DLPack's type codes.
 enum class NumberKind : uint8_t { Int = 0, UInt = 1, Float = 2, BFloat = 4, Bool = 6 };
 
-// The C interface (runtime/tilewright.h) uses the row numbers, so new types are appended at the
-// end.
-#define TW_DTYPES(X)                                            \
-  X(Float32, "f32", Float, float, "float32", "float")           \
-  X(Float16, "f16", Float, uint16_t, "float16", "float16")      \
-  X(BFloat16, "bf16", BFloat, uint16_t, "bfloat16", "bfloat16") \
-  X(Int8, "i8", Int, int8_t, "int8", "int8")                    \
-  X(UInt8, "u8", UInt, uint8_t, "uint8", "uint8")               \
-  X(Int32, "i32", Int, int32_t, "int32", "int32")               \
-  X(Int64, "i64", Int, int64_t, "int64", "int64")               \
-  X(Bool, "bool", Bool, uint8_t, "bool", "bool")                \
-  X(Float64, "f64", Float, double, "float64", "double")         \
-  X(Int16, "i16", Int, int16_t, "int16", "int16")               \
-  X(UInt16, "u16", UInt, uint16_t, "uint16", "uint16")          \
-  X(UInt32, "u32", UInt, uint32_t, "uint32", "uint32")
+// Columns: enumerator; name in text; kind; element in C; name in NumPy and PyTorch; name in ONNX; and
+// the enumerator of the C interface (runtime/tilewright.h), whose value is the number of the row. New
+// types are therefore appended at the end.
+#define TW_DTYPES(X)                                                         \
+  X(Float32, "f32", Float, float, "float32", "float", TW_FLOAT32)            \
+  X(Float16, "f16", Float, uint16_t, "float16", "float16", TW_FLOAT16)       \
+  X(BFloat16, "bf16", BFloat, uint16_t, "bfloat16", "bfloat16", TW_BFLOAT16) \
+  X(Int8, "i8", Int, int8_t, "int8", "int8", TW_INT8)                        \
+  X(UInt8, "u8", UInt, uint8_t, "uint8", "uint8", TW_UINT8)                  \
+  X(Int32, "i32", Int, int32_t, "int32", "int32", TW_INT32)                  \
+  X(Int64, "i64", Int, int64_t, "int64", "int64", TW_INT64)                  \
+  X(Bool, "bool", Bool, uint8_t, "bool", "bool", TW_BOOL)                    \
+  X(Float64, "f64", Float, double, "float64", "double", TW_FLOAT64)          \
+  X(Int16, "i16", Int, int16_t, "int16", "int16", TW_INT16)                  \
+  X(UInt16, "u16", UInt, uint16_t, "uint16", "uint16", TW_UINT16)            \
+  X(UInt32, "u32", UInt, uint32_t, "uint32", "uint32", TW_UINT32)
 
 enum class DType : uint8_t {
 #define X(enumerator, ...) enumerator,
@@ -52,7 +53,7 @@ struct DTypeInfo {
   std::string_view in_c, in_numpy, in_onnx;
 };
 inline constexpr DTypeInfo dtype_infos[] = {
-#define X(enumerator, name, kind, in_c, in_numpy, in_onnx) \
+#define X(enumerator, name, kind, in_c, in_numpy, in_onnx, ...) \
   {name, NumberKind::kind, sizeof(in_c), #in_c, in_numpy, in_onnx},
     TW_DTYPES(X)
 #undef X

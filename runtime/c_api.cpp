@@ -55,22 +55,11 @@ SAME_STATUS(TRY_LATER, TryLater);
 SAME_STATUS(INTERRUPTED, Interrupted);
 #undef SAME_STATUS
 
-#define SAME_DTYPE(c_name, name) static_assert(TW_##c_name == static_cast<int>(tw::DType::name))
-SAME_DTYPE(FLOAT32, Float32);
-SAME_DTYPE(FLOAT16, Float16);
-SAME_DTYPE(BFLOAT16, BFloat16);
-SAME_DTYPE(INT8, Int8);
-SAME_DTYPE(UINT8, UInt8);
-SAME_DTYPE(INT32, Int32);
-SAME_DTYPE(INT64, Int64);
-SAME_DTYPE(BOOL, Bool);
-SAME_DTYPE(FLOAT64, Float64);
-SAME_DTYPE(INT16, Int16);
-SAME_DTYPE(UINT16, UInt16);
-SAME_DTYPE(UINT32, UInt32);
-#undef SAME_DTYPE
-constexpr int last_dtype = TW_UINT32;
-static_assert(last_dtype + 1 == std::size(tw::all_dtypes));
+#define X(enumerator, name, kind, in_c, in_numpy, in_onnx, number) \
+  static_assert(number == static_cast<int>(tw::DType::enumerator));
+TW_DTYPES(X)
+#undef X
+constexpr int last_dtype = static_cast<int>(std::size(tw::all_dtypes)) - 1;
 
 constexpr int kMaxRank = 64;
 
