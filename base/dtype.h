@@ -77,6 +77,8 @@ constexpr int size_bytes(DType type) { return info_of(type).bytes; }
 constexpr bool is_float(DType type) {
   return info_of(type).kind == NumberKind::Float || info_of(type).kind == NumberKind::BFloat;
 }
+/// Floats that are stored in fewer than 32 bits, and computed on in f32.
+constexpr bool is_narrow_float(DType type) { return is_float(type) && size_bytes(type) < 4; }
 constexpr bool is_signed(DType type) {
   return is_float(type) || info_of(type).kind == NumberKind::Int;
 }

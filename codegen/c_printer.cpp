@@ -32,8 +32,6 @@ namespace {
 constexpr int conditional_level = 1, or_level = 2, and_level = 3, compare_level = 4, add_level = 5,
               mul_level = 6, unary_level = 7, atom_level = 8;
 
-bool is_half(DType type) { return type == Float16 || type == BFloat16; }
-
 bool reads_memory(const schedules::Expr& expr) {
   bool found = false;
   dsl::for_each(expr, [&](const schedules::Expr& e) { found |= e.as<dsl::Read>() != nullptr; });
@@ -61,28 +59,18 @@ bool is_read(const std::string& buffer, const schedules::Block& body) {
 }
 
 std::string_view storage_type(DType type, const CSpelling& spelling) {
-  switch (type) {
-    case Float32:
-      return "float";
-    case Float64:
-      return "double";
-    case Float16:
-    case BFloat16:
-    case UInt16:
-      return spelling.uint16;
-    case Int16:
-      return spelling.int16;
-    case Int8:
-      return spelling.int8;
-    case UInt8:
-    case Bool:
-      return spelling.uint8;
-    case Int32:
-      return spelling.int32;
-    case UInt32:
-      return spelling.uint32;
-    case Int64:
-      return spelling.int64;
+  if (type == Float32) return "float";
+  if (type == Float64) return "double";
+  const bool has_sign = is_signed(type) && !is_float(type);
+  switch (size_bytes(type)) {
+    case 1:
+      return has_sign ? spelling.int8 : spelling.uint8;
+    case 2:
+      return has_sign ? spelling.int16 : spelling.uint16;
+    case 4:
+      return has_sign ? spelling.int32 : spelling.uint32;
+    case 8:
+      return has_sign ? spelling.int64 : spelling.uint64;
   }
   TW_CHECK(false);
 }
@@ -215,7 +203,7 @@ void CPrinter::print_assign(const Assign& assign, int indent) {
   Text result = print(assign.value);
   switch (assign.combine) {
     case Combine::None:
-      if (is_half(b.type)) result.text = before_rounding(b.type, assign.value);
+      if (is_narrow_float(b.type)) result.text = before_rounding(b.type, assign.value);
       break;
     case Combine::Sum:
       result = arithmetic(BinaryOp::Add, b.type, old, result, true);
@@ -250,15 +238,14 @@ std::string CPrinter::element(const Buffer& b, const std::vector<Expr>& indices)
 // ---- expressions ----------------------------------------------------------------------------
 
 CPrinter::Text CPrinter::loaded(DType type, const std::string& element) {
-  if (type == Float16) return {fmt::format("tw_from_f16({})", element), atom_level};
-  if (type == BFloat16) return {fmt::format("tw_from_bf16({})", element), atom_level};
+  if (is_narrow_float(type))
+    return {fmt::format("tw_from_{}({})", tw::to_string(type), element), atom_level};
   if (type == Bool) return {element + " != 0", compare_level};
   return {element, atom_level};
 }
 
 std::string CPrinter::stored(DType type, const Text& value) {
-  if (type == Float16) return fmt::format("tw_to_f16({})", value.text);
-  if (type == BFloat16) return fmt::format("tw_to_bf16({})", value.text);
+  if (is_narrow_float(type)) return fmt::format("tw_to_{}({})", tw::to_string(type), value.text);
   return value.text;
 }
 
@@ -492,13 +479,13 @@ CPrinter::Text CPrinter::min_max(BinaryOp op, DType type, const Text& x, const T
 }
 
 CPrinter::Text CPrinter::print(const dsl::Cast& c) {
-  if (is_half(c.type)) {  // rounded here, computed on in float
-    const std::string_view suffix = c.type == Float16 ? "f16" : "bf16";
-    return {fmt::format("tw_from_{0}(tw_to_{0}({1}))", suffix, as_float(c.a).text), atom_level};
+  if (is_narrow_float(c.type)) {  // rounded here, computed on in float
+    return {fmt::format("tw_from_{0}(tw_to_{0}({1}))", tw::to_string(c.type), as_float(c.a).text),
+            atom_level};
   }
   const Text a = print(c.a);
   const DType from = c.a.type();
-  if (is_half(from) && c.type == Float32) return a;
+  if (is_narrow_float(from) && c.type == Float32) return a;
   if (is_float(from) && !is_float(c.type))
     return {fmt::format("tw_to_{}({})", tw::to_string(c.type), a.text), atom_level};
   if (c.type == Bool) return {at_level(a, add_level) + " != 0", compare_level};

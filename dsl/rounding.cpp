@@ -2,7 +2,9 @@
 #include "dsl/rounding.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numbers>
 #include <utility>
@@ -266,16 +268,16 @@ Result<Rounded> RoundingAnalysis::at(const std::string& tensor,
 int64_t RoundingAnalysis::evaluations() const { return walk_->interpreter.evaluations(); }
 
 double unit_roundoff(DType type) {
-  switch (type) {
-    case Float64:
-      return 0x1p-53;
-    case Float16:
-      return 0x1p-11;
-    case BFloat16:
-      return 0x1p-8;
-    default:
-      return 0x1p-24;
-  }
+  static const auto all = [] {
+    std::array<double, std::size(all_dtypes)> units{};
+    for (const DType each : all_dtypes) {
+      double unit = 1;
+      while (round_to(is_float(each) ? each : Float32, 1 + unit) != 1) unit /= 2;
+      units[static_cast<size_t>(each)] = unit;
+    }
+    return units;
+  }();
+  return all[static_cast<size_t>(type)];
 }
 
 }  // namespace tw::dsl

@@ -116,9 +116,9 @@ HExpr PhaseTranslator::converted(const dsl::Cast& c) {
   const DType from = c.a.type();
   const HExpr a = from == Int64 ? integer(c.a, scope_.width(c.a)) : value(c.a);
   if (c.type == Bool) return a != hi::make_zero(a.type());
-  if (c.type == Float16 || c.type == BFloat16) {  // rounded here, computed on in 32 bits
+  if (is_narrow_float(c.type)) {  // rounded here, computed on in 32 bits
     const HExpr in_32_bits = from == Float64 ? to_odd_f32(a) : Halide::cast(Halide::Float(32), a);
-    return Halide::cast(Halide::Float(32), to_storage(c.type, in_32_bits, masks_.has_f16));
+    return to_value(c.type, to_storage(c.type, in_32_bits, masks_.has_f16));
   }
   if (is_float(from) && !is_float(c.type)) return truncated(value_type(c.type), a);
   return Halide::cast(value_type(c.type), a);

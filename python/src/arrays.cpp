@@ -24,15 +24,17 @@ std::string what_is(const ArgumentInfo& argument) {
                      argument.name, to_string(argument.dtype), fmt::join(argument.shape, ", "));
 }
 
-/// NumPy's type number; -1 for bfloat16, a type of the package ml_dtypes whose number differs
-/// between processes.
+/// True for types of the package ml_dtypes, whose numbers differ between processes.
+bool is_of_ml_dtypes(DType type) { return is_narrow_float(type) && type != Float16; }
+
+/// NumPy's number of the type; -1 for types of ml_dtypes.
 int numpy_number(DType type) {
   // Python's lock may pass to another thread while it looks types up.
   PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<std::vector<int>> numbers;
   const auto look_up = [] {
     std::vector<int> all;
     for (const DType each : all_dtypes)
-      all.push_back(each == BFloat16
+      all.push_back(is_of_ml_dtypes(each)
                         ? -1
                         : py::dtype::from_args(py::str(std::string(info_of(each).in_numpy))).num());
     return all;
@@ -54,8 +56,9 @@ std::optional<DType> type_of(const py::dtype& dtype) {
 }
 
 py::dtype dtype_named(DType type) {
-  if (type == BFloat16)
-    return py::dtype::from_args(py::module_::import("ml_dtypes").attr("bfloat16"));
+  if (is_of_ml_dtypes(type))
+    return py::dtype::from_args(
+        py::module_::import("ml_dtypes").attr(std::string(info_of(type).in_numpy).c_str()));
   return py::dtype(numpy_number(type));
 }
 

@@ -36,7 +36,7 @@ bool is_exact(const dsl::Compute& compute) {
       if (c && is_float(c->type) && std::isfinite(c->float_value) &&
           c->float_value != std::floor(c->float_value))
         exact = false;
-      if (e.type() == BFloat16 || e.type() == Float16) exact = false;
+      if (is_narrow_float(e.type())) exact = false;
     });
   return exact;
 }
