@@ -14,9 +14,9 @@ namespace tw {
 /// The meaning of an element's bits. The values are DLPack's type codes.
 enum class NumberKind : uint8_t { Int = 0, UInt = 1, Float = 2, BFloat = 4, Bool = 6 };
 
-// Columns: enumerator; name in text; kind; element in C; name in NumPy and PyTorch; name in ONNX; and
-// the enumerator of the C interface (runtime/tilewright.h), whose value is the number of the row. New
-// types are therefore appended at the end.
+// Columns: enumerator; name in text; kind; element in C; name in NumPy and PyTorch; name in ONNX;
+// and the enumerator of the C interface (runtime/tilewright.h), whose value is the number of the
+// row. New types are therefore appended at the end.
 #define TW_DTYPES(X)                                                         \
   X(Float32, "f32", Float, float, "float32", "float", TW_FLOAT32)            \
   X(Float16, "f16", Float, uint16_t, "float16", "float16", TW_FLOAT16)       \

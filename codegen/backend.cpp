@@ -24,6 +24,7 @@ const Backend table[] = {
      .peak_kernel = cuda_peak_kernel,
      .compare_kernels = cuda_compare_kernels,
      .dialect = GpuDialect::Cuda,
+     .language = "CUDA C++",
      .leaves_processor_idle = true},
     // The device of an OpenCL driver may be the processor, as PoCL's is, and PoCL starts a linker.
     {.name = "opencl",
@@ -33,6 +34,7 @@ const Backend table[] = {
      .peak_kernel = opencl_peak_kernel,
      .compare_kernels = opencl_compare_kernels,
      .dialect = GpuDialect::OpenCl,
+     .language = "OpenCL C",
      .is_text = true,
      .driver_starts_programs = true},
 };

@@ -43,6 +43,8 @@ struct Backend {
   CompareKernels (*compare_kernels)();
   /// The language of the back end's kernels. Valid only if `gpu_code` is not null.
   GpuDialect dialect = GpuDialect::Cuda;
+  /// The name of that language for people; empty for processors.
+  std::string_view language = {};
   /// True if Artifact::object is source text that the driver compiles.
   bool is_text = false;
   /// True if kernels run on separate hardware, so that builders on the processor do not disturb

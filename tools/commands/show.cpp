@@ -24,8 +24,8 @@ namespace {
 
 struct ShowFlags {
   SelectionFlags selection;
-  bool steps = false, program = false, c = false, cuda = false, opencl = false;
-  bool assembly = false;
+  bool steps = false;
+  std::string view = {};  ///< "program", "c", "asm" or the name of a back end; empty: none
   Format format = Format::Table;
 };
 
@@ -72,31 +72,22 @@ Result<std::string> instructions(const ShowFlags& flags, const Surroundings& her
   return codegen::disassemble(artifact.object, s.target);
 }
 
-Result<std::string> text_of(const schedules::Program& program, const ShowFlags& flags) {
-  if (flags.c) return codegen::emit_c(program, "kernel");
-  if (!flags.cuda && !flags.opencl) return schedules::to_string(program);
-  TW_TRY(codegen::GpuCode code,
-         codegen::emit_gpu(program, "kernel",
-                           flags.cuda ? codegen::GpuDialect::Cuda : codegen::GpuDialect::OpenCl));
-  return std::move(code.text);
-}
-
-/// The view that a flag asks for, by its name; empty: none.
-std::string view_of(const ShowFlags& flags) {
-  return flags.program    ? "program"
-         : flags.c        ? "c"
-         : flags.cuda     ? "cuda"
-         : flags.opencl   ? "opencl"
-         : flags.assembly ? "asm"
-                          : "";
+Result<std::string> text_of(const schedules::Program& program, const std::string& view) {
+  if (view == "c") return codegen::emit_c(program, "kernel");
+  for (const codegen::Backend& backend : codegen::backends()) {
+    if (backend.name != view) continue;
+    TW_TRY(codegen::GpuCode code, codegen::emit_gpu(program, "kernel", backend.dialect));
+    return std::move(code.text);
+  }
+  return schedules::to_string(program);
 }
 
 Result<std::string> shown(const ShowFlags& flags, const Surroundings& here, const Selection& s,
                           const std::string& schedule) {
-  if (flags.assembly) return instructions(flags, here, s, schedule);
+  if (flags.view == "asm") return instructions(flags, here, s, schedule);
   TW_TRY(const schedules::Schedule parsed, schedules::parse_schedule(s.workload.compute, schedule));
   TW_TRY(const schedules::Program program, parsed.program(schedules::limits_of(s.target)));
-  return text_of(program, flags);
+  return text_of(program, flags.view);
 }
 
 /// With the loops, and the view that is asked for.
@@ -117,9 +108,8 @@ Status show_json(const ShowFlags& flags, const Surroundings& here, const Selecti
   if (s.by_hand) json["adaptation"] = s.by_hand->notes;
   json["schedule"] = schedule;
   TW_TRY(json["program"], shown({}, here, s, schedule));
-  const std::string view = view_of(flags);
-  if (!view.empty()) {
-    TW_TRY(json[view], shown(flags, here, s, schedule));
+  if (!flags.view.empty()) {
+    TW_TRY(json[flags.view], shown(flags, here, s, schedule));
   }
   return print_json("show", json);
 }
@@ -135,7 +125,7 @@ Result<int> show_command(const ShowFlags& flags, const Surroundings& here) {
     TW_RETURN_IF_ERROR(show_json(flags, here, s, schedule));
     return 0;
   }
-  if (!view_of(flags).empty()) {
+  if (!flags.view.empty()) {
     TW_TRY(const std::string text, shown(flags, here, s, schedule));
     note("the schedule is " + show_source(s));
     TW_RETURN_IF_ERROR(print(with_newline(text)));
@@ -146,24 +136,32 @@ Result<int> show_command(const ShowFlags& flags, const Surroundings& here) {
   return 0;
 }
 
+/// A flag for each view, which excludes those after it.
+std::vector<Flag> view_flags(ShowFlags* flags) {
+  std::vector<Flag> views;
+  const auto add = [&](std::string_view name, const std::string& help) {
+    for (Flag& before : views) before.excludes.emplace_back(name);
+    views.push_back({std::string(name), Switch(&flags->view, std::string(name)), help});
+  };
+  views.push_back({"steps", Switch{&flags->steps}, "only the text of the schedule"});
+  add("program", "the loops that it means");
+  add("c", "the same as C");
+  for (const codegen::Backend& backend : codegen::backends())
+    if (!backend.language.empty())
+      add(backend.name, "the same as " + std::string(backend.language));
+  add("asm", "compile it and show the instructions");
+  views.back().excludes = {"format"};
+  return views;
+}
+
 }  // namespace
 
 Verb show_verb() {
   auto f = std::make_shared<ShowFlags>();
   f->selection.adapts_schedule = true;
-  std::vector<Flag> own = {
-      {"steps",
-       Switch{&f->steps},
-       "only the text of the schedule",
-       {"program", "c", "cuda", "opencl", "asm"}},
-      {"program", Switch{&f->program}, "the loops that it means", {"c", "cuda", "opencl", "asm"}},
-      {"c", Switch{&f->c}, "the same as C", {"cuda", "opencl", "asm"}},
-      {"cuda", Switch{&f->cuda}, "the same as CUDA C++", {"opencl", "asm"}},
-      {"opencl", Switch{&f->opencl}, "the same as OpenCL C", {"asm"}},
-      {"asm", Switch{&f->assembly}, "compile it and show the instructions", {"format"}},
-      {"format", Choice(&f->format, {{"table", Format::Table}, {"json", Format::Json}}),
-       "json: the record, the schedule and its loops"},
-  };
+  std::vector<Flag> own = view_flags(f.get());
+  own.push_back({"format", Choice(&f->format, {{"table", Format::Table}, {"json", Format::Json}}),
+                 "json: the record, the schedule and its loops"});
   return {.name = "show",
           .summary = "a record, its schedule, loops, C, GPU text or instructions",
           .flags = concatenated({flags_of(f->selection), own}),
