@@ -57,6 +57,7 @@ EXAMPLES = {
     "tuner/network/network.h": ("tw::tuner", ["graph::Graph graph", "Target target", "NetworkOptions options",
                                               "db::Store store", "Environment environment", "OnProgress progress",
                                               "std::string name"]),
+    "tuner/network/tune_model.h": ("tw::tuner", ["Target target", "db::Store store", "Environment environment"]),
     "tuner/tune.h": ("tw::tuner", ["dsl::Workload workload", "Environment environment"]),
     "tuner/workers/environment.h": ("tw::tuner", ["dsl::Workload workload"]),
     "tuner/workers/workers.h": ("tw::tuner", ["Workers workers", "std::string key, schedule, text",
