@@ -84,7 +84,12 @@ void WatchedRun::wait_for(const std::function<void()>& work) {
     PyErr_SetNone(PyExc_KeyboardInterrupt);
     throw py::error_already_set();
   }
-  for (const tuner::Note& note : notes_.all()) warn(tuner::line_of(note));
+}
+
+/// The note about an interrupt is for people who see it while they can interrupt again.
+void WatchedRun::warn_of_notes() const {
+  for (const tuner::Note& note : notes_.all())
+    if (note.kind != tuner::NoteKind::ClosingEarly) warn(tuner::line_of(note));
 }
 
 void WatchedRun::tell(const tuner::Progress& progress) {
@@ -104,6 +109,8 @@ void WatchedRun::hear(const tuner::Progress* progress) {
     // An interrupt ends the run with the best so far.
     if (!error.matches(PyExc_KeyboardInterrupt)) error_ = std::current_exception();
     interrupt();
+  } catch (const abi::__forced_unwind&) {
+    for (;;) pause();  // the interpreter has begun to end (gil.h)
   } catch (...) {
     error_ = std::current_exception();
     interrupt();

@@ -57,12 +57,15 @@ class WatchedRun {
   auto result_of(const Work& work) {
     std::optional<decltype(work())> result;
     wait_for([&] { result.emplace(work()); });
-    return value_of(std::move(*result));
+    auto value = value_of(std::move(*result));
+    warn_of_notes();
+    return value;
   }
 
  private:
   /// Runs `work` on a thread and waits for its end.
   void wait_for(const std::function<void()>& work);
+  void warn_of_notes() const;
   void tell(const tuner::Progress& progress);
   void hear(const tuner::Progress* progress);
   void interrupt();

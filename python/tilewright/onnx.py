@@ -99,9 +99,11 @@ class Network:
           progress, on_progress: as in tune(). A Progress is about the kernel that is being tuned, but its times are
             those of the whole run.
 
-        An interrupt from the keyboard ends the run, and the best network so far is returned. The database keeps the
-        measurements, and the next run continues from them. A second interrupt raises KeyboardInterrupt at once. Raises
-        the exceptions of tilewright.errors. Other threads continue meanwhile, and may use `db`.
+        An interrupt from the keyboard ends a run that measures, and the best network so far is returned. The database
+        keeps the measurements, and the next run continues from them. A second interrupt, or the first one with effort
+        "none", raises KeyboardInterrupt as soon as the call or the compilation under way has ended. Whole networks are
+        timed in this process: give `output`, which is written before that, if a crash must not lose the network.
+        Raises the exceptions of tilewright.errors. Other threads continue meanwhile, and may use `db`.
         """
         given = options.checked("tune", {"target": target, "budget": budget, "trials": trials, "effort": effort,
                                          "threads": threads, "seed": seed, "progress": progress,
@@ -134,9 +136,10 @@ class Network:
 
     def _run(self, verb: str, output: str | os.PathLike[str] | None, db: Database, accuracy: str, precision: str,
              given: dict[str, Any]) -> tuple[_tilewright.Model, tuple[float, float, bool, bool, str] | None]:
+        store = options.store(verb, db, measures=given.get("effort", "none") != "none")
         hear, finish = progress_.listener(given.pop("progress"), given.pop("on_progress"), self.name)
         try:
-            return _tilewright._tune_network(self.name, self._variants, options.store(verb, db), accuracy=accuracy,
+            return _tilewright._tune_network(self.name, self._variants, store, accuracy=accuracy,
                                              precision=precision, output=os.fspath(output) if output else "",
                                              on_progress=hear, **given)
         finally:

@@ -83,14 +83,21 @@ def checked(verb: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def store(verb: str, db: Any) -> _tilewright.Store:
+def store(verb: str, db: Any, measures: bool = True) -> _tilewright.Store:
     """The given Store, or the Store at a path or address, which is created if absent; by default the program's
-    database. Raises TypeError for another type."""
+    database. A run that measures nothing (`measures` is False) also takes a database that may only be read. Raises
+    TypeError for another type."""
     if isinstance(db, _tilewright.Store):
         return db
     if db is not None and not isinstance(db, (str, os.PathLike)):
         refuse_type(verb, "db", db, "a Store, or the path of one")
-    return _tilewright.Store(_tilewright.default_database() if db is None else db)
+    place = _tilewright.default_database() if db is None else db
+    try:
+        return _tilewright.Store(place)
+    except (errors.DatabaseError, errors.MachineError):
+        if measures:
+            raise
+        return _tilewright.Store(place, "r")
 
 
 def refuse_type(verb: str, argument: str, value: Any, expected: str) -> NoReturn:

@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "db/server_address.h"
+#include "runtime/private_file.h"
 #include "tools/imported_model.h"
 #include "tools/interrupts.h"
 #include "tools/outputs.h"
@@ -26,14 +27,21 @@ namespace {
 
 constexpr std::string_view default_output = "net.twart";
 
-/// The variants of the model that the flags name.
-Result<tuner::NetworkSource> source_of(const TuneFlags& flags, const Surroundings& here) {
+/// The variants that the flags name, before they are read: values of dimensions and of inputs.
+Result<std::vector<ImportFlags>> variants_of(const TuneFlags& flags) {
   TW_TRY(const std::vector<tuner::Dimensions> sets, dimension_sets(flags.dimensions, "tune"));
   TW_TRY(const Constants constants, pinned_inputs(flags.constants, "tune"));
-  tuner::NetworkSource source{network_name(flags.model), {}};
-  for (const tuner::Dimensions& dimensions : sets) {
-    TW_TRY(source.variants.emplace_back(),
-           read_network({flags.model, dimensions, constants}, flags.place, here));
+  std::vector<ImportFlags> variants;
+  for (const tuner::Dimensions& dimensions : sets)
+    variants.push_back({flags.model, dimensions, constants});
+  return variants;
+}
+
+Result<tuner::NetworkSource> read_source(const std::vector<ImportFlags>& variants,
+                                         const PlaceFlags& place, const Surroundings& here) {
+  tuner::NetworkSource source{network_name(variants.front().model), {}};
+  for (const ImportFlags& variant : variants) {
+    TW_TRY(source.variants.emplace_back(), read_network(variant, place, here));
   }
   return source;
 }
@@ -106,13 +114,17 @@ void leave_demand_of(const tuner::TunedModel& tuned, const TuneFlags& flags,
 Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
                        const tuner::ChosenTarget& target, const std::optional<tuner::Farm>& farm) {
   const tuner::ModelOptions options = model_options(flags, here, target, farm);
-  if (flags.mode != TuneMode::DryRun) TW_RETURN_IF_ERROR(check_keeps(flags.model, options.path));
+  if (flags.mode != TuneMode::DryRun) {
+    TW_RETURN_IF_ERROR(runtime::check_output(options.path));
+    TW_RETURN_IF_ERROR(check_keeps(flags.model, options.path));
+  }
+  TW_TRY(const std::vector<ImportFlags> variants, variants_of(flags));
   TW_RETURN_IF_ERROR(check_page(flags));
   tuner::Environment environment = tuning_environment(flags.place, here, target.device);
   environment.interrupts = &watch_interrupts();
   environment.later_interrupts = &later_interrupts();
   TW_TRY(db::Store store, open_store(flags, here));
-  TW_TRY(const tuner::NetworkSource source, source_of(flags, here));
+  TW_TRY(const tuner::NetworkSource source, read_source(variants, flags.place, here));
   const Result<tuner::TunedModel> tuned =
       tuner::tune_model(source, target.target, options, store, environment);
   if (!tuned && tuned.error().code == ErrorCode::Interrupted) {

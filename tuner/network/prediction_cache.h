@@ -4,7 +4,6 @@
 // prediction depends on the workload, the target and its machine, the number of threads, and the
 // code that predicts. Entries of the file are keyed by the workload. All other values are in the
 // file's version; the file is replaced if one of them differs.
-// of them differs.
 //
 //   PredictionCache cache = PredictionCache::open(path, predictor_version(target, threads));
 //   const Predict predict = cache.remembering(predict_for(target, threads, stop));

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "base/hash.h"
@@ -214,10 +215,32 @@ Status tune_variants(std::vector<ModelRun>& runs, const ModelContext& context) {
       TW_RETURN_IF_ERROR(plan_unmeasured(run, context, closing(context.environment)));
       run.tuned.ended = Ended::Interrupted;
     }
-    for (const auto& [reason, workloads] : run.tuned.failures)
-      note(context.environment.notes, NoteKind::KernelsUnmeasured,
-           fmt::format("{}: {}", counted(std::ssize(workloads), "kernel"), reason));
   }
+  return {};
+}
+
+/// Notes which kernels were not measured and why, in one text: of notes of one kind only the first
+/// one is told.
+void note_failures(const std::vector<ModelRun>& runs, Notes* notes) {
+  std::map<std::string, size_t> kernels;  // by reason
+  for (const ModelRun& run : runs)
+    for (const auto& [reason, workloads] : run.tuned.failures) kernels[reason] += workloads.size();
+  std::vector<std::string> texts;
+  for (const auto& [reason, count] : kernels)
+    texts.push_back(fmt::format("{}: {}", counted(static_cast<int64_t>(count), "kernel"), reason));
+  if (!texts.empty()) note(notes, NoteKind::KernelsUnmeasured, join(texts, "; "));
+}
+
+/// Usage if the options contradict each other, or the source has no variant.
+Status check(const NetworkSource& source, const ModelOptions& options) {
+  TW_RETURN_IF_ERROR(check(options.tuning));
+  if (source.variants.empty())
+    return fail(ErrorCode::Usage, "[tune] the network has no variant: give at least one graph");
+  const bool measures = options.tuning.effort != Effort::None;
+  if (options.refresh && (measures || options.path.empty()))
+    return fail(ErrorCode::Usage, "[refresh] expected the effort none, and the path of a file");
+  if (options.only_plans && measures)
+    return fail(ErrorCode::Usage, "[tune] plans alone are made with the effort none");
   return {};
 }
 
@@ -343,7 +366,7 @@ Result<BuiltModel> build_plan(ModelRun& run, size_t plan, ModelContext& context,
 Result<TunedModel> tune_model(const NetworkSource& source, const Target& target,
                               const ModelOptions& options, db::Store& store,
                               const Environment& environment) {
-  TW_RETURN_IF_ERROR(check(options.tuning));
+  TW_RETURN_IF_ERROR(check(source, options));
   if (!options.path.empty() && !options.only_plans)
     TW_RETURN_IF_ERROR(runtime::check_output(options.path, source.name + ".twart"));
   const double budget_s = options.tuning.budget_s;
@@ -360,15 +383,18 @@ Result<TunedModel> tune_model(const NetworkSource& source, const Target& target,
   TW_TRY(tuned.runs, rewritten_variants(options.left_out, context));
   if (options.refresh) TW_RETURN_IF_ERROR(find_former(tuned, context));
   TW_RETURN_IF_ERROR(tune_variants(tuned.runs, context));
+  note_failures(tuned.runs, environment.notes);
   if (options.only_plans) return tuned;
   TW_RETURN_IF_ERROR(build_variants(tuned, context));
   if (!tuned.refresh || !tuned.refresh->is_kept) tuned.demands = demands_of(tuned, context);
   const bool runs = options.runs_here && !options.farm && !environment.interrupted();
   if (!options.precision || !runs) return tuned;
   // The file is written: what fails here leaves out the comparison alone.
+  std::vector<std::string> reasons;
   for (ModelRun& run : tuned.runs)
     if (const Status compared = compare_precision(run, context); !compared)
-      note(environment.notes, NoteKind::PrecisionUncompared, compared.error().message);
+      reasons.push_back(compared.error().message);
+  if (!reasons.empty()) note(environment.notes, NoteKind::PrecisionUncompared, join(reasons, "; "));
   return tuned;
 }
 

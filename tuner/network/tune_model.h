@@ -145,11 +145,11 @@ struct ModelOptions {
 /// built from what is known. A further interrupt (Environment::later_interrupts) ends the run with
 /// an error.
 ///
-/// Errors: those of runtime::check_output(), before anything is done; Interrupted; those of
-/// graph::apply_passes(), tune_network() and build_model(); Unsupported or Environment if a network
-/// cannot be run for timing; Environment if the file cannot be written. A refresh returns Invalid
-/// if the file holds another network, or one for another target or number of threads. Notes of the
-/// environment say what the run went on without.
+/// Errors: Usage for options that contradict each other; those of runtime::check_output(), before
+/// anything is done; Interrupted; those of graph::apply_passes(), tune_network() and build_model();
+/// Unsupported or Environment if a network cannot be run for timing; Environment if the file cannot
+/// be written. A refresh returns Invalid if the file holds another network, or one for another
+/// target or number of threads. Notes of the environment say what the run went on without.
 Result<TunedModel> tune_model(const NetworkSource& source, const Target& target,
                               const ModelOptions& options, db::Store& store,
                               const Environment& environment);

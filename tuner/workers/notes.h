@@ -37,7 +37,7 @@ namespace tw::tuner {
   X(KernelsUnmeasured, "kernels_unmeasured", "kernels of the network were not measured")          \
   X(ClosingEarly, "closing_early", "interrupted")                                                 \
   X(PrecisionUncompared, "precision_uncompared", "the network was not compared with that in f32") \
-  X(DemandUnkept, "demand_unkept", "the database does not keep the kernel that is wanted")        \
+  X(DemandUnkept, "demand_unkept", "the database does not keep the demand that the run leaves")   \
   X(ClaimsUnread, "claims_unread", "what other runs of the workload have under way is not known") \
   X(OtherVersion, "other_version", "a member of the farm is left out")
 

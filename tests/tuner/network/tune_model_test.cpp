@@ -5,16 +5,20 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <filesystem>
 
 #include "runtime/model.h"
 #include "tests/tuner/networks.h"
 #include "tuner/network/difference.h"
 #include "tuner/network/refresh.h"
+#include "tuner/workers/notes.h"
 
 namespace tw::tuner {
 namespace {
 
+using ::testing::Contains;
+using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -80,6 +84,38 @@ TEST_F(TuneModel, TheListenerHearsOfEachVariant) {
   EXPECT_EQ(heard, (std::vector<std::string>{"", "batch=2"}));
   EXPECT_THAT(tuned->file.variants, SizeIs(2));
   EXPECT_EQ(tuned->demands.at(1).name, "pair batch=2");
+}
+
+TEST_F(TuneModel, OptionsThatContradictEachOtherAreToldFirst) {
+  options_.refresh = true;
+  EXPECT_EQ(run().error().code, ErrorCode::Usage);
+  options_.refresh = false;
+  source_.variants.clear();
+  EXPECT_EQ(run().error().code, ErrorCode::Usage);
+}
+
+TEST_F(TuneModel, AnInterruptLeavesTheNetworkThatIsKnown) {
+  std::atomic<int> interrupts = 0, later = 0;
+  Notes notes;
+  environment_.interrupts = &interrupts;
+  environment_.later_interrupts = &later;
+  environment_.notes = &notes;
+  options_.tuning.effort = Effort::Normal;
+  options_.listen = [&](const ModelRun&) -> OnProgress {
+    interrupts = 1;
+    return {};
+  };
+  const auto tuned = run();
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->runs[0].tuned.ended, Ended::Interrupted);
+  EXPECT_TRUE(runtime::Model::load(tuned->file));
+  EXPECT_THAT(notes.all(), Contains(Field(&Note::kind, NoteKind::ClosingEarly)));
+
+  interrupts = 0;
+  later = 2;
+  const auto stopped = run();
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code, ErrorCode::Interrupted);
 }
 
 TEST_F(TuneModel, ARefreshComparesWithTheFile) {
