@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "db/demand.h"
 #include "dsl/workload.h"
 #include "graph/graph.h"
 #include "python/src/bindings.h"
@@ -67,14 +66,6 @@ Status check_loadable(const tuner::ChosenTarget& chosen) {
               "[tune] a network for " + chosen.target.to_string() +
                   " cannot be loaded here, as this machine lacks " + tuner::missing_text(chosen) +
                   ": `tilewright tune --model FILE --target ... --effort none` makes its file");
-}
-
-/// Stores the demands of a run, which `tune --demand` can work off, unless the store is read-only.
-void leave_demands(db::Store& store, const std::vector<db::Demand>& demands, tuner::Notes& notes) {
-  if (!store.may_write()) return;
-  for (const db::Demand& demand : demands)
-    if (const Status kept = db::keep_demand(store, demand); !kept)
-      tuner::note(&notes, tuner::NoteKind::DemandUnkept, kept.error().message);
 }
 
 /// The file that keeps predictions; empty, with a note, where there is no directory for it.

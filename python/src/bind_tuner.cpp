@@ -17,7 +17,6 @@
 #include "base/text.h"
 #include "base/time_text.h"
 #include "codegen/inspect.h"
-#include "db/demand.h"
 #include "dsl/workload.h"
 #include "python/src/bindings.h"
 #include "python/src/callables.h"
@@ -39,13 +38,6 @@ using namespace py::literals;
 using tuner::Progress;
 using tuner::Tuned;
 
-/// Stores the demand of a run, which `tune --demand` can work off, unless the store is read-only.
-void leave_demand(db::Store& store, const std::optional<db::Demand>& demand, tuner::Notes& notes) {
-  if (!demand || !store.may_write()) return;
-  if (const Status kept = db::keep_demand(store, *demand); !kept)
-    tuner::note(&notes, tuner::NoteKind::DemandUnkept, kept.error().message);
-}
-
 Tuned tuned(const tuner::TaskSpec& task, const py::object& database, const std::string& target,
             const tuner::TuneOptions& options, const py::object& on_progress) {
   WatchedRun run(on_progress);
@@ -58,10 +50,9 @@ Tuned tuned(const tuner::TaskSpec& task, const py::object& database, const std::
     TW_TRY(db::Store store, shared.open_another());
     TW_TRY(std::vector<Result<Tuned>> results,
            tuner::tune_all({task}, chosen.target, options, store, environment, run.listener()));
-    leave_demand(store,
-                 tuner::demand_left(task.workload, chosen.target, options.threads, results[0],
-                                    environment.now_ms()),
-                 *environment.notes);
+    if (const auto demand = tuner::demand_left(task.workload, chosen.target, options.threads,
+                                               results[0], environment.now_ms()))
+      leave_demands(store, {*demand}, *environment.notes);
     if (results[0] && results[0]->unstored) return tl::unexpected<Error>(*results[0]->unstored);
     return std::move(results[0]);
   });

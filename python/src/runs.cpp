@@ -123,6 +123,13 @@ void WatchedRun::interrupt() {
   if (!is_first || error_) later_interrupts_.fetch_add(2);
 }
 
+void leave_demands(db::Store& store, const std::vector<db::Demand>& demands, tuner::Notes& notes) {
+  if (!store.may_write()) return;
+  for (const db::Demand& demand : demands)
+    if (const Status kept = db::keep_demand(store, demand); !kept)
+      tuner::note(&notes, tuner::NoteKind::DemandUnkept, kept.error().message);
+}
+
 tuner::Effort effort_of(const std::string& name) {
   if (name == "none") return tuner::Effort::None;
   if (name == "quick") return tuner::Effort::Quick;

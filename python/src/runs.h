@@ -15,8 +15,11 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/result.h"
+#include "db/demand.h"
+#include "db/store.h"
 #include "python/src/errors.h"
 #include "python/src/gil.h"
 #include "tuner/targets.h"
@@ -82,6 +85,10 @@ class WatchedRun {
   const tuner::Progress* told_ = nullptr;
   bool is_done_ = false;
 };
+
+/// Stores the demands of a run, which `tune --demand` can work off, unless the store is read-only.
+/// A demand that cannot be stored becomes a note. Without the GIL.
+void leave_demands(db::Store& store, const std::vector<db::Demand>& demands, tuner::Notes& notes);
 
 /// The effort of this name. Raises UsageError for an unknown name.
 tuner::Effort effort_of(const std::string& name);
