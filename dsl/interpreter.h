@@ -242,8 +242,8 @@ class Interpreter {
 
   /// Returns an element and keeps it. Each term of a softmax reads the maximum of its row, and in a
   /// chain of stages that each read the previous one twice the work would double with each stage.
-  /// Of a stage without a reduction only most_kept elements are kept, so that the terms of a long
-  /// sum, each read once, do not fill the memory.
+  /// A stage without a reduction keeps at most most_kept elements, so that the terms of a long sum,
+  /// each of which is read once, do not fill the memory.
   Number computed(const Tensor& tensor, const std::vector<int64_t>& indices, int64_t position) {
     auto& kept = kept_[static_cast<size_t>(&tensor - tensors_.data())];
     if (const auto found = kept.find(position); found != kept.end()) return found->second;
