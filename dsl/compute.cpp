@@ -86,8 +86,10 @@ bool is_reserved(const std::string& name) {
   TW_DTYPES(X)
 #undef X
   for (const std::string_view special : {"inf", "nan", "pi"})
-    for (const DType type : {Float64, Float16, BFloat16})
-      if (name == std::string(special) + std::string(to_string(type))) return true;
+    for (const DType type : all_dtypes)
+      if (is_float(type) && type != Float32 &&
+          name == std::string(special) + std::string(to_string(type)))
+        return true;
   return false;
 }
 

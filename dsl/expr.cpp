@@ -457,6 +457,10 @@ Expr round(const Expr& a) { return unary(UnaryOp::Round, a); }
 Expr pow(const Expr& a, const Expr& exponent) { return binary(BinaryOp::Pow, a, exponent); }
 
 Expr number_beside(DType type, int64_t value) { return constant_int(type, value); }
+Expr number_beside(DType type, uint64_t value) {
+  if (is_float(type)) return constant(type, static_cast<double>(value));
+  return constant_int(type, static_cast<int64_t>(value));
+}
 Expr number_beside(DType type, double value) {
   return constant(is_float(type) ? type : Float32, value);
 }

@@ -100,9 +100,11 @@ enum class BinaryOp {
 /// A C++ number, which may be an operand beside an expression.
 template <typename T>
 concept Arithmetic = std::is_arithmetic_v<T>;
-/// The type that holds any value of T: double for floating-point types, int64_t for all others.
+/// The type that holds any value of T: double for floating-point types, uint64_t for unsigned
+/// integers, int64_t for all others.
 template <Arithmetic T>
-using Widest = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
+using Widest = std::conditional_t<std::is_floating_point_v<T>, double,
+                                  std::conditional_t<std::is_unsigned_v<T>, uint64_t, int64_t>>;
 
 class Expr {
  public:
@@ -110,6 +112,8 @@ class Expr {
   Expr(int64_t value);  ///< an Int64 literal
   Expr(double value);   ///< a Float32 literal
   Expr(int value) : Expr(int64_t{value}) {}
+  /// An Int64 literal with the bits of the value: 2^63 becomes -2^63.
+  Expr(uint64_t value) : Expr(static_cast<int64_t>(value)) {}
   template <Arithmetic T>
   Expr(T value) : Expr(static_cast<Widest<T>>(value)) {}
   explicit Expr(std::shared_ptr<const ExprNode> node) : node_(std::move(node)) {}
@@ -255,6 +259,7 @@ Expr pow(const Expr& a, const Expr& exponent);
 /// The number as a literal for use beside an expression of this type. A floating-point number
 /// beside integers becomes a Float32, which no operation accepts there.
 Expr number_beside(DType type, int64_t value);
+Expr number_beside(DType type, uint64_t value);
 Expr number_beside(DType type, double value);
 template <Arithmetic T>
 Expr operand_beside(const Expr& other, T value) {

@@ -159,7 +159,8 @@ Result<Expr> number(const Token& token, bool negative) {
 /// inf, nan, pi, inff16, nanbf16, true, false
 std::optional<Expr> named_constant(std::string_view name) {
   if (name == "true" || name == "false") return constant_int(Bool, name == "true");
-  for (const DType type : {Float32, Float64, Float16, BFloat16}) {
+  for (const DType type : all_dtypes) {
+    if (!is_float(type)) continue;
     const std::string suffix = type == Float32 ? "" : std::string(to_string(type));
     if (name == "inf" + suffix) return constant(type, std::numeric_limits<double>::infinity());
     if (name == "nan" + suffix) return constant(type, std::numeric_limits<double>::quiet_NaN());

@@ -35,8 +35,7 @@ std::vector<Flag> flags_of(SelectionFlags& flags) {
 }
 
 Result<db::Record> find_record(db::Store& store, const std::string& prefix) {
-  const bool is_hex = prefix.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (!is_hex || prefix.size() < 4 || prefix.size() > 64)
+  if (!is_hex(prefix) || prefix.size() < 4 || prefix.size() > 64)
     return fail(
         ErrorCode::Usage,
         fmt::format("[record] '{}': expected 4 to 64 hex digits of a hash, as `db query` prints "

@@ -44,6 +44,7 @@ TEST(Numbers, TakeTheTypeOfTheExpression) {
   EXPECT_EQ(to_string(b << 1u), "b[m] << 1u8");
   EXPECT_EQ(to_string(m + std::size_t{1}), "m + 1");
   EXPECT_EQ(to_string(std::size_t{7} - m), "7 - m");
+  EXPECT_EQ(to_string(d * (std::uint64_t{1} << 63)), "d[m] * 9.223372036854776e+18f64");
 }
 
 TEST(Numbers, KeepTheirDigitsBesideADouble) {
