@@ -158,7 +158,7 @@ def build_c_program_by_cmake(cmake, prefix, folder):
                          "-DCMAKE_DISABLE_FIND_PACKAGE_tl-expected=ON")
 
 
-def build_c_program_with(cmake, checkout, folder, *compiler):
+def build_c_program_with(cmake, checkout, folder):
     """The path of the C program, built by a project that has the checkout as a folder."""
     return build_project(cmake, folder, f'add_subdirectory("{checkout}" tilewright EXCLUDE_FROM_ALL)', "runtime",
-                         C_PROGRAM, "c", "-GNinja", "-DCMAKE_BUILD_TYPE=Debug", "-DTW_TOGETHER=8", *compiler)
+                         C_PROGRAM, "c", "-GNinja", "-DCMAKE_BUILD_TYPE=Debug", "-DTW_TOGETHER=8")
