@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Lowers a plan to a model that can run. The model has the sequence of kernel calls and their
-// arrays, the constants, packed for these kernels, and the place of every other array in the memory
-// of a call.
+// Lowers a plan to a model that can run. The model has the sequence of kernel calls with their
+// arrays, the constants in the layouts that the kernels read, and the offset of every other array
+// in the memory of a call.
 //
 //   TW_TRY(const Script script, make_script(graph, planned));
 //   TW_TRY(const auto kernels, build_kernels(script.kernels, target, environment, built));
@@ -14,12 +14,15 @@
 // become parts are copied: constants, arrays of the caller, and arrays that are a part of another
 // storage already.
 //
-// If a loop reads or writes a tensor slice by slice, the tensor is one array, and the body's tensor
-// is a part of it that moves from trip to trip. A state whose values are stacked is an array with
-// one value more than there are trips: each trip reads a value and writes the next one. Any other
-// state has two places, which the trips read and write by turns. So trips copy nothing, unless the
-// body itself does. Thread-safe; make_script() is pure, and assemble() runs the preparations of the
-// kernels (preparing.h).
+// If a loop reads or writes a tensor slice by slice, the tensor is one array. The tensor of the
+// body is a part of this array, which moves from trip to trip. A state of a loop is a value that
+// each trip reads and replaces. A state whose values are all collected in a result is an array with
+// one value more than there are trips: with 3 trips it has 4 values, and trip t reads value t and
+// writes value t + 1. Any other state has two places, and each trip reads one place and writes the
+// other. So trips copy nothing, unless the body itself does.
+//
+// Thread-safe. make_script() is pure; assemble() runs the preparations of the kernels
+// (preparing.h).
 
 #include <cstddef>
 #include <functional>
@@ -48,13 +51,15 @@ struct KernelUse {
 struct PlannedNetwork {
   graph::Plan plan;
   std::vector<graph::Scheme> schemes;  ///< for each operator, the scheme that the plan chose
-  std::vector<KernelChoice> kernels;   ///< for each operator; without a schedule, it is a view
-  /// Returns the kernel of a copy from one layout to another, which may be the same one.
+  /// For each operator; an empty schedule: no kernel runs, as for a view.
+  std::vector<KernelChoice> kernels;
+  /// Returns the kernel that copies a tensor of the given type from layout `from` to layout `to`.
+  /// The two may be equal: a loop copies the first value of a state in one layout.
   std::function<Result<KernelChoice>(const graph::TensorType&, const dsl::Layout& from,
                                      const dsl::Layout& to)>
       transform;
-  /// The kernels that the plan runs, including copies between layouts. A kernel may occur several
-  /// times.
+  /// The kernels that the plan runs, including copies between layouts. There is one entry for each
+  /// operator, so a kernel that several operators share occurs several times.
   std::vector<KernelUse> uses = {};
 };
 
@@ -70,7 +75,7 @@ struct ScriptCall {
   std::string name;   ///< name of the operator, or "tensor: NCHW -> NCHW16c"
   size_t kernel = 0;  ///< index into Script::kernels
   std::vector<ScriptArgument> arguments = {};  ///< inputs, then outputs of the kernel's compute
-  /// Time of all runs of the call in one call of the model: measured, or else predicted.
+  /// Time of all runs of the call in one call of the model: measured, or else expected.
   double cost_ns = 0;
   bool is_measured = false;
 };
@@ -79,9 +84,10 @@ struct ScriptCall {
 struct ScriptPart {
   size_t whole = 0;  ///< index into Script::storages
   int64_t at = 0;    ///< offset in bytes
-  /// Movement in a loop. `advance` is the number of bytes by which the part moves from trip to
-  /// trip, and `places` the number of different positions that it takes in turn. `period` equals
-  /// `places`; it is 0 if each trip has a position of its own.
+  /// Movement in a loop. In trip t the part begins `advance * (t % period)` bytes after `at`, or
+  /// `advance * t` bytes if `period` is 0. `places` is the number of different positions. For
+  /// slices of 64 bytes in a loop of 10 trips: advance 64, period 0, places 10. For two places of
+  /// 64 bytes that are used by turns: advance 64, period 2, places 2.
   int64_t advance = 0, period = 0, places = 1;
 };
 
@@ -100,8 +106,9 @@ struct ScriptLoop {
   std::vector<size_t> kept;  ///< storages that must keep their contents from trip to trip
 };
 
-/// Consecutive calls that form consecutive chains. A call depends on other calls of the band only
-/// within its own chain (runtime::ModelBand).
+/// Consecutive calls, divided into chains that may run side by side (runtime::ModelBand). No call
+/// depends on a call of another chain of the band. For example, `first` 3 and `chains` {2, 1} mean
+/// that calls 3 and 4 are one chain and call 5 is the other.
 struct ScriptBand {
   size_t first = 0;
   std::vector<size_t> chains;  ///< number of calls of each chain
@@ -117,11 +124,11 @@ struct Script {
   std::vector<ScriptArgument> inputs, outputs;  ///< row-major, in the order of the graph
 };
 
-/// Makes the calls of a plan. Unsupported if the result of an operator has no elements. Errors of
-/// `planned.transform`.
+/// Makes the script of a plan: its calls, and the arrays that they read and write. Unsupported if
+/// an operator has no elements; otherwise the errors of `planned.transform`.
 Result<Script> make_script(const graph::Graph& graph, const PlannedNetwork& planned);
 
-/// Description of a model in its file.
+/// The description of a model that its file contains.
 struct ModelTitle {
   std::string name;    ///< name of the network
   std::string target;  ///< canonical text of a Target
@@ -130,9 +137,10 @@ struct ModelTitle {
 };
 
 /// Packs the constants, runs the preparations of the kernels on them, places all arrays, and checks
-/// the model. Arrays that the calls of a band use keep their memory while the band runs. Internal
-/// if a kernel has another layout of an array than the script. Requires: a kernel for each of
-/// script.kernels, in order.
+/// the model. While a band runs, no array takes the memory of another array that the band uses.
+/// Internal if a kernel has another layout of an array than the script. Unsupported if the target
+/// is a GPU and the slices of a loop are not aligned. Requires: kernels[i] is the kernel of
+/// script.kernels[i].
 Result<runtime::ModelFile> assemble(const graph::Graph& graph, const Script& script,
                                     const std::vector<runtime::Artifact>& kernels,
                                     const ModelTitle& title);

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Finds calls of a script that can run side by side: branches of an Inception module, the
-// projections of queries, keys and values, the two directions of an LSTM.
+// Finds calls of a script that can run side by side, such as the branches of an Inception module,
+// the projections of queries, keys and values, or the two directions of an LSTM. Below, [a1 a2 | b1
+// | c1] is a band with three chains of calls.
 //
 //   x ─┬─ a1 ─ a2 ─┬─ y        x a1 b1 a2 c1 y  →  x [a1 a2 | b1 | c1] y
 //      ├─ b1 ──────┤
 //      └─ c1 ──────┘
 //
-// A window of consecutive calls is split into chains, which share only data that all of them read
-// and none writes. Side by side on t threads, a window takes at least the time of its longest
-// chain, and at least 1/t of the sum of its times. The bands are those non-overlapping windows that
-// save the most time by this bound. Whole calls later show if a band is really faster
-// (step_threads.h): a kernel of a chain runs on one thread, while in order it may use all of them.
+// A window of consecutive calls is split into chains. The chains share only data that all of them
+// read and none of them writes. If the chains run side by side on t threads, the window takes at
+// least the time of its longest chain, and at least 1/t of the sum of its times. For example,
+// chains of 6, 4 and 2 us take at least max(6, 12 / 2) = 6 us on two threads, and so save at most 6
+// us. The bands are the non-overlapping windows that save the most time by this bound, less the
+// time for waking threads. Runs of the whole model later show if a band is really faster
+// (step_threads.h), because a kernel of a chain runs on one thread, while a kernel outside of bands
+// may use all threads.
 //
 // Pure; thread-safe.
 
@@ -19,9 +23,10 @@
 
 namespace tw::tuner {
 
-/// Adds bands to the script. The calls of a band are put into the order of their chains, the
-/// longest chain first; all other calls keep their places. Times are ScriptCall::cost_ns. A loop
-/// belongs to one chain as a whole. Requires: threads >= 2, and a script without bands.
+/// Adds bands to the script. The calls of a band are sorted by chain, and the chain with the
+/// longest time comes first. All other calls keep their places. The time of a call is
+/// ScriptCall::cost_ns. All calls of a loop stay in one chain. Requires: threads >= 2, and a script
+/// without bands.
 Script with_bands(Script script, int threads);
 
 }  // namespace tw::tuner

@@ -17,14 +17,17 @@ struct Contender {
   double gain_ns = 0;  ///< upper bound on the time that the network would save with this scheme
 };
 
-/// The unmeasured schemes that the plan would use if they took SchemeCosts::optimistic_ns(),
-/// largest gain first. The gain is a sum over the operators of the group. For each operator it is
+/// The unmeasured schemes that the cheapest plan would use if their times were
+/// SchemeCosts::optimistic_ns(), largest gain first. The gain of a scheme is the sum of the gains
+/// of the operators in its group. The gain of an operator is
 ///
 ///   (cost of the scheme - optimistic_ns) - (time of the cheapest plan with the scheme - plan_ns)
 ///
-/// or 0 if that is negative. Schemes with a gain of at most `least_ns` are left out. Requires:
-/// `cheapest` is the result of graph::cheapest_with() for costs.schemes(), and `plan_ns` is the
-/// time of the cheapest plan.
+/// or 0 if this is negative. For example, a scheme costs 50 us, and 30 us at best. The cheapest
+/// plan takes 900 us, and the cheapest plan with the scheme 905 us. The gain is (50 - 30) - (905 -
+/// 900) = 15 us. Schemes with a gain of at most `least_ns` are left out. Requires: `cheapest` is
+/// the result of graph::cheapest_with() for costs.schemes(), and `plan_ns` is the time of the
+/// cheapest plan.
 std::vector<Contender> find_contenders(const SchemeCosts& costs,
                                        const std::vector<std::vector<double>>& cheapest,
                                        double plan_ns, double least_ns);

@@ -8,9 +8,11 @@
 
 namespace tw::tuner {
 
-/// The largest difference between an element and its expected value, relative to the largest finite
-/// element of the output. Infinite if an element is NaN or infinite and the other is not the same,
-/// or if an element differs from an expected output of zeros. Requires: arrays of the same shapes.
+/// The largest difference between an element of `outputs` and the element of `expected` at the same
+/// position, divided by the largest finite magnitude in that array of `expected`. Two NaNs do not
+/// differ. The result is infinite if only one of two elements is NaN, if an infinite element
+/// differs from the other element, or if an element differs from an expected array of zeros.
+/// Requires: outputs[i] and expected[i] have the same shape.
 double largest_difference(const std::vector<dsl::Array>& outputs,
                           const std::vector<dsl::Array>& expected);
 

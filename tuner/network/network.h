@@ -13,11 +13,12 @@
 // schemes that a plan may need are predicted, and the result is the cheapest plan among them.
 // Otherwise each round of tuning finds the cheapest plan, tunes its kernels, and replaces
 // predictions by measurements. Once all kernels of the plan are measured, rounds also tune
-// contenders. A contender is a scheme outside of the plan that would change the plan if its time
-// were as far below its prediction as that of the operator's luckiest kernel. Finally, kernels of
-// the last plan that were never measured are tuned, so that the whole plan can run. Every trial is
-// stored, so a second run continues where an interrupted one ended. Not thread-safe; one run at a
-// time in a process.
+// contenders. A contender is a scheme outside of the plan. The plan would use it if its time were
+// as far below its prediction as for any measured kernel of the same operator. For example, if one
+// convolution took 0.7 of its predicted time, contenders are the schemes of convolutions that would
+// be chosen at 0.7 of their predictions. Finally, kernels of the last plan that were never measured
+// are tuned, so that the whole plan can run. Every trial is stored, so a second run continues where
+// an interrupted run ended. Not thread-safe; one run at a time in a process.
 
 #include <cstdint>
 #include <functional>
@@ -43,28 +44,30 @@ struct NetworkOptions {
   /// Options and budget of all rounds together. With Effort::None nothing is measured, and plans
   /// are chosen by records and predictions.
   TuneOptions tuning = {};
-  /// Most rounds of tuning. The part of the budget outside of closing_share is split evenly among
-  /// them.
+  /// Largest number of rounds of tuning. The rounds share the budget evenly, except for the part
+  /// closing_share.
   int rounds = 3;
   size_t plans = 3;  ///< number of plans to return, cheapest first
-  /// A private file that keeps predictions for the next run (prediction_cache.h); empty:
-  /// predictions are not kept.
+  /// Path of a private file that keeps predictions for the next run (prediction_cache.h). If the
+  /// path is empty, predictions are not kept.
   std::string predictions = {};
   graph::PlanOptions plan = {};
-  /// Ways of choosing layouts that the caller wants to compare. The rounds also tune the kernels of
-  /// their plans. Requires: empty with Effort::None.
+  /// Other ways of choosing layouts, such as one layout for all tensors, which the caller wants to
+  /// compare with the cheapest plan. Each way gives a plan, and the rounds also tune the kernels of
+  /// these plans. Must be empty with Effort::None.
   std::vector<graph::Choice> choices = {};
   /// Starts the workers of all rounds. If empty, the workers of this machine are used.
   std::function<Result<Workers>(const TuneOptions& tuning)> start_workers = {};
 };
 
-/// Share of the budget that is reserved for unmeasured kernels of the last plan. If the last plan
-/// has none, one more round uses the time. The share is doubled if ways of choosing layouts are
-/// compared, because their plans have more such kernels.
+/// Share of the budget that is reserved for unmeasured kernels of the last plan. If all kernels of
+/// the last plan are measured, one more round uses this time. The share is doubled if
+/// NetworkOptions::choices is not empty, because the plans of the choices have more unmeasured
+/// kernels.
 inline constexpr double closing_share = 0.1;
 
-/// Least seconds of a round for each of its tasks, if the budget allows: a shorter round would end
-/// before the turn of the last task.
+/// Least length of a round in seconds for each of its tasks, if the budget allows it: a round with
+/// 20 tasks takes at least 10 s. A shorter round would end before the turn of the last task.
 inline constexpr double least_task_s = 0.5;
 
 /// A round of tuning and its result.
@@ -76,9 +79,9 @@ struct NetworkRound {
 };
 
 struct TunedNetwork {
-  /// The cheapest plans by the final measurements and predictions; at least one. The times in
-  /// `plans`, `schemes` and `choices` are expected times (Stance::Expected), whose order may differ
-  /// from that of the plans.
+  /// The cheapest plans by the final measurements and predictions, cheapest first; at least one.
+  /// The plans are sorted by Stance::Cautious. The times in `plans`, `schemes` and `choices` are
+  /// expected times (Stance::Expected), so they need not ascend from plan to plan.
   std::vector<PlannedNetwork> plans;
   /// For each operator, the schemes from which the plans were chosen.
   std::vector<std::vector<graph::Scheme>> schemes;
@@ -94,9 +97,11 @@ struct TunedNetwork {
   size_t measured = 0;  ///< number of schemes that were measured on this device
   double predicting_s = 0, planning_s = 0;
   Ended ended = Ended::FromDatabase;
-  /// Texts of the workloads that the last round could not measure, by reason.
+  /// The workloads that the last round could not measure: the texts of the workloads for each error
+  /// message.
   std::map<std::string, std::vector<std::string>> failures;
-  std::optional<Error> unstored = {};  ///< Tuned::unstored of a kernel: records could not be stored
+  /// The error if records could not be stored (Tuned::unstored).
+  std::optional<Error> unstored = {};
   /// TaskSpec::most_error for all kernels.
   double most_error = std::numeric_limits<double>::infinity();
   /// The fastest kernels of tuned tasks, as their trials built them. build_model() need not build
@@ -112,11 +117,12 @@ struct NetworkServices {
   double most_error = std::numeric_limits<double>::infinity();
 };
 
-/// Plans and tunes the network. Errors: Unsupported if an operator cannot be scheduled; Interrupted
-/// if the user stopped the run before it had a plan; as tune_all() if workers cannot be started;
-/// Runner::lost() if the workers are lost, though measurements are stored by then. An interrupt
-/// after the first plan ends the run with plans from what is known by then (Ended::Interrupted).
-/// The graph must outlive the result.
+/// Plans and tunes the network. An interrupt after the first plan ends the run with plans from what
+/// is known by then (Ended::Interrupted). The graph must outlive the result. Errors:
+/// - Unsupported if an operator cannot be scheduled;
+/// - Interrupted if the user stopped the run before it had a plan;
+/// - the errors of tune_all() if workers cannot be started;
+/// - Runner::lost() if the workers are lost. Measurements that were made before are stored.
 Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& target,
                                   const NetworkOptions& options, db::Store& store,
                                   const Environment& environment, const OnProgress& on_progress);
@@ -132,16 +138,16 @@ struct BuiltModel {
   /// Number of kernels that were chosen by prediction, and were neither run nor verified on this
   /// device.
   size_t unverified = 0;
-  size_t bands = 0;  ///< number of bands in which steps may run (tuner/network/bands.h)
+  size_t bands = 0;  ///< number of bands whose chains may run side by side (bands.h)
 };
-/// The model to build from a plan.
+/// The properties of a model that is built from a plan.
 struct ModelSpec {
   std::string name;
   Target target;
-  int threads = 1;  ///< number of threads that its kernels were chosen for
+  int threads = 1;  ///< number of threads for which the kernels were chosen
   /// For each band of the plan's steps (tuner/network/bands.h), true if the chains of the band run
-  /// side by side; missing elements are false. The steps of other bands run one after another, in
-  /// the same order. Processors with several threads only.
+  /// side by side; missing elements are false. The steps of all other bands run one after another,
+  /// in the same order. Ignored on GPUs and with one thread.
   std::vector<bool> side_by_side = {};
 };
 /// Builds the kernels of tuned.plans[plan] and assembles the model. Kernels in `kernels` and

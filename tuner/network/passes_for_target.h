@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Applies the passes over a network's graph (graph/passes.h) for a target. The target provides the
-// types of which it has dot products, and kernels that compute with constants. Thread-safe.
+// Applies the passes over a network's graph (graph/passes.h) for a target. The passes depend on the
+// types for which the target has dot products. Operators that read only constants are computed by
+// kernels for this machine. Thread-safe.
 
 #include <optional>
 #include <set>
@@ -23,8 +24,8 @@ struct RewriteOptions {
   std::optional<DType> precision = {};           ///< graph::PassOptions::precision
 };
 
-/// Applies the passes to the graph. Errors as graph::apply_passes(); Interrupted if the user stops
-/// it.
+/// Applies the passes to the graph, except those in options.left_out. Errors as
+/// graph::apply_passes(); Interrupted if the user stops the call.
 Result<graph::Passed> apply_passes_for(const Target& target, graph::Graph graph,
                                        const RewriteOptions& options,
                                        const Environment& environment);

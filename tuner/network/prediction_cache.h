@@ -2,8 +2,8 @@
 #pragma once
 // Keeps predictions (predictor.h) in a file, so that the next run need not repeat them. A
 // prediction depends on the workload, the target and its machine, the number of threads, and the
-// code that predicts. Entries of the file are keyed by the workload. All other values are in the
-// file's version; the file is replaced if one of them differs.
+// code that predicts. The key of an entry is the workload. A text of everything else is the version
+// of the file. A file of another version counts as empty, and is replaced.
 //
 //   PredictionCache cache = PredictionCache::open(path, predictor_version(target, threads));
 //   const Predict predict = cache.remembering(predict_for(target, threads, stop));
@@ -28,9 +28,10 @@ class PredictionCache {
   /// private to the user. If `path` is empty, no file is read or written.
   static PredictionCache open(std::string path, std::string version);
 
-  /// A Predict that answers from the cache. For other workloads it calls `predict` and remembers
-  /// the answer, unless it is an error. The result may outlive the cache. Predictions with
-  /// different values of `most_error` (predict_for()) are kept apart.
+  /// Returns a Predict that answers from the cache. If the cache has no prediction, or only a rough
+  /// one where a full one is wanted, the function calls `predict` and remembers the answer, unless
+  /// the answer is an error. The function may outlive the cache. Predictions with different values
+  /// of `most_error` (predict_for()) are kept apart.
   Predict remembering(Predict predict,
                       double most_error = std::numeric_limits<double>::infinity()) const;
 
@@ -45,8 +46,8 @@ class PredictionCache {
   std::shared_ptr<State> state_;
 };
 
-/// The version of predictions: a text of everything but the workload on which they depend. It
-/// differs between two builds of the code.
+/// The version of predictions: a text of the target, its machine, the number of threads and the
+/// build of this code. Two builds of the code have different versions.
 std::string predictor_version(const Target& target, int threads);
 
 /// Path of the file, in the directory `cache`, for predictions of a target and a number of threads.

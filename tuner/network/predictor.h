@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Predicts the kernels of networks: for each of many workloads, most of them a few computes in
-// several layouts, the schedule that the analytic model prefers, and its time.
+// Predicts the kernels of a network. For each workload, the predictor finds the schedule that the
+// analytic model prefers, and the time of this schedule. A network has many workloads, but few
+// distinct computes: most workloads differ only in their layouts.
 //
-// Points of other algorithms than the direct one have several stages. Those of Winograd's algorithm
-// take five times as long to lower as direct ones, and few of them are good. These stages depend
-// little on the layouts of inputs and outputs. So good points are searched for once for each
-// compute, with all arrays row-major; predictions for other layouts start from these points and try
-// changes of them.
+// An algorithm such as Winograd's computes a convolution in several stages. Its points take five
+// times as long to lower as those of the direct algorithm, and few of its points are good. The
+// stages depend little on the layouts of inputs and outputs. So good points are searched for once
+// for each compute, with all arrays row-major. Predictions for other layouts start from these
+// points and try changes of them.
 
 #include <functional>
 #include <limits>
@@ -21,13 +22,13 @@
 namespace tw::tuner {
 
 /// The number of schedules that a prediction compares. A network has about ten schemes for each
-/// operator, of which a plan uses one. So all schemes are predicted roughly, and only those of the
-/// plan in full. A full prediction compares all schedules of the rough one and more, so its
-/// schedule is never slower.
+/// operator, and a plan uses one of them. So all schemes are predicted roughly, and only the
+/// schemes of the plan in full. A full prediction compares the schedules of the rough prediction
+/// and more, so the model never finds its schedule slower.
 enum class Precision { Rough, Full };
 
-/// The schedule that the cost model prefers for a workload, and its times in ns. Nothing is
-/// measured. Unsupported if no strategy of the target has the layouts that the workload asks for.
+/// The schedule that the cost model prefers for a workload (tw1 text), and its times in ns. Nothing
+/// is measured.
 struct Predicted {
   std::string schedule;
   double analytic_ns = 0;  ///< time by which schedules and schemes are compared
@@ -36,9 +37,11 @@ struct Predicted {
 };
 using Predict =
     std::function<Result<Predicted>(const dsl::Workload& workload, Precision precision)>;
-/// Makes a Predict for the target. It is deterministic: its answer depends only on the workload and
-/// the precision. Thread-safe; copies share the points that they found. Algorithms with an expected
-/// error above `most_error` are left out.
+/// Makes a function that predicts workloads for the target. Algorithms with an expected error above
+/// `most_error` are left out. The function is deterministic: its answer depends only on the
+/// workload and the precision. It is thread-safe, and copies of it share the good points of a
+/// compute. It returns Unsupported if no strategy of the target has the layouts that the workload
+/// asks for.
 Predict predict_for(const Target& target, int threads, StopToken stop,
                     double most_error = std::numeric_limits<double>::infinity());
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Runs the preparation of a kernel (runtime/artifact.h) on this machine, on the constants of a
-// network. If this machine can run the kernel's own code, that is used; otherwise the same loops
-// are compiled for this processor. Not thread-safe.
+// Runs the preparation of a kernel on this machine, on the constants of a network. A preparation is
+// the part of a kernel that reads only constants and runs once (runtime/artifact.h). If this
+// machine cannot run the code of the kernel, the loops of the preparation are compiled for this
+// processor. Not thread-safe.
 
 #include <cstddef>
 #include <span>
@@ -20,12 +21,13 @@ namespace tw::tuner {
 
 class Preparer {
  public:
-  /// Requires: the artifact is a kernel of the workload and has a preparation. Errors of compile()
-  /// for kernels of other machines.
+  /// Loads the preparation of a kernel, or compiles it for this processor. Requires: the artifact
+  /// is a kernel of the workload and has a preparation. Errors as runtime::Kernel::load(), and as
+  /// codegen::compile() if the kernel is for another machine.
   static Result<Preparer> make(const runtime::Artifact& artifact, const dsl::Workload& workload);
 
   /// Runs the preparation and returns the bytes of each of its buffers in the buffer's layout, with
-  /// zeros as padding. `inputs` has a logical array for each of PreparationInfo::inputs.
+  /// zeros as padding. `inputs` has one array, not packed, for each of PreparationInfo::inputs.
   Result<std::vector<std::vector<std::byte>>> run(std::span<const dsl::Array* const> inputs,
                                                   runtime::ThreadPool& pool) const;
 
@@ -35,7 +37,7 @@ class Preparer {
 
   runtime::Kernel kernel_;
   runtime::KernelInfo of_;  ///< the kernel whose preparation this is
-  bool is_own_ = true;  ///< true if kernel_ is that kernel; false if it is its preparation alone
+  bool is_own_ = true;      ///< true if kernel_ is the whole kernel; false if only its preparation
   std::vector<dsl::Layout> layouts_;  ///< layouts of the inputs
 };
 

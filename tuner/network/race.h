@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Times whole models by turns. Plans are chosen by the sum of the times of their kernels, each
-// timed alone; the effects of kernels on each other through the caches show only when the whole
-// network runs.
+// Times whole models by turns. A plan is first chosen by the sum of the times of its kernels, which
+// are timed one by one. Kernels also affect each other through the caches, which only a run of the
+// whole network shows.
 //
 // The models are called in this process, without a worker's limits: a worker would hold a second
 // copy of all weights, and its memory limit is for a single kernel. The caller first writes the
@@ -31,16 +31,17 @@ struct RaceOptions {
 /// Makes one call of a model and waits until it is done.
 using ModelCall = std::function<Status()>;
 
-/// Returns the call of a model that timings repeat. On a device, the arrays are copied to its
-/// memory only once, as when kernels are timed alone. The pool and, on the processor, the arrays
-/// behind `buffers` must outlive the result.
+/// Returns a call of the model on these buffers, for timings that repeat it. If the model runs on a
+/// GPU, this function copies the buffers to the GPU, so that no call copies anything. The pool must
+/// outlive the result, and so must the buffers if the model runs on the processor.
 Result<ModelCall> repeated_call(const runtime::Model& model,
                                 const std::vector<runtime::Buffer>& buffers,
                                 runtime::ThreadPool& pool);
 
 /// Median time of a call of each model in ns, on inputs from N(0, 1). Each round calls every model
 /// once; every second round calls them in reverse order. At least one round is run; Interrupted if
-/// options.stop stopped it before that. Requires: the models compute the same network.
+/// options.stop stopped the race before the first round. Requires: the models compute the same
+/// network.
 Result<std::vector<double>> race(std::span<const runtime::Model> models, const Clock& clock,
                                  const RaceOptions& options);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Decides if a network that was planned again replaces the network in its file. It does so only if
-// it is faster. Private to tune_model(). Not thread-safe.
+// Decides if a refreshed network replaces the network in its file. A refresh plans a network again
+// from the records that are known by now, without tuning. The new network replaces the old one only
+// if it is faster. Private to tune_model(). Not thread-safe.
 
 #include <cstddef>
 #include <optional>
@@ -18,28 +19,31 @@ namespace tw::tuner {
 /// it. Medians of two runs of the same network differ by less.
 inline constexpr double least_refresh_gain = 0.01;
 
-/// Sets `is_kept` by comparing the two times.
+/// Sets refresh.is_kept to true unless the new network is faster by least_refresh_gain.
 void decide(Refresh& refresh);
 
 /// A model that has only this variant of the given model.
 runtime::ModelFile only_variant(const runtime::ModelFile& model, size_t variant);
 
-/// The model in the file; nullopt if there is no file. Errors as runtime::read_model().
+/// Reads the model in the file; nullopt if there is no file. Errors as runtime::read_model().
 Result<std::optional<runtime::ModelFile>> former_model(const std::string& path);
 
 /// The sum of the planned times of all steps of all variants, in ns.
 double planned_ns(const runtime::ModelFile& model);
 
-/// True if the file holds these variants. They are compared by the texts of their graphs, which
-/// name constants by their hashes.
+/// True if the file holds exactly these variants, in this order. Variants are compared by the texts
+/// of their graphs. These texts contain the hashes of constants, so networks with different weights
+/// differ.
 bool holds(const runtime::ModelFile& file, const std::vector<ModelRun>& runs);
 
-/// Invalid if the former network is for another target or another number of threads.
+/// Checks that the former network can be compared with the new one. Invalid if the former network
+/// is for another target or another number of threads.
 Status check_comparable(const runtime::ModelFile& former, const ModelContext& context);
 
-/// Times each variant of tuned.file beside the same variant of tuned.former. The outputs of both
-/// must agree, because kernels that were only predicted were never verified. If the kernels cannot
-/// run here, the planned times are compared.
+/// Times each variant of tuned.file and the same variant of tuned.former by turns. If the kernels
+/// cannot run on this machine, the planned times are compared instead. The file is also kept, with
+/// a reason, if the outputs of both networks differ or the user interrupts. Outputs are compared
+/// because kernels that were only predicted were never verified. Requires: tuned.former is set.
 Result<Refresh> compare_with_former(const TunedModel& tuned, const ModelContext& context);
 
 }  // namespace tw::tuner

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The cost of every scheme of a network, by which plans are chosen. If the operator was measured on
-// this device with the layouts of the scheme, the cost is the time of the fastest kernel. Otherwise
-// it is the analytic model's time for the schedule that the model prefers, times the ratio of
-// measured to predicted time of the operator's other schemes. Times are for the network's state of
-// the caches (working_set.h). If that state is not hot, a record with hot caches provides the
-// schedule and the ratio of measured to predicted time, but does not count as a measurement. The
-// times of a plan that are shown to people (Stance::Expected) are computed in the same way from
-// expected times (cost_model/expected.h).
+// Computes the cost of every scheme of a network. Plans are chosen by these costs.
+//
+// If an operator was measured on this device with the layouts of the scheme, the cost is the time
+// of the fastest kernel. Otherwise the cost is the predicted time of the best schedule by the
+// analytic model, corrected by the operator's other schemes: if they took 1.2 times their predicted
+// times, a prediction of 100 us costs 120 us.
+//
+// Times are for the state of the caches in which the network runs (working_set.h). If this state is
+// not hot, a record with hot caches provides a schedule and a ratio of measured to predicted time,
+// but it does not count as a measurement. People are shown the times of Stance::Expected, which are
+// computed in the same way from expected times (cost_model/expected.h).
 //
 // Schemes that convert between layouts can be estimated at first. An estimated scheme costs as much
 // as the fastest kernel that was predicted for its operator; predictions of converting schemes are
 // hardly ever lower.
 //
-//   TW_TRY(SchemeCosts costs, SchemeCosts::predict(graph, context, predict));
+//   TW_TRY(SchemeCosts costs, SchemeCosts::predict(graph, context, store, predict));
 //   TW_RETURN_IF_ERROR(costs.refresh(store));
 //   ... costs.predict_estimated(schemes of a plan), a few times ...
 //   costs.drop_estimated();
@@ -44,17 +47,19 @@ namespace tw::tuner {
 /// A kernel of a network: its workload with layouts, its schedule, and its times.
 struct KernelChoice {
   dsl::Workload workload;  ///< with the layouts that the scheme asks for
-  /// tw1 text of the schedule. Empty if the operator is a view and no kernel runs, and while the
-  /// kernel is estimated.
+  /// tw1 text of the schedule. Empty if no kernel runs, as for a view, and while the kernel is only
+  /// estimated (is_estimated).
   std::string schedule = {};
   double predicted_ns = 0;  ///< time by the analytic model; 0: not predicted
-  /// Expected time of the predicted schedule; 0: not predicted. A record may have replaced the
-  /// schedule since.
+  /// Expected time of the predicted schedule; 0: not predicted. A record may have replaced
+  /// `schedule` after the prediction.
   double expected_ns = 0;
   double measured_ns = 0;  ///< time on this device; 0: not measured
-  /// Predicted and measured time with hot caches, if the network's caches are not hot; 0: unknown.
+  /// Predicted and measured time with hot caches. Each is 0 if unknown, or if the network's state
+  /// of the caches is hot.
   double hot_predicted_ns = 0, hot_measured_ns = 0;
-  /// schedules::rewriting_text() of the predicted schedule; nullopt: no schedule was predicted.
+  /// The algorithm of the predicted schedule, as schedules::rewriting_text() names it; nullopt: no
+  /// schedule was predicted.
   std::optional<std::string> predicted_algorithm = {};
   /// Error of the schedule, relative to the largest element of the result; nullopt if it was not
   /// verified.
@@ -68,8 +73,9 @@ struct KernelChoice {
 
 /// The cost that is assumed for schemes and copies without measurements.
 enum class Stance {
-  Likely,    ///< corrected prediction; for choices after which kernels are still measured
-  Cautious,  ///< one standard deviation above Likely; for the last choice, which nothing corrects
+  Likely,  ///< the corrected prediction; for choices after which kernels are still measured
+  /// One standard deviation above Likely; for the last choice, after which none is measured.
+  Cautious,
   Measured,  ///< a thousand times Cautious, so that measured schemes are chosen if possible
   /// The expected time, which is shown to people for a chosen plan. Plans are not chosen by it,
   /// since the smallest of many expected times tends to be too low.
@@ -80,45 +86,51 @@ struct CostContext {
   Target target;  ///< target with the machine of with_known_machine()
   int threads = 1;
   StopToken stop = {};
-  /// Called with the number of predictions that are made and that are to be made, on the thread
-  /// that asked for them. May be empty.
+  /// Called during predictions, on the thread that asked for them, when `done` of `count`
+  /// predictions are made. May be empty.
   std::function<void(size_t done, size_t count)> tell = {};
-  /// Largest error of records that are used.
+  /// Records with a larger error are ignored.
   double most_error = std::numeric_limits<double>::infinity();
-  /// True if schemes that convert (LayoutChoice::converts) are only estimated at first, if no
-  /// record has them and their operator has other schemes.
+  /// True if schemes whose kernels convert layouts (LayoutChoice::converts) are only estimated at
+  /// first. Schemes that have a record are predicted at once, and so are the schemes of an operator
+  /// without other schemes.
   bool estimates = false;
 };
 
-/// Index of a group, and index of one of its schemes.
+/// Index of a group in SchemeCosts::groups(), and index of a scheme in SchemeCosts::kernels(group).
 using SchemeIndex = std::pair<size_t, size_t>;
 using SchemeSet = std::set<SchemeIndex>;
 
 class SchemeCosts {
  public:
-  /// Predicts all offered schemes (schemes.h) roughly, on all cores, except those that are
-  /// estimated. Interrupted if context.stop stopped it; Unsupported, naming the operator, if none
-  /// of the operator's schemes can be scheduled. The graph must outlive the result.
+  /// Predicts all offered schemes (schemes.h) roughly, on all cores, except those that are only
+  /// estimated (CostContext::estimates). Layouts of records in `store` are offered too. Schemes
+  /// that cannot be scheduled are dropped. Interrupted if context.stop stopped the call;
+  /// Unsupported, naming the operator, if none of the operator's schemes can be scheduled. The
+  /// graph must outlive the result.
   static Result<SchemeCosts> predict(const graph::Graph& graph, const CostContext& context,
                                      db::Store& store, Predict predict);
 
-  /// Predicts roughly those of these schemes that are estimated, and drops those of them that
-  /// cannot be scheduled. Returns true if any was estimated; then costs and the indices of schemes
-  /// have changed. Interrupted if context.stop stopped it; then nothing has changed.
+  /// Replaces estimates by rough predictions for the given schemes, and drops schemes that turn out
+  /// impossible to schedule. Schemes that are not estimated stay as they are. Returns true if any
+  /// scheme was estimated; then costs and the indices of schemes have changed. Interrupted if
+  /// context.stop stopped the call; then nothing has changed.
   Result<bool> predict_estimated(const SchemeSet& schemes);
   SchemeSet estimated() const;
-  /// Drops all estimated schemes. The indices of the others change.
+  /// Drops all estimated schemes. The indices of the remaining schemes change.
   void drop_estimated();
 
-  /// Predicts in full those of these schemes that were predicted roughly and not measured. Returns
-  /// true if there were any; then their costs have changed. Interrupted if context.stop stopped it.
+  /// Replaces rough predictions by full ones for the given schemes. Schemes that were measured or
+  /// predicted in full stay as they are. Returns true if any prediction was replaced; then costs
+  /// have changed. Interrupted if context.stop stopped the call.
   Result<bool> refine(const SchemeSet& schemes);
 
-  /// Takes over the measurements that the database has now. Errors as Store::best().
+  /// Takes over the measurements that the database has now. If a server cannot be reached, costs
+  /// stay as they are. Other errors as Store::best().
   Status refresh(db::Store& store);
 
-  /// For each operator of the graph, the schemes of its group, with the time of all runs of the
-  /// operator.
+  /// For each operator of the graph, the schemes of its group. The cost of a scheme is the time of
+  /// all runs of the operator in one call of the network.
   std::vector<std::vector<graph::Scheme>> schemes(Stance stance = Stance::Likely) const;
   /// A function for the time of a copy of a tensor between layouts that schemes ask for. The time
   /// is measured if possible, else predicted, and infinite if the copy cannot be scheduled. The
@@ -130,26 +142,29 @@ class SchemeCosts {
   /// Number of runs of an operator in one call of the network: one for each trip of its loop, and 1
   /// outside of loops.
   double runs_of(size_t op) const;
-  /// The state of the caches that all workloads ask for.
+  /// The state of the caches for operators outside of loops and for copies.
   dsl::CacheState state() const { return state_; }
   /// The kernels of a group, one for each of its schemes.
   const std::vector<KernelChoice>& kernels(size_t group) const { return kernels_[group]; }
   const KernelChoice& at(size_t op, size_t scheme) const { return kernels_[group_of_[op]][scheme]; }
-  /// Time of one run of the kernel by Stance::Expected.
+  /// Time of one run of the kernel, by Stance::Expected.
   double expected_ns(size_t op, size_t scheme) const {
     return cost_ns(group_of_[op], at(op, scheme), Stance::Expected);
   }
-  /// The copies that a scheme without a kernel makes.
+  /// The copies that a concatenation without a kernel makes; empty for all other schemes.
   const std::vector<LayoutCopy>& copies(size_t op, size_t scheme) const {
     return choices_[group_of_[op]][scheme].copies;
   }
-  /// The kernel of a copy, with its expected time corrected by Stance::Expected. Errors as Predict.
+  /// Returns the kernel that copies a tensor of this type from layout `from` to layout `to`, with
+  /// its time by Stance::Expected. A copy that was not predicted before is predicted now. Errors as
+  /// Predict.
   Result<KernelChoice> transform(const graph::TensorType& type, const dsl::Layout& from,
                                  const dsl::Layout& to) const;
   /// An optimistic estimate of the time of one run of a scheme. It is the least of three times: the
   /// cost of the scheme; the fastest kernel measured for its group with any layouts; and its
-  /// prediction times the smallest ratio of measured to predicted time among all kernels of the
-  /// same operator.
+  /// predicted time multiplied by the smallest ratio of measured to predicted time of any kernel of
+  /// the same operator. For example, if one convolution took 0.7 of its prediction, a convolution
+  /// predicted at 100 us may take 70 us.
   double optimistic_ns(size_t group, size_t scheme) const;
   /// The number of schemes of all groups together.
   size_t count() const;
@@ -187,13 +202,14 @@ class SchemeCosts {
   Predict predict_;
   dsl::CacheState state_;
   std::vector<OperatorGroup> groups_;
-  std::vector<size_t> group_of_;                    ///< for each operator
+  std::vector<size_t> group_of_;                    ///< for each operator, the index of its group
   std::vector<std::vector<LayoutChoice>> choices_;  ///< for each group
   std::vector<std::vector<KernelChoice>> kernels_;  ///< for each group and each choice of layouts
   std::vector<double> ratios_;                      ///< measured / predicted time for each group
   std::vector<double> expected_ratios_;             ///< measured / expected time for each group
-  std::map<std::string, double> least_ratios_;  ///< smallest measured / predicted ratio by operator
-  std::map<std::string, KernelChoice> copies_;  ///< by the text of the copy's workload
+  /// For each kind of operator, the smallest of ratios_.
+  std::map<std::string, double> least_ratios_;
+  std::map<std::string, KernelChoice> copies_;  ///< by copy_key(): type and both layouts
   double doubt_ = 1;  ///< exp of the standard deviation of log(measured / predicted)
   double copy_ratio_ = 1, expected_copy_ratio_ = 1;  ///< ratios_ and expected_ratios_ for copies
 };

@@ -26,12 +26,14 @@
 
 namespace tw::tuner {
 
-/// Says if the array of a tensor can be used by a concatenation without a copy, as a part of the
-/// array of the result or as that array itself.
+/// Says if a concatenation without a kernel can use the array of a tensor as it is. The array of an
+/// input would become a part of the result's array; the array of the result would have the inputs
+/// as parts. An array that cannot be used is copied.
 enum class Home {
   Free,  ///< available
-  /// Can be used unless the tensor is row-major, since it is then an array of the caller or of a
-  /// loop's trips.
+  /// The tensor belongs to the caller or crosses the border of a loop. Its row-major array cannot
+  /// be used, because the caller or the loop keeps it. An array in any other layout is not theirs,
+  /// and can be used.
   Caller,
   Taken,  ///< cannot be used: it is a constant, or already a part of an array
 };
@@ -45,29 +47,32 @@ struct OperatorGroup {
   std::vector<bool> packed_ahead;
   bool moves_nothing = false;     ///< true for a reshape, whose result can be a view
   std::vector<size_t> operators;  ///< indices into Graph::operators
-  /// Shapes to which the offered layouts apply, for each input and then each output whose rank is
-  /// not four. A shape is (batch, channels, height, width), or has a depth before the height.
-  /// - A tensor of five or more dimensions has the shape of four or five dimensions to or from
-  ///   which the graph reshapes it.
-  /// - A signal [n, c, w] that the graph reshapes to one row has [n, c, 1, w].
-  /// - A tensor of five dimensions that a convolution reads or writes has its own shape, and so
-  ///   have the tensors that operators other than reshapes and transposes connect with it.
-  /// Empty for all other tensors.
+  /// The shapes to which layouts such as NHWC apply, for each input and then for each output. A
+  /// shape is (batch, channels, height, width), or has a depth before the height. It is not set for
+  /// tensors of four dimensions, which are such shapes themselves. For all other tensors it is
+  /// empty, except that:
+  /// - if the graph reshapes a tensor to or from a shape of four or five dimensions, and the tensor
+  ///   has more dimensions than that shape, the tensor has that shape;
+  /// - a signal [n, c, w] that the graph reshapes to an image of one row has [n, c, 1, w];
+  /// - a tensor of five dimensions that a convolution reads or writes has its own shape. So have
+  ///   other tensors of five dimensions that a pooling, a sum or another operator, except a reshape
+  ///   or a transpose, connects with such a tensor.
   std::vector<std::vector<int64_t>> images = {};
-  /// As graph::as_transpose(); empty if the operator is no transpose.
+  /// The permutation of a transpose: dimension i of the input is dimension transposed[i] of the
+  /// output (graph::as_transpose()). Empty for all other operators.
   std::vector<size_t> transposed = {};
   std::optional<graph::Concatenation> concatenation = {};  ///< graph::as_concatenation()
   std::vector<Home> homes = {};  ///< for each piece of the concatenation, then for its result
 };
 
 /// The groups of a graph, ordered by their first operators. `state` is the state of the caches in
-/// which operators outside of loops run, and `in_loops` has the state for each loop; if it is
-/// empty, `state` holds for loops too.
+/// which operators outside of loops run. `in_loops` has the state for each loop; if `in_loops` is
+/// empty, operators in loops have `state` too.
 std::vector<OperatorGroup> group_operators(const graph::Graph& graph,
                                            dsl::CacheState state = dsl::CacheState::Hot,
                                            const std::vector<dsl::CacheState>& in_loops = {});
 
-/// A copy of a tensor of this type from one layout to another, which may be the same one.
+/// A copy of a tensor of this type from layout `from` to layout `to`. The two layouts may be equal.
 struct LayoutCopy {
   graph::TensorType type;
   dsl::Layout from, to;
@@ -80,55 +85,59 @@ struct LayoutChoice {
   /// True if no kernel runs: the output is a view of the input's array, or an array that has the
   /// inputs as its parts.
   bool moves_nothing = false;
-  /// The copies that a concatenation without a kernel needs: of inputs that are stored elsewhere to
-  /// their places in the result, and of the result to an array of the caller.
+  /// The copies that a concatenation without a kernel needs. An input that is stored elsewhere is
+  /// copied to its place in the result, and a result that the caller or a loop keeps is copied to
+  /// its array.
   std::vector<LayoutCopy> copies = {};
   /// True if the operator reduces an image, as a convolution or pooling does, and its kernel also
-  /// converts layouts: it reads the image in another order of dimensions than it writes.
+  /// converts layouts. Such a kernel reads the image in another order of dimensions than it writes,
+  /// for example NCHW to NHWC.
   bool converts = false;
 };
 
 /// The layouts to offer for an operator. The first choice has all tensors row-major.
 /// - A tensor of four dimensions (batch, channels, height, width) is offered row-major and with
-///   channels last. On processors it is also offered in blocks of channels, with as many channels
-///   as a vector of the machine has f32 lanes, and with twice as many. Other tensors are row-major.
+///   channels last. On processors it is also offered in blocks of channels: with as many channels
+///   as a vector of the machine has f32 lanes, and with twice as many. With 16 lanes these are
+///   NCHW, NHWC, NCHW16c and NCHW32c. Other tensors are row-major.
 /// - A tensor that has an image (OperatorGroup::images) is offered those layouts of the image for
 ///   which its reshape is a view.
-/// - The image that a reduction such as a convolution reads and the output vary independently. The
-///   other inputs have the layout of the output.
+/// - The layout of the output and that of the image that a reduction (such as a convolution) reads
+///   vary independently. All other inputs have the layout of the output.
 /// - If both factors of a product are summed along their last dimensions, as queries and keys of
 ///   attention are, each of them is also offered with its last two dimensions exchanged.
-/// - If an input has the indices of elements in rows, as in products of sparse weights, all arrays
-///   are also offered with their last two dimensions exchanged.
+/// - If a row of an input is read at positions that another tensor contains, such as `in0[i,
+///   in1[j]]` in products of sparse weights, all arrays are also offered with their last two
+///   dimensions exchanged.
 /// - Choices in `known` are added if they place some tensor differently from all of the above.
-/// - A reshape has only the choices for which it is a view. A transpose has all choices, and those
-///   for which it is a view are marked.
+/// - A reshape has only the choices for which it is a view. A transpose has all choices; choices
+///   for which it is a view are marked by `moves_nothing`.
 /// - A concatenation moves nothing if each piece is contiguous in the result, at an offset at which
-///   arrays may begin. If pieces have to be copied there, these copies are a choice in addition to
-///   the concatenation's kernel.
+///   arrays may begin. If a piece has to be copied to its place, the copies are one more choice
+///   beside the concatenation's kernel.
 std::vector<LayoutChoice> offered_layouts(const OperatorGroup& group, const Machine& machine,
                                           const std::vector<LayoutChoice>& known = {});
 
-/// The layouts of the operator's fastest schedules in the database, measured with any layouts on
-/// any device, if the records are trusted (db/trust.h). Errors as Store::query().
+/// The layouts of the fastest schedules that the database has for the operator, from trusted
+/// records (db/trust.h) with any layouts and of any device. Errors as Store::query().
 Result<std::vector<LayoutChoice>> known_layouts(db::Store& store, const OperatorGroup& group,
                                                 const Target& target, int threads);
 
-/// The layouts that a schedule, given as tw1 text, gives the tensors of the compute. Errors as
-/// schedules::parse_schedule().
+/// The layouts that a schedule (tw1 text) chooses for the inputs and outputs of the compute. Errors
+/// as schedules::parse_schedule().
 Result<LayoutChoice> layouts_of_schedule(const dsl::Compute& compute, std::string_view schedule);
 
 /// True if both choices place the elements of each tensor in the same order. Inputs that are packed
 /// ahead are ignored.
 bool is_same_choice(const OperatorGroup& group, const LayoutChoice& a, const LayoutChoice& b);
 
-/// The workload of the group, asking for these layouts. The layouts of inputs that are packed
+/// The workload of the group with the layouts of `choice`. The layouts of inputs that are packed
 /// ahead, and of tensors without dimensions, stay free.
 dsl::Workload with_choice(const OperatorGroup& group, const LayoutChoice& choice);
 
 /// The workload of a copy of a tensor of this type from one layout to another: `out[a, b] = in0[a,
-/// b]`. It asks for both layouts and for the state of the caches. A tensor without dimensions has
-/// no layouts.
+/// b]`. The workload asks for both layouts and for the state of the caches. The copy of a tensor
+/// without dimensions asks for no layouts.
 Result<dsl::Workload> transform_workload(const graph::TensorType& type, const dsl::Layout& from,
                                          const dsl::Layout& to,
                                          dsl::CacheState state = dsl::CacheState::Hot);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Chooses the use of threads by the steps of a model, by timing whole calls. A short step can be
-// slower on several threads than on one, because waking threads and moving data between the caches
-// of cores takes microseconds. In such cases independent steps may be faster side by side, each on
-// one thread.
+// Chooses the number of threads of each step of a model, and the bands whose chains run side by
+// side, by timing calls of the whole model. A short step can be slower on several threads than on
+// one, because waking threads and moving data between the caches of cores takes microseconds. In
+// such cases independent steps may be faster side by side, each on one thread.
 //
 //   TW_TRY(const ThreadUse use, step_threads(model, clock, {.threads = 2}));
 //   for (size_t i = 0; i < steps.size(); ++i)
 //     if (use.limits[i] > 0) steps[i].threads = use.limits[i];
 //
-// A kernel that was compiled for several threads can run on one thread, which does its tasks in
-// turn. Belongs to one thread.
+// A kernel that was compiled for several threads can run on one thread, which then does all tasks
+// of the kernel one after another. Belongs to one thread.
 
 #include <span>
 #include <vector>
@@ -27,8 +27,8 @@ struct TimePair {
   double a_ns = 0, b_ns = 0;
 };
 
-/// True if the way of a_ns is faster: the 99 % interval of the median of a_ns / b_ns lies below
-/// 0.99, and there are at least least_rounds pairs.
+/// True if the first way, which took a_ns, is faster. For this, the 99 % confidence interval of the
+/// median of a_ns / b_ns must lie below 0.99, and there must be at least least_rounds pairs.
 bool is_first_faster(std::span<const TimePair> pairs);
 
 /// The fastest use of threads for the first variant of a model.
@@ -40,9 +40,10 @@ struct ThreadUse {
   std::vector<bool> side_by_side;
 };
 
-/// Profiles calls on one thread, on all threads and, if the model has bands, with the bands side by
-/// side, by turns, until the budget or the rounds are used up. Calls that were disturbed do not
-/// count. Interrupted if options.stop stopped it. Requires: options.threads > 1.
+/// Calls the model on one thread, on all threads and, if it has bands, with the bands side by side.
+/// These calls are profiled by turns, until the budget or the rounds are used up. Rounds that were
+/// disturbed do not count. Interrupted if options.stop stopped the calls. Requires: options.threads
+/// > 1.
 Result<ThreadUse> step_threads(const runtime::Model& model, const Clock& clock,
                                const RaceOptions& options);
 

@@ -68,8 +68,8 @@ struct FusionChoice {
 /// State of one variant of a network, from its graph to the model.
 struct ModelRun {
   std::string name;
-  /// SHA-256 that identifies the network in its demand. It is computed from the network's name and
-  /// from what its operators compute after all passes.
+  /// SHA-256 that identifies the network in its demand. It is computed from the network's name, its
+  /// dimensions and the workloads of its operators after all passes. Weights do not change it.
   std::string source;
   Dimensions dimensions;
   std::shared_ptr<const graph::Graph> graph;  ///< must live as long as `tuned`
@@ -83,8 +83,9 @@ struct ModelRun {
   double importing_s = 0, building_s = 0;
   runtime::ModelFile model;
   size_t bands = 0;  ///< number of bands in which steps of `model` may run (bands.h)
-  /// The largest difference of an output from the output of the f32 model, relative to the output's
-  /// largest element. nullopt without ModelOptions::precision, and if the network was not run.
+  /// The largest difference between an output of `model` and the output of the same network in f32,
+  /// relative to the largest element of that output. nullopt without ModelOptions::precision, and
+  /// if the network was not run.
   std::optional<double> rounding_error;
   /// For each built plan, the number of kernels that were never run.
   std::vector<size_t> unverified;
@@ -94,7 +95,8 @@ struct ModelRun {
 struct Refresh {
   double former_ns = 0;   ///< time of a call of the network in the file
   double latency_ns = 0;  ///< time of a call of the new network
-  /// True if both were timed as whole networks, by turns; else they are planned times.
+  /// True if both times were measured by running whole networks by turns; false if they are the
+  /// sums of the planned times of steps.
   bool is_measured = false;
   bool is_kept = false;     ///< true if the file was not replaced
   std::string reason = {};  ///< reason why the file was kept; empty if the times are the reason
@@ -103,14 +105,14 @@ struct Refresh {
 /// A tuned network: its variants, and the model that has all of them.
 struct TunedModel {
   std::vector<ModelRun> runs;  ///< one for each variant
-  /// The network that the file held before a refresh, and the comparison with the new one. nullopt
-  /// if nothing was refreshed or there was no file.
+  /// `former` is the network that the file held before a refresh, and `refresh` compares it with
+  /// the new network. Both are nullopt if nothing was refreshed or there was no file.
   std::optional<runtime::ModelFile> former = {};
   std::optional<Refresh> refresh = {};
   runtime::ModelFile file;  ///< empty with ModelOptions::only_plans
   std::string path = {};    ///< ModelOptions::path
   /// The demand of each variant's plan, for db::keep_demand(). Empty with ModelOptions::only_plans,
-  /// and if a refresh kept the file, whose own demand has its kernels.
+  /// and if a refresh kept the file: the kernels in the file are in its earlier demand.
   std::vector<db::Demand> demands = {};
 };
 
@@ -123,9 +125,9 @@ struct ModelOptions {
   /// nullopt: they stay f32.
   std::optional<DType> precision = {};
   std::vector<std::string> left_out = {};  ///< names of optional passes to leave out
-  /// The file of the model; empty: none is written. It is written as soon as there is a model, and
-  /// again when a better one is found, so that the last result is kept if a kernel crashes this
-  /// process.
+  /// Path of the model's file; if empty, no file is written. The file is written as soon as there
+  /// is a model, and again when a better model is found. So the last result is kept if a kernel
+  /// crashes this process.
   std::string path = {};
   std::string predictions = {};  ///< NetworkOptions::predictions
   /// True to plan the network from what is known, without tuning, and to replace the file in `path`
@@ -133,11 +135,11 @@ struct ModelOptions {
   bool refresh = false;
   bool only_plans = false;  ///< stop after planning, and build nothing. Requires: Effort::None
   bool runs_here = true;    ///< false if this machine cannot run the kernels; then nothing is timed
-  /// The farm that measures kernels; it must outlive the run, and whole networks are not timed.
-  /// nullptr: this machine measures.
+  /// The farm that measures kernels; nullptr: this machine measures. The farm must outlive the run.
+  /// With a farm, whole networks are not timed.
   const Farm* farm = nullptr;
-  /// Called before the kernels of a variant are tuned. Returns the listener for the progress of
-  /// that tuning, which may be empty. The listener is destroyed when that tuning ends.
+  /// Called before the kernels of a variant are tuned. Returns a listener that receives the
+  /// progress of the tuning; the listener may be empty. It is destroyed when the tuning ends.
   std::function<OnProgress(const ModelRun& run)> listen = {};
 };
 
@@ -145,11 +147,17 @@ struct ModelOptions {
 /// built from what is known. A further interrupt (Environment::later_interrupts) ends the run with
 /// an error.
 ///
-/// Errors: Usage for options that contradict each other; those of runtime::check_output(), before
-/// anything is done; Interrupted; those of graph::apply_passes(), tune_network() and build_model();
-/// Unsupported or Environment if a network cannot be run for timing; Environment if the file cannot
-/// be written. A refresh returns Invalid if the file holds another network, or one for another
-/// target or number of threads. Notes of the environment say what the run went on without.
+/// Errors before anything is tuned:
+/// - Usage for options that contradict each other;
+/// - the errors of runtime::check_output() for the path;
+/// - Invalid for a refresh if the file holds another network, or a network for another target or
+///   number of threads. Later errors:
+/// - the errors of graph::apply_passes(), tune_network() and build_model();
+/// - Unsupported or Environment if a network cannot be run for timing;
+/// - Environment if the file cannot be written;
+/// - Interrupted.
+///
+/// Failures after which the run goes on are notes of the environment (notes.h).
 Result<TunedModel> tune_model(const NetworkSource& source, const Target& target,
                               const ModelOptions& options, db::Store& store,
                               const Environment& environment);

@@ -17,7 +17,7 @@
 
 namespace tw::tuner {
 
-/// Loaded models and, on a GPU, the turn on the device.
+/// Loaded models and, on a GPU, the exclusive use of the device.
 struct PlacedModels {
   DeviceTurn turn;
   std::vector<runtime::Model> models;
@@ -30,14 +30,16 @@ Result<PlacedModels> load_all(const std::vector<runtime::ModelFile>& files,
 /// Options of a race that ends no later than the budget.
 RaceOptions race_options(const ModelContext& context);
 
-/// The outputs of the model on random inputs.
+/// Calls the model once, and returns its outputs. Inputs are random numbers that follow from
+/// `seed`.
 Result<std::vector<dsl::Array>> random_outputs(const runtime::Model& model, uint64_t seed,
                                                runtime::ThreadPool& pool);
 
 /// Times the best plans of the run as whole networks, and stores the model of the fastest in
 /// run.model. Then limits each step that is faster on one thread to one thread, and runs bands side
 /// by side if that is faster. After an interrupt or the end of the budget the remaining decisions
-/// are not made. Requires: run.model has the cheapest plan.
+/// are not made. If the cheapest plan has kernels that were never run, nothing is done. Requires:
+/// run.model is the model of the cheapest plan.
 Status choose_by_runs(ModelRun& run, ModelContext& context);
 
 }  // namespace tw::tuner

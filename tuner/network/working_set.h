@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The working set of a network is the memory that every inference touches. Its size decides which
-// level of the caches holds data that were not written just before, and so the state of the caches
-// for which kernels are predicted and timed (dsl/cache_state.h). Pure functions; thread-safe.
+// The working set of a network is the memory that every inference touches. If it fits into a cache,
+// an inference finds there the data that the inference before it left. So the size of the working
+// set decides the state of the caches for which kernels are predicted and timed
+// (dsl/cache_state.h). Pure functions; thread-safe.
 
 #include <cstdint>
 #include <vector>
@@ -14,17 +15,19 @@
 namespace tw::tuner {
 
 /// Bytes of all constants, plus the largest total of activations that are alive at the same time.
-/// An activation is alive from the operator that writes it to the last operator that reads it; an
-/// input of the graph from the beginning, and an output to the end.
+/// An activation is alive from the operator that writes it to the last operator that reads it. An
+/// input of the graph is alive from the beginning, and an output to the end.
 int64_t working_set_bytes(const graph::Graph& graph);
 
-/// The state of the caches in which operators run when inferences follow each other: the state of
-/// the smallest cache of which the working set fills at most half. Hot if that is the L2 of one
-/// core, and on GPUs.
+/// The state of the caches in which operators run when inferences follow each other. It is Hot on
+/// GPUs, and if the working set fills at most half of the L2 of one core. Otherwise it is NetworkL3
+/// if the working set fills at most half of L3, else NetworkMemory. For example, a working set of
+/// 19 MiB on a processor with 32 MiB of L3 gives NetworkMemory.
 dsl::CacheState state_of(const graph::Graph& graph, const Machine& machine);
 
-/// The state of the caches in which the operators of each loop run. A trip finds in the caches what
-/// the previous trip left there, which is everything that the body reads and writes.
+/// For each loop of the graph, the state of the caches in which its operators run. A trip finds in
+/// the caches the data that the previous trip left. So the rule of state_of() is applied to the
+/// bytes that the body reads and writes.
 std::vector<dsl::CacheState> states_of_loops(const graph::Graph& graph, const Machine& machine);
 
 }  // namespace tw::tuner
