@@ -153,8 +153,8 @@ class Assembler {
         argument.storage);
   }
 
-  /// Index of the model's tensor that has this type and layout and lies in this storage.
-  /// place_storages() sets its place in memory later.
+  /// Index of the model's tensor with this type and layout in this storage. A new tensor is added
+  /// if there is none. place_storages() sets its place in memory later.
   int tensor_in(runtime::ModelTensor tensor, size_t storage) {
     lifetimes_[storage].bytes = std::max(lifetimes_[storage].bytes, tensor.bytes);
     const auto [place, is_new] = tensors_.emplace(
@@ -300,7 +300,7 @@ class Assembler {
       tensor.place = whole.place;
       tensor.at = is_in_arena ? at[part.whole] : whole.number;
       // A part with a fixed and aligned offset in the arena, such as a piece of a concatenation,
-      // does not move.
+      // needs no Slide.
       const bool is_fixed = part.advance == 0 && part.at % runtime::arena_alignment == 0;
       if (is_in_arena && is_fixed)
         tensor.at += part.at;

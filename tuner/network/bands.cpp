@@ -90,8 +90,8 @@ class Dependences {
     return false;
   }
 
-  /// True if two storages of an array may overlap. Parts of an array do not overlap, as in a
-  /// concatenation, unless one of them is a part of the other or moves.
+  /// True if two storages may overlap in memory. Two parts of an array, such as inputs of a
+  /// concatenation, do not overlap unless one is a part of the other, or one moves in a loop.
   bool may_overlap(size_t a, size_t b) const {
     return places_[a].array == places_[b].array &&
            (places_[a].moves || places_[b].moves || is_within(a, b) || is_within(b, a));
@@ -146,8 +146,8 @@ class Chains {
 
   size_t count() const { return chains_.size(); }
 
-  /// The units of each chain in order. The longest chain is first, so that the others run while it
-  /// does.
+  /// The units of each chain, in order. The chain with the longest time comes first, so that the
+  /// other chains run beside it.
   std::vector<std::vector<size_t>> sorted() && {
     for (Chain& chain : chains_) std::ranges::sort(chain.units);
     std::ranges::sort(chains_, [](const Chain& a, const Chain& b) {
@@ -172,8 +172,8 @@ class Chains {
 /// with fewer units are preferred.
 std::vector<Window> best_windows(const std::vector<Unit>& units, const Dependences& dependences,
                                  int threads) {
-  // For the units before each index, the most time that windows save. For each index, the begin of
-  // the window that ends there, or the index of the unit itself if there is none.
+  // saved[i] is the most time that windows of the first i units save. begins[i] is the first unit
+  // of the window that ends before unit i, or i if no window ends there.
   std::vector<double> saved(units.size() + 1, 0);
   std::vector<size_t> begins(units.size() + 1);
   std::iota(begins.begin(), begins.end(), size_t{0});

@@ -27,13 +27,14 @@ namespace {
 
 // A shorter round would measure nothing: workers have to start, and references have to be built.
 constexpr double least_round_s = 1;
-// Number of times that plans are made to find estimated schemes that are worth a prediction.
-// Without this limit four networks needed 9 to 11 times, for a last plan that was at most 0.3 %
-// faster.
+// Largest number of times that plans are made in order to find estimated schemes that are worth a
+// prediction. Without this limit, four networks needed 9 to 11 plans, and the last plan was at most
+// 0.3 % faster.
 constexpr int most_estimated_rounds = 4;
-// Share of a plan's time that belongs to kernels too small for full predictions. Full predictions
-// of them would make plans of DenseNet-121, GoogLeNet, HRNet-W18 and GhostNetV2 faster by 0.2 to
-// 0.8 %, and take a quarter to a half of the time of all full predictions.
+// The smallest kernels of a plan, which together take this share of its time, are not predicted in
+// full. Full predictions of these kernels would make plans of DenseNet-121, GoogLeNet, HRNet-W18
+// and GhostNetV2 faster by 0.2 to 0.8 %. They would take a quarter to a half of the time of all
+// full predictions.
 constexpr double share_of_small = 0.05;
 // A contender is tuned only if it could save this share of the network's time.
 constexpr double least_contender_gain = 0.002;
@@ -69,9 +70,9 @@ class TaskList {
     spec.weight += weight;
     if (kernel.is_predicted && kernel.measured_ns <= 0) spec.schedule = kernel.schedule;
   }
-  /// Merges several lists: first the first task of each list, then the second of each, and so on.
-  /// If several lists have a task, it gets the largest of its weights, because the lists belong to
-  /// alternative plans.
+  /// Merges lists of alternative plans: the first tasks of all lists, then the second tasks of all
+  /// lists, and so on. For example, {a, b} and {c, a} give {a, c, b}. A task that is in several
+  /// lists gets its largest weight, because only one of the plans will run.
   void merge(const std::vector<TaskList>& lists) {
     for (size_t i = 0, rest = lists.size(); rest > 0; ++i) {
       rest = 0;
@@ -131,8 +132,9 @@ class NetworkRun {
         .stop = environment_.stop(),
         .tell = [this](size_t done, size_t count) { tell_of_predictions(done, count); },
         .most_error = services_.most_error,
-        // Schemes are estimated only if nothing is measured, since measuring could make any scheme
-        // the best one. On GPUs estimates were never compared with predictions.
+        // Schemes are estimated only if nothing is measured, since measurements could make any
+        // scheme the best one. Schemes of GPUs are not estimated, because estimates were never
+        // compared with predictions there.
         .estimates = options_.tuning.effort == Effort::None && !target_.is_gpu()};
     TW_TRY(SchemeCosts costs, SchemeCosts::predict(graph_, context, store_, services_.predict));
     costs_ = std::make_shared<SchemeCosts>(std::move(costs));
@@ -191,8 +193,9 @@ class NetworkRun {
   }
 
   /// The cheapest plans. Their kernels are measured, or predicted in full unless they are too
-  /// small. A full prediction is never slower than the rough one, so that it makes a plan cheaper,
-  /// and leaves plans without the kernel as they are.
+  /// small. Plans are made again until no kernel of theirs needs a full prediction. A full
+  /// prediction is never slower than the rough one. So it only makes plans with the kernel cheaper,
+  /// and other plans keep their times.
   Result<std::vector<graph::Plan>> cheapest_plans(Stance stance, size_t count) {
     for (;;) {
       TW_TRY(std::vector<graph::Plan> plans, plans_of_costs(stance, count));
@@ -239,8 +242,8 @@ class NetworkRun {
     return interrupted() ? false : refined;
   }
 
-  /// Makes a plan for each of NetworkOptions::choices. The plans' kernels are measured or predicted
-  /// in full.
+  /// Makes a plan for each of NetworkOptions::choices. The kernels of these plans are measured or
+  /// predicted in full.
   Status choose(Stance stance) {
     for (bool is_refined = !options_.choices.empty(); is_refined;) {
       chosen_.clear();
@@ -294,8 +297,8 @@ class NetworkRun {
     return Ended::Budget;
   }
 
-  /// Measures kernels that the final plans need and no round has measured, a batch of each. If
-  /// there are none, uses the remaining time for one more round.
+  /// Measures kernels that the final plans need and no round has measured, with one batch of
+  /// candidates for each. If all kernels are measured, uses the remaining time for one more round.
   Status use_last_share() {
     for (int round = 0; round < most_closing_rounds; ++round) {
       if (interrupted() || tuned_.unstored || left_s() < least_round_s) return {};
@@ -355,8 +358,8 @@ class NetworkRun {
     return {};
   }
 
-  /// The kernels that a plan runs. Kernels of the group of operators that takes the most time come
-  /// first, and copies between layouts last.
+  /// The kernels that a plan runs. Kernels of the group that takes the most time come first, and
+  /// copies between layouts come last.
   Result<std::vector<KernelUse>> uses_of(const graph::Plan& plan) const {
     std::vector<KernelUse> uses;
     for (const size_t op : operators_by_cost(plan)) {
@@ -418,8 +421,8 @@ class NetworkRun {
     return {};
   }
 
-  /// The operators of the graph. Operators of the group that takes the most time come first,
-  /// because only the first tasks are tuned if the budget is short.
+  /// The operators of the graph, sorted by the time of their groups, longest first. If the budget
+  /// is short, only the first operators are tuned.
   std::vector<size_t> operators_by_cost(const graph::Plan& plan) const {
     std::vector<double> cost_of_group(costs_->groups().size(), 0);
     const auto cost = [&](size_t op) -> double& { return cost_of_group[costs_->group_of(op)]; };
@@ -430,8 +433,9 @@ class NetworkRun {
     return operators;
   }
 
-  /// True if all kernels of the plan, except transforms, were measured on this device. Before that,
-  /// measuring them gives more information than measuring contenders.
+  /// True if all kernels of the plan, except transforms, were measured on this device. As long as
+  /// this is false, no contenders are tuned, because measuring the plan's kernels gives more
+  /// information.
   bool is_plan_measured() const {
     for (size_t op = 0; op < graph_.operators.size(); ++op) {
       const KernelChoice& kernel = costs_->at(op, plan_.schemes[op]);
@@ -450,8 +454,8 @@ class NetworkRun {
     return find_contenders(*costs_, *cheapest, plan_.predicted_ns, least * plan_.predicted_ns);
   }
 
-  /// Tunes the tasks and plans again. Returns true if another round could help, because a task has
-  /// not converged or the plan has changed.
+  /// Tunes the tasks, and then makes the plans again. Returns true if another round could help: a
+  /// task has not converged, or a plan has changed.
   Result<bool> tune_round(const RoundTasks& tasks, int64_t trials, double budget_s) {
     const double before_s = elapsed_s();
     TuneOptions options = options_.tuning;
@@ -522,8 +526,8 @@ class NetworkRun {
     return std::move(tuned_);
   }
 
-  /// The kernels of a plan that was chosen by the costs of a stance, with their expected times. The
-  /// lower bound of the plan is scaled by the same factor as its time.
+  /// A plan that was chosen by the costs of `stance`, with its kernels. All times become expected
+  /// times, and the plan's lower bound is scaled by the same factor as its time.
   PlannedNetwork planned(graph::Plan plan, Stance stance) const {
     PlannedNetwork network;
     const std::vector<std::vector<graph::Scheme>> schemes = costs_->schemes(Stance::Expected);

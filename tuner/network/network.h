@@ -52,9 +52,9 @@ struct NetworkOptions {
   /// path is empty, predictions are not kept.
   std::string predictions = {};
   graph::PlanOptions plan = {};
-  /// Other ways of choosing layouts, such as one layout for all tensors, which the caller wants to
-  /// compare with the cheapest plan. Each way gives a plan, and the rounds also tune the kernels of
-  /// these plans. Must be empty with Effort::None.
+  /// Other ways of choosing layouts (graph::Choice), such as row-major for all tensors, which the
+  /// caller wants to compare with the cheapest plan. Each way gives a plan, and the rounds also
+  /// tune the kernels of these plans. Must be empty with Effort::None.
   std::vector<graph::Choice> choices = {};
   /// Starts the workers of all rounds. If empty, the workers of this machine are used.
   std::function<Result<Workers>(const TuneOptions& tuning)> start_workers = {};

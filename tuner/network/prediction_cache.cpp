@@ -30,7 +30,7 @@ struct Remembered {
 /// By the text of the workload. A full prediction replaces a rough one.
 using Predictions = std::map<std::string, Remembered>;
 
-/// The hash of the rest comes first, so that a damaged file is none.
+/// The first line is the hash of all others, so that a damaged file is recognised and ignored.
 std::string encoded(const std::string& version, const Predictions& predictions) {
   nlohmann::json list = nlohmann::json::object();
   for (const auto& [workload, known] : predictions)
@@ -106,7 +106,7 @@ std::string own_build_id() {
 struct PredictionCache::State {
   const std::string path, version;
   std::mutex mutex;
-  Predictions predictions;  ///< with `mutex`, as the next
+  Predictions predictions;  ///< guarded by `mutex`, as is_changed
   bool is_changed = false;
 };
 

@@ -142,13 +142,15 @@ class Predictor {
 
   Result<std::string> best_of_algorithms(const Space& space, const dsl::Workload& workload,
                                          Precision precision) {
-    // Row-major arrays may be impossible where those that are asked for are not.
+    // Without row-major seeds the search continues: row-major arrays may be impossible although the
+    // layouts that the workload asks for are possible.
     const Result<Seeds> found = seeds_for(workload);
     const Seeds seeds = found.value_or(Seeds());
     TW_TRY(const Point first, space.default_point(stop_));
     const PredictionEffort& effort = precision == Precision::Rough ? rough_effort : full_effort;
     const Score score = score_before_trials(space, threads_, Prior::Analytic, stop_);
-    // Sources of their own, so that a full prediction has the points of the rough one.
+    // Each kind of point has its own source of random numbers, so that a full prediction begins
+    // with the points of the rough one.
     Random direct(1), others(2), changes(3);
     std::vector<Point> points = {first};
     while (points.size() < effort.direct) points.push_back(space.sample_like(first, direct));
@@ -160,7 +162,7 @@ class Predictor {
     evolve(space, effort, changes, ranking);
     TW_RETURN_IF_ERROR(check_not_stopped(stop_, "network"));
     Point best = ranking.best().value_or(first);
-    // Points of algorithms with more stages are slow to lower, and have descended from seeds.
+    // Points of algorithms with more stages are slow to lower, and already come from good seeds.
     constexpr size_t most_stages = 2;
     const size_t algorithm = space.algorithm_of(best);
     const bool is_small = algorithm == 0 || space.stages(algorithm) <= most_stages;

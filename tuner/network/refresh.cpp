@@ -18,8 +18,8 @@ namespace tw::tuner {
 namespace {
 
 // The largest difference between two networks that compute the same function, relative to the
-// largest element of an output. It is far above the effect of another order of rounding in f32, and
-// far below that of a wrong kernel.
+// largest element of an output. Another order of rounding in f32 causes a far smaller difference,
+// and a wrong kernel a far larger one.
 constexpr double most_refresh_difference = 1e-2;
 
 /// Times one variant, and adds the times to `refresh`.

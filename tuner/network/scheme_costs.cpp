@@ -19,10 +19,10 @@
 namespace tw::tuner {
 namespace {
 
-// Share of the fastest kernel's predicted time that an estimated kernel costs. Kernels that convert
-// are predicted at 0.97 or more, mostly at 1.00 to 1.10, of the time of the fastest kernel that
-// does not convert. The estimate is a little above 1, so that of two otherwise equal plans the one
-// without estimated kernels is cheaper.
+// Cost of an estimated kernel, as a share of the predicted time of the operator's fastest kernel.
+// Kernels that convert layouts are predicted at 0.97 or more of this time, mostly at 1.00 to 1.10.
+// The share is a little above 1, so that among otherwise equal plans the plan without estimated
+// kernels is cheapest.
 constexpr double estimated_share = 1.001;
 
 double geometric_mean(const std::vector<double>& values) {
@@ -38,8 +38,8 @@ std::string copy_key(const graph::TensorType& type, const dsl::Layout& from,
   return fmt::format("{} {} {}", type.to_string(), from.to_string(letters), to.to_string(letters));
 }
 
-/// True if the predicted time of the kernel applies to the schedule: the prediction has the same
-/// algorithm, or there is no prediction.
+/// True if the predicted time of the kernel may be compared with the time of this schedule: both
+/// have the same algorithm, or nothing was predicted.
 bool is_of_predicted_algorithm(const KernelChoice& kernel, std::string_view schedule) {
   return !kernel.predicted_algorithm ||
          schedules::rewriting_text(schedule) == kernel.predicted_algorithm;
@@ -51,10 +51,10 @@ void take_schedule(KernelChoice& kernel, const db::Record& record) {
   kernel.is_predicted = false;
 }
 
-/// Takes over the schedule of a record, and its time if it was measured on this device. A record of
-/// another device never replaces a measurement of this one, and a slower record never a faster one.
-/// A record of another device replaces a prediction only if both have the same algorithm, because
-/// the time of another algorithm is not known here.
+/// Takes over the schedule of a record, and its time if the record was measured on this device. A
+/// record never replaces a faster one of this device. A record of another device never replaces a
+/// measurement of this device. It replaces a prediction only if both have the same algorithm,
+/// because the time of a different algorithm is not known on this device.
 void take_record(KernelChoice& kernel, const db::Record& record, const Target& target) {
   const bool is_here = is_of_device(record, target);
   if (kernel.measured_ns > 0 && (!is_here || kernel.measured_ns <= record.latency_ns)) return;
@@ -63,8 +63,9 @@ void take_record(KernelChoice& kernel, const db::Record& record, const Target& t
   if (is_here) kernel.measured_ns = record.latency_ns;
 }
 
-/// As take_record(), for a record with hot caches in a network whose caches are not hot. Its time
-/// does not count as the kernel's, so the algorithm of the prediction is kept.
+/// As take_record(), for a record with hot caches in a network whose caches are not hot. The time
+/// of this record is not the time in the network. So a record whose algorithm differs from that of
+/// the prediction is ignored.
 void take_hot_record(KernelChoice& kernel, const db::Record& record, const Target& target) {
   if (kernel.measured_ns > 0) return;
   const bool is_here = is_of_device(record, target);
@@ -93,8 +94,8 @@ std::vector<dsl::CacheState> states_of_records(dsl::CacheState state) {
   return {state, dsl::CacheState::Hot};
 }
 
-/// Prepares the store for the thousands of queries that a network makes. Does nothing while the
-/// server cannot be reached.
+/// Prepares the store for the thousands of queries that a network makes. The preparation ends with
+/// the returned value. nullopt while the server cannot be reached.
 Result<std::optional<db::Store::Reading>> read_thousands(db::Store& store) {
   auto reading = store.read_together();
   if (reading) return std::optional(std::move(*reading));
@@ -150,9 +151,10 @@ MeasuredRatios measured_ratios(const std::vector<OperatorGroup>& groups,
   return ratios;
 }
 
-/// The ratio of measured to modelled time for each group. It is the geometric mean over the
-/// measured schemes of the group. If there are none, it is the mean over its schemes measured with
-/// hot caches, or else over groups with the same operator, or else over all groups.
+/// The ratio of measured time to the model's time, for each group. It is the geometric mean over
+/// the first of these sets that has a measurement: the schemes of the group; the schemes of the
+/// group with hot caches; all groups of the same kind of operator; all groups. It is 1 if nothing
+/// was measured.
 std::vector<double> ratios_of(const std::vector<OperatorGroup>& groups,
                               const MeasuredRatios& measured) {
   std::vector<double> ratios;
@@ -246,8 +248,9 @@ Result<std::vector<Result<Predicted>>> SchemeCosts::predict_each(
 Status SchemeCosts::predict_offered() {
   size_t most = 0;
   for (const auto& kernels : kernels_) most = std::max(most, kernels.size());
-  // The order is by scheme, then by group, because the first prediction of a group finds points for
-  // which the predictions of its other schemes wait.
+  // The first schemes of all groups come before the second ones. The first prediction of a group
+  // finds points for which the predictions of the group's other schemes have to wait, so the groups
+  // should begin early and at the same time.
   std::vector<SchemeIndex> schemes;
   for (size_t i = 0; i < most; ++i)
     for (size_t group = 0; group < groups_.size(); ++group)
@@ -304,8 +307,8 @@ Result<bool> SchemeCosts::is_recorded(db::Store& store, const dsl::Workload& wor
   return false;
 }
 
-/// Sets the times of the estimated kernels. If no other kernel of their operator is predicted,
-/// predicts them instead.
+/// Sets the times of the estimated kernels. A kernel is predicted instead if no other kernel of its
+/// operator was predicted.
 Status SchemeCosts::estimate() {
   std::vector<SchemeIndex> alone;
   for (size_t group = 0; group < groups_.size(); ++group) {
@@ -385,8 +388,9 @@ Status SchemeCosts::refresh_group(db::Store& store, size_t group, dsl::CacheStat
     TW_TRY(const auto record, known(store, kernel.workload, state));
     if (record) take(kernel, *record, context_.target);
   }
-  // The time of a named operator is that of its kernel on packed arrays, so a kernel that was free
-  // to choose its layouts counts as well. The time of an expression includes the conversions.
+  // The time of a named operator excludes packing of its arrays. So a record of a kernel that chose
+  // its layouts itself counts as a measurement of the scheme with these layouts. The time of an
+  // expression includes the conversions, so such records of expressions are not used.
   const dsl::Workload& workload = groups_[group].workload;
   if (workload.op == "expr") return {};
   TW_TRY(const auto free, known(store, workload, state));
@@ -420,9 +424,9 @@ void SchemeCosts::learn_doubt(
   doubt_ = count > 0 ? std::exp(std::sqrt(squares / count)) : 1;
 }
 
-/// The copies that plans may need: of each tensor between any two layouts that schemes ask for,
-/// those that are part of a scheme, and those of states into the arrays of loops. Inputs and
-/// outputs of the graph are row-major outside of it.
+/// The copies that plans may need. These are copies of each tensor between any two layouts that
+/// schemes ask for, the copies that are part of a scheme, and the copies of states into the arrays
+/// of loops. The caller's inputs and outputs are row-major.
 std::map<std::string, dsl::Workload> SchemeCosts::copies_that_plans_may_need() const {
   const auto types = graph::tensor_types(*graph_);
   std::map<std::string, std::vector<dsl::Layout>> layouts;

@@ -27,8 +27,8 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-// Most choices for an operator, each of which is a kernel to predict. Neighbouring operators could
-// agree only on few layouts of a tensor.
+// Most choices of layouts for an operator. Each choice is a kernel to predict, and neighbouring
+// operators would agree only on few layouts of a tensor anyway.
 constexpr size_t most_choices = 36, most_known_choices = 4;
 constexpr int64_t most_records = 32;
 constexpr int64_t least_block = 4;
@@ -38,9 +38,9 @@ constexpr int64_t least_block = 4;
 using Order = int64_t;
 constexpr Order row_major = 0, channels_last = 1;
 
-/// A tensor and its image: the shape (batch, channels, height, width, perhaps with a depth before
-/// the height) to which orders apply. It is the tensor's own shape or that of a reshape of it, and
-/// empty if neither is an image.
+/// A tensor and its image. The image is a shape to which orders apply: (batch, channels, height,
+/// width), or with a depth before the height. It is the tensor's own shape or the shape to which
+/// the tensor is reshaped; it is empty if neither is an image.
 struct Imaged {
   Shape shape, image;
   int lane_bytes = 4;  ///< of a vector that computes the elements: narrower types are computed in 4
@@ -57,8 +57,8 @@ dsl::Layout image_layout(Order order, const Shape& image) {
   return dsl::Layout::parse(text, letters).value();
 }
 
-/// The orders besides row-major that may make kernels faster on the machine. GPU kernels read
-/// contiguous channels and gain nothing from blocks.
+/// The orders besides row-major that may make kernels faster on the machine. GPUs are offered no
+/// blocks of channels, because channels last already makes the channels contiguous.
 std::vector<Order> candidate_orders(int64_t channels, int lane_bytes, const Machine& machine) {
   if (machine.gpu) return {channels_last};
   const Order lanes = std::max(machine.core.vector_bytes / lane_bytes, 1);
@@ -193,8 +193,9 @@ class Offers {
     return layouts;
   }
 
-  /// True if no single order gives both the leader the layout that it has in `order`, and the only
-  /// independent input the layout that it has in `own`.
+  /// True if the kernel converts layouts: the leader and the only independent input have layouts of
+  /// different orders. It is false if `order` and `own` place the elements of one of the two
+  /// tensors alike, because then a single order describes both.
   bool are_different(Order order, Order own) const {
     const auto place_alike = [&](const Imaged& tensor) {
       return graph::is_same_storage(tensor.shape, layout_in(order, tensor), layout_in(own, tensor));
@@ -215,9 +216,9 @@ class Offers {
   bool reduces_independent_ = false;  ///< a reduction reads one of them
 };
 
-/// The inputs of a sum of products of two inputs, such as q[i, d] * k[j, d], if both read the
-/// summed axis in their last dimension. Neighbouring results then read no neighbouring elements of
-/// either input.
+/// The two inputs of a sum of products, such as q[i, d] * k[j, d], if the summed axis is the last
+/// index of both. Neighbouring results then read elements of both inputs that are a row apart.
+/// Empty if there is no such sum.
 std::set<std::string> factors_summed_along_rows(const dsl::Compute& compute) {
   std::set<std::string> found;
   for (const dsl::Stage& stage : compute.stages) {
@@ -265,8 +266,8 @@ void add_new(const OperatorGroup& group, const LayoutChoice& choice,
   if (std::ranges::none_of(choices, is_same)) choices.push_back(choice);
 }
 
-/// Adds choices that are row-major, but with the last two dimensions of a factor exchanged: one
-/// choice for each factor that is summed along its rows and not packed ahead.
+/// Adds a choice for each factor that is summed along its rows and not packed ahead. The choice
+/// exchanges the last two dimensions of the factor; all other tensors are row-major.
 void add_transposed_factors(const OperatorGroup& group, std::vector<LayoutChoice>& choices) {
   const dsl::Compute& compute = group.workload.compute;
   const std::set<std::string> factors = factors_summed_along_rows(compute);
@@ -277,8 +278,8 @@ void add_transposed_factors(const OperatorGroup& group, std::vector<LayoutChoice
   }
 }
 
-/// True if the input is read at positions within its rows that are data of another tensor, as in
-/// products of sparse weights.
+/// True if the input is read at positions within its rows that another tensor contains, such as
+/// `in0[i, in1[j]]` in products of sparse weights.
 bool gathers_in_rows(const dsl::Compute& compute, const std::string& input) {
   bool found = false;
   for (const dsl::Stage& stage : compute.stages)
@@ -372,8 +373,9 @@ bool is_elsewhere(Home home, const Shape& shape, const dsl::Layout& layout) {
          (home == Home::Caller && graph::is_same_storage(shape, layout, row_major_one));
 }
 
-/// The choice without a kernel: the pieces are parts of the result's array, or are copied there.
-/// nullopt if some piece is not contiguous in the result.
+/// The choice without a kernel: each piece is a part of the result's array, or is copied to its
+/// place there. nullopt if a piece is not contiguous in the result, does not begin where arrays may
+/// begin, or has another layout than the result.
 std::optional<LayoutChoice> in_place(const OperatorGroup& group, LayoutChoice choice,
                                      int64_t alignment) {
   const dsl::Compute& compute = group.workload.compute;
@@ -434,8 +436,9 @@ class Homes {
         for (const std::string& tensor : names) callers_.insert(array_of(tensor));
   }
 
-  /// Returns the home of each piece, then that of the result. Call it for operators in their order,
-  /// because an array becomes a part of the first concatenation that uses it.
+  /// Returns the home of each piece, and then the home of the result. Call this function for
+  /// operators in their order, because an array becomes a part of the first concatenation that
+  /// reads it.
   std::vector<Home> of(const graph::Operator& op, const graph::Concatenation& concatenation) {
     std::vector<Home> homes;
     for (const size_t input : concatenation.inputs) {
@@ -448,8 +451,8 @@ class Homes {
   }
 
  private:
-  /// The tensor that stands for the tensor's array. For the result of a reshape it is the input of
-  /// the reshape.
+  /// The tensor whose name stands for the array of `tensor`. For the result of a reshape, which is
+  /// a view, this is the input of the reshape.
   const std::string& array_of(const std::string& tensor) const {
     const auto found = arrays_.find(tensor);
     return found == arrays_.end() ? tensor : found->second;
@@ -468,8 +471,8 @@ Shape with_row(Shape signal) {
   signal.insert(signal.begin() + 2, 1);
   return signal;
 }
-/// True if `other` is the signal [n, c, w] with one row, [n, c, 1, w], perhaps with its channels
-/// split into groups.
+/// True if `other` is the image of one row, [n, c, 1, w], of the signal [n, c, w]. The channels may
+/// be split into groups: [n, g, c / g, 1, w].
 bool has_row_of(const Shape& other, const Shape& signal) {
   return signal.size() == 3 && other.size() > 3 && other[other.size() - 2] == 1 &&
          other.back() == signal.back() && other.front() == signal.front();
@@ -515,9 +518,9 @@ std::map<std::string, Shape> volumes_of(const graph::Graph& graph, const graph::
   return volumes;
 }
 
-/// The images of tensors whose rank is not four. They come from reshapes, from convolutions over
-/// volumes, and from operators such as poolings, sums and concatenations that connect other
-/// five-dimensional tensors with those.
+/// The images of tensors whose rank is not four (OperatorGroup::images). They come from reshapes
+/// and from convolutions over volumes. Poolings, sums, concatenations and other operators pass them
+/// on between five-dimensional tensors.
 std::map<std::string, Shape> images_of(const graph::Graph& graph) {
   std::map<std::string, Shape> images;
   const auto see = [&](const std::string& tensor, Shape image) {

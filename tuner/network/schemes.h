@@ -51,8 +51,8 @@ struct OperatorGroup {
   /// shape is (batch, channels, height, width), or has a depth before the height. It is not set for
   /// tensors of four dimensions, which are such shapes themselves. For all other tensors it is
   /// empty, except that:
-  /// - if the graph reshapes a tensor to or from a shape of four or five dimensions, and the tensor
-  ///   has more dimensions than that shape, the tensor has that shape;
+  /// - a tensor that the graph reshapes to or from a shape of four or five dimensions, fewer than
+  ///   its own, has the latter shape;
   /// - a signal [n, c, w] that the graph reshapes to an image of one row has [n, c, 1, w];
   /// - a tensor of five dimensions that a convolution reads or writes has its own shape. So have
   ///   other tensors of five dimensions that a pooling, a sum or another operator, except a reshape

@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// The calls of a model: operators in the order of the graph, and copies of tensors into other
-// layouts where their first reader comes.
+// SPDX-License-Identifier: Apache-2.0 Makes the calls of a model. Operators come in the order of
+// the graph. A copy of a tensor into another layout comes just before its first reader.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -59,8 +58,8 @@ class ScriptWriter {
 
   // ---- loops ------------------------------------------------------------------------------
 
-  /// Positions of the values of a loop's state in the state's own array, in bytes from its
-  /// beginning.
+  /// The positions of the values of a loop's state, in bytes from the beginning of the array that
+  /// the state has for itself.
   struct StatePlaces {
     size_t array = 0;
     int64_t bytes = 0;  ///< of a value
@@ -77,7 +76,7 @@ class ScriptWriter {
     return bytes;
   }
 
-  /// The place in each trip of one of the values that lie one after another.
+  /// The place of a value in each trip, for values that lie one after another.
   static ScriptPart slice_part(size_t whole, const graph::Loop& loop, bool is_backward,
                                int64_t bytes, int64_t at = 0) {
     if (is_backward) return {whole, at + (loop.trips - 1) * bytes, -bytes, 0, loop.trips};
@@ -159,7 +158,8 @@ class ScriptWriter {
     std::vector<size_t>& kept = script_.loops.back().kept;
     for (size_t i = 0; i < loop.states.size(); ++i)
       TW_RETURN_IF_ERROR(place_exit(loop.states[i].next, states_[i].next));
-    std::vector<size_t> stacks;  // of each stack, its array; where it is a state's, that
+    // For each stack, its storage; a stack of a state's values lies in the state's array.
+    std::vector<size_t> stacks;
     for (const graph::Loop::Slice& stack : loop.stacks) {
       const auto state = std::ranges::find(states_, &stack, &StatePlaces::stack);
       if (state != states_.end()) {
@@ -181,7 +181,8 @@ class ScriptWriter {
     return {};
   }
 
-  /// The tensor of the body is written to this place, by a copy if it has another one already.
+  /// Makes the body write this tensor to this place. If the array of the tensor has another place
+  /// already, the body copies it.
   Status place_exit(const std::string& tensor, const ScriptPart& part) {
     const Layout layout = row_major_of(types_.at(tensor));
     TW_TRY(ScriptArgument array, array_of(tensor, layout));
@@ -254,8 +255,8 @@ class ScriptWriter {
     return storage.place == runtime::Place::Arena && !storage.part;
   }
 
-  /// True if the array can be one of the caller's. Such an array must not be a part of another
-  /// array, nor have parts.
+  /// True if the array can be an output in the caller's memory. An output must not be a part of
+  /// another array, and must not have parts.
   bool can_be_output(const ScriptArgument& array) const {
     return can_be_part(array) &&
            std::ranges::none_of(script_.storages, [&](const ScriptStorage& storage) {

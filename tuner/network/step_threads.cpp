@@ -66,8 +66,8 @@ class StepTimer {
     return {};
   }
 
-  /// Times one round, which counts unless the watch objects. The next round goes through the ways
-  /// in reverse order.
+  /// Times one round of calls. The round counts unless the watch found a disturbance. The next
+  /// round makes its calls in reverse order.
   Status time_round() {
     watch_.begin();
     Round round;

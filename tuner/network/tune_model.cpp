@@ -24,8 +24,8 @@
 namespace tw::tuner {
 namespace {
 
-// Most seconds for planning and building after an interrupt. Networks of some hundred distinct
-// kernels are built within this time on two cores.
+// Longest time in seconds for planning and building after an interrupt. A network with some hundred
+// distinct kernels is built within this time on two cores.
 constexpr double longest_closing_s = 20;
 // In less time, new kernels of a network without a fusion would not be measured.
 constexpr double least_fusion_s = 4;
@@ -51,7 +51,8 @@ Result<ModelRun> rewritten(const NetworkVariant& variant, const std::vector<std:
   return run;
 }
 
-/// SHA-256 of the name and of what the operators compute, in order: new weights change nothing.
+/// SHA-256 of the name, the dimensions and the workloads of the operators, in order. New weights do
+/// not change it.
 std::string source_hash(const ModelRun& run) {
   std::string text = fmt::format("{}\n{}\n", run.name, dimensions_text(run.dimensions));
   for (const graph::Operator& op : run.graph->operators) text += op.workload.text() + "\n";
@@ -75,9 +76,9 @@ const NetworkVariant& variant_of(const ModelRun& run, const ModelContext& contex
   return *std::ranges::find(context.source.variants, run.dimensions, &NetworkVariant::dimensions);
 }
 
-/// Reads the file that a refreshed network may replace. The former network may have been tuned
-/// without an optional pass that did not pay off; the pass is then left out again. Invalid if the
-/// file holds another network or other weights, so that they are not overwritten.
+/// Reads the file that a refreshed network may replace. If the former network was tuned without an
+/// optional pass, because it was faster so, the pass is left out again. Invalid if the file holds
+/// another network or other weights, so that they are not overwritten.
 Status find_former(TunedModel& tuned, const ModelContext& context) {
   TW_TRY(tuned.former, former_model(context.options.path));
   if (!tuned.former) return {};
@@ -131,8 +132,8 @@ Status tune_heard(ModelRun& run, const NetworkOptions& options, const ModelConte
   return {};
 }
 
-/// The passes that changed the graph although the network may be faster without them; empty if no
-/// time is to be spent on trying.
+/// The optional passes that changed the graph. The network may be faster without them. Empty if
+/// there is no time to try.
 std::vector<std::string> passes_to_doubt(const ModelRun& run, const ModelContext& context) {
   if (!context.measures() || context.fusion_s() < least_fusion_s) return {};
   std::vector<std::string> doubted;
@@ -187,7 +188,8 @@ Status tune_variant(ModelRun& run, const ModelContext& context) {
   return {};
 }
 
-/// The environment of what is left to do after an interrupt: time ends it, or the next interrupt.
+/// The environment for the work that is left after an interrupt. The work ends after
+/// longest_closing_s, or at the next interrupt.
 Environment closing(Environment environment) {
   environment.interrupts = environment.later_interrupts;
   environment.ends_ns = environment.clock() + static_cast<int64_t>(longest_closing_s * 1e9);
@@ -219,8 +221,8 @@ Status tune_variants(std::vector<ModelRun>& runs, const ModelContext& context) {
   return {};
 }
 
-/// Notes which kernels were not measured and why, in one text: of notes of one kind only the first
-/// one is told.
+/// Notes which kernels were not measured, and why. All reasons are in one note, because only the
+/// first note of each kind is printed.
 void note_failures(const std::vector<ModelRun>& runs, Notes* notes) {
   std::map<std::string, size_t> kernels;  // by reason
   for (const ModelRun& run : runs)
@@ -288,9 +290,9 @@ Status write_refreshed(TunedModel& tuned, ModelContext& context) {
   return {};
 }
 
-/// Builds the cheapest plan of each variant and writes the file; then times the best plans as whole
-/// networks. So a kernel that crashes this process loses no result. A network that replaces another
-/// one is written at the end.
+/// Builds the cheapest plan of each variant and writes the file. Only then times the best plans as
+/// whole networks, so that a kernel that crashes this process loses no result. A refreshed network
+/// is written at the end.
 Status build_variants(TunedModel& tuned, ModelContext& context) {
   const Environment environment = building_environment(context);
   for (ModelRun& run : tuned.runs) {

@@ -10,9 +10,8 @@
 namespace tw::tuner {
 namespace {
 
-/// Times the best plans as whole networks, by turns, and keeps the fastest. Plans with kernels that
-/// never ran behind a worker's limits are left out, and so are plans for which there is no time to
-/// build them.
+/// Times the best plans as whole networks, by turns, and keeps the fastest. A plan is left out if
+/// one of its kernels never ran within the limits of a worker, or if there is no time to build it.
 Status race_plans(ModelRun& run, ModelContext& context) {
   std::vector<runtime::ModelFile> files = {run.model};
   std::vector<size_t> plans = {0}, bands = {run.bands};

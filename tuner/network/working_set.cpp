@@ -9,12 +9,13 @@
 namespace tw::tuner {
 namespace {
 
-// If the working set fills at most half of a cache, an inference finds there what the one before
-// left; the other half is for other processes. Beyond that, a part of the data comes from memory.
-// For example, the working set of MobileNetV2 is 19 MiB. On a Zen 5 whose 32 MiB of L3 are shared
-// by several virtual machines, it reads the weights of its last layer at 71 GB/s, where memory
-// gives 43 GB/s and L3 100 GB/s. With kernels timed from memory, the sum of the network's plan is 2
-// to 10 % below its measured time.
+// Bytes of a cache that a byte of the working set needs. If the working set fills at most half of a
+// cache, an inference finds there the data that the previous inference left; the other half is for
+// other processes. A larger working set comes from memory in part. For example, the working set of
+// MobileNetV2 is 19 MiB, and a Zen 5 has 32 MiB of L3, shared by several virtual machines. The
+// network reads the weights of its last layer at 71 GB/s; memory gives 43 GB/s and L3 100 GB/s.
+// With kernels timed from memory, the planned time of the network is 2 to 10 % below its measured
+// time.
 constexpr int64_t least_cache_per_byte = 2;
 
 int64_t bytes_of(const graph::TensorType& type) {

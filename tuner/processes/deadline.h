@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Limits a wait for a worker or a device, by a time on the clock and by a stop token, which the
-// user or the end of a budget stops.
+// Limits a wait for a worker or a device. The wait ends at a time on the clock, or when a stop
+// token stops because of the user or the end of a budget.
 //
 //   const Cancellation cancellation(&interrupts, clock);
 //   Outcome outcome = worker.receive(cancellation.deadline(10, Needed::No));
@@ -28,31 +28,33 @@ struct Deadline {
   }
 };
 
-/// ForResult if the result of the run depends on the work that is waited for, otherwise No.
+/// ForResult if the result of the run depends on the work that is waited for, otherwise No. The
+/// first interrupt stops work with No at once, and gives work with ForResult a grace.
 enum class Needed { No, ForResult };
 
-/// The stops of all waits of a run: a counter of the user's interrupts, and a time at which all
-/// waits end. The first interrupt stops work at once if the result does not need it, and after a
-/// grace of 1.3 s if the result needs it. The second interrupt stops everything. A run and its
+/// Stops all waits of a run: at the user's interrupts, which a counter counts, and at a time that
+/// the run sets. The first interrupt stops work with Needed::No at once, and work with
+/// Needed::ForResult after a grace of 1.3 s. The second interrupt stops everything. A run and its
 /// workers have copies of one Cancellation, so that a time set by the run holds for every wait of
 /// its workers.
 class Cancellation {
  public:
-  /// `interrupts` must outlive all copies and deadlines. If it is null, nobody interrupts.
+  /// `interrupts` counts the user's interrupts. The counter must outlive all copies and deadlines.
+  /// If it is null, nothing interrupts.
   Cancellation(const std::atomic<int>* interrupts, Clock clock);
 
   bool is_requested() const;
-  /// A token that stops when the user interrupts, or at the time set by end_at(). It follows later
-  /// calls of end_at(), as the next phase of a run may end later.
+  /// A token that stops when the user interrupts, or at the time set by end_at(). The token obeys
+  /// later calls of end_at() too, as the next phase of a run may end later.
   StopToken token(Needed needed) const;
-  /// Ends every wait, including those that have begun, at that time on the clock in ns. `never`
-  /// sets no end.
+  /// Ends every wait at the time `at_ns` on the clock, including waits that have begun. With
+  /// `never`, no time ends them.
   void end_at(int64_t at_ns) const;
   static constexpr int64_t never = INT64_MAX;
   /// Sets a function that every later wait calls several times a second, on the thread that waits.
   /// Requires: no other thread is waiting.
   void tell_while_waiting(std::function<void()> tell) const;
-  /// A deadline `seconds` from now, which this Cancellation also stops.
+  /// A deadline `seconds` from now. This Cancellation may stop it earlier.
   Deadline deadline(double seconds, Needed needed) const;
 
  private:

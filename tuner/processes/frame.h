@@ -3,11 +3,11 @@
 // Messages between the tuner and its workers. Each message is a frame: magic number, length,
 // checksum and payload.
 //
-// A worker runs foreign code that may print on the connection, cut it short or overwrite its
-// buffers, so a reader trusts nothing: it bounds a length before it allocates memory, and returns a
-// payload only if its checksum holds. After an error the reader cannot find the next frame: close
-// the connection. A FrameReader belongs to one thread; the functions are thread-safe on different
-// descriptors.
+// A worker runs foreign code that may print on the connection, close it or overwrite buffers of
+// messages. So a reader trusts nothing: it checks a length before it allocates memory, and returns
+// a payload only if the checksum is right. After an error the reader cannot find the next frame;
+// close the connection then. A FrameReader belongs to one thread; the functions are thread-safe on
+// different descriptors.
 
 #include <cstddef>
 #include <optional>
@@ -18,7 +18,7 @@
 
 namespace tw::tuner {
 
-/// Largest payload; larger ones are refused by writers and readers.
+/// Largest payload in bytes. Writers and readers refuse larger payloads.
 inline constexpr size_t max_frame_bytes = size_t{64} << 20;
 
 /// The frame that carries `payload`. Invalid if the payload is larger than max_frame_bytes.
@@ -29,22 +29,24 @@ class FrameReader {
  public:
   /// Adds bytes that arrived. Requires: next() has not failed.
   void feed(std::string_view bytes) { buffer_.append(bytes); }
-  /// The payload of the next complete frame; nullopt while more bytes are needed; Invalid if the
-  /// bytes are no frame.
+  /// Removes the next complete frame and returns its payload; nullopt while more bytes are needed;
+  /// Invalid if the bytes are no frame.
   Result<std::optional<std::string>> next();
-  /// Number of bytes of the unfinished frame.
+  /// Number of bytes that were added and are not returned by next() yet.
   size_t pending() const { return buffer_.size(); }
 
  private:
   std::string buffer_;
 };
 
-/// Writes a whole frame, and blocks until it is written. Goes on after a signal that interrupts the
-/// write. For the worker's side.
+/// Writes the frame of a payload, and blocks until the whole frame is written. Signals do not
+/// interrupt the write. Workers use this function; the parent uses Process::send(). Errors as
+/// encode_frame(); Environment if the write fails, for instance because the other side is gone.
 Status write_frame(int fd, std::string_view payload);
 
-/// Blocks until a frame has arrived, and reads nothing beyond it. nullopt if the other side closed
-/// the connection between frames.
+/// Blocks until a whole frame has arrived, and returns its payload; reads no byte beyond the frame.
+/// nullopt if the other side closed the connection between frames; Invalid if the bytes are no
+/// frame; Environment if the read fails.
 Result<std::optional<std::string>> read_frame(int fd);
 
 }  // namespace tw::tuner

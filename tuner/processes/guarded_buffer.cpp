@@ -15,10 +15,11 @@
 namespace tw::tuner {
 namespace {
 
-/// Wider than a page, so that an access one whole image row too far is caught as well. Unmapped
-/// memory costs only address space.
+/// Size of a guard region. It is larger than a page, so that an access that is off by a whole row
+/// of an image is found too. Unmapped memory costs only address space.
 constexpr size_t guard_bytes = 256 << 10;
-/// Far above any machine; keeps the sizes below from wrapping.
+/// Larger sizes are refused, so that the sums of sizes below do not overflow. No machine has so
+/// much memory.
 constexpr size_t largest_bytes = size_t{1} << 46;
 constexpr auto canary = std::byte{0xa5};
 

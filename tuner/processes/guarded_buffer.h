@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A buffer outside of which a kernel cannot read or write unnoticed. It has unmapped guard regions
-// on both sides, canary bytes between the data and the guards, data that begin as poison, and write
-// protection for inputs. An access to a guard faults at once; region_of() tells the signal handler
-// which region was accessed.
+// A buffer that detects accesses of a kernel outside of the data. It has unmapped guard regions on
+// both sides, and canary bytes between the data and the guards. Outputs can be filled with poison,
+// and inputs can be protected from writes. An access to a guard faults at once; region_of() tells
+// the signal handler which region was accessed.
 //
 // A kernel is run once with its buffers at Align::Begin, which catches reads before the start, and
-// once at Align::End, which catches reads past the end. The data stay aligned for vectors: if the
+// once at Align::End, which catches reads past the end. The data stay aligned for vectors. If their
 // size is not a multiple of the alignment, up to alignment - 1 canary bytes lie between the data
-// and the guard. check() finds writes to these bytes; reads of them are not found. There are none
-// if `alignment` is the element size.
+// and the guard: 100 bytes with an alignment of 64 are followed by 28 canary bytes. check() finds
+// writes to canary bytes, but reads of them are not found. If `alignment` is the size of an
+// element, there are no canary bytes on the side of `align`.
 //
 //   TW_TRY(auto out, GuardedBuffer::make(bytes, {.align = Align::End}));
 //   out.poison(Poison::First);
@@ -28,7 +29,7 @@ namespace tw::tuner {
 /// Size of the pages that BufferOptions::huge_pages asks for.
 inline constexpr size_t huge_page_bytes = size_t{2} << 20;
 
-/// The end of the data that touches a guard region.
+/// Says if the beginning or the end of the data lies at a guard region.
 enum class Align { Begin, End };
 
 struct BufferOptions {
@@ -48,7 +49,8 @@ enum class Slack { Intact, TouchedBefore, TouchedAfter };
 
 class GuardedBuffer {
  public:
-  /// Environment if the memory cannot be had. A size of zero bytes is allowed.
+  /// Allocates a buffer of `bytes` bytes, which may be 0. Environment if the memory cannot be
+  /// allocated.
   static Result<GuardedBuffer> make(size_t bytes, BufferOptions options = {});
 
   GuardedBuffer(GuardedBuffer&& other) noexcept;
@@ -64,8 +66,7 @@ class GuardedBuffer {
   void poison(Poison pattern);
   /// Number of elements that still hold the complete pattern, and so were never written.
   int64_t poisoned(size_t element_bytes, Poison pattern) const;
-  /// State of the canaries between the data and the guards: intact, or changed before or after the
-  /// data.
+  /// State of the canary bytes: intact, or changed before or after the data.
   Slack check() const;
 
   /// Makes every later write fault; the fault is reported as a write to an input.
@@ -91,7 +92,8 @@ class GuardedBuffer {
 
 enum class Region { Elsewhere, GuardBefore, GuardAfter, ReadOnly };
 
-/// The region of any live guarded buffer in which the address lies. Async-signal-safe.
+/// The region in which the address lies, of any live guarded buffer; Elsewhere if the address lies
+/// in none of these regions. Async-signal-safe.
 Region region_of(const void* address);
 
 }  // namespace tw::tuner

@@ -335,9 +335,9 @@ void Process::forget() {
 }
 
 Status enter_worker() {
-  // The order of the calls matters. If the parent dies after the first call, this process is
-  // killed; if it died before, it is no longer our parent. The other end of the connection tells
-  // which process the parent was.
+  // The order of the calls matters. If the parent dies after the first call, the system kills this
+  // process. If the parent died before, the parent of this process is now another one. The socket
+  // names the process at its other end, which is the original parent.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ucred peer = {};
   socklen_t size = sizeof(peer);

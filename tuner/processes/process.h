@@ -5,8 +5,9 @@
 //
 // A worker is started by posix_spawn, never by fork alone, because XGBoost and OpenMP do not
 // survive a fork. It exchanges frames (frame.h) on descriptor 3, its standard input is empty, and
-// its output goes to a pipe, the last part of which the parent keeps. A worker has its own process
-// group, so that Ctrl-C reaches only the parent, and killing the worker also kills its children.
+// its output goes to a pipe. The parent keeps the last part of the output. A worker has its own
+// process group, so that Ctrl-C reaches only the parent, and killing the worker also kills its
+// children.
 //
 //   TW_TRY(Process worker, Process::start({.argv = {program, "worker"}}, monotonic_clock()));
 //   TW_RETURN_IF_ERROR(worker.send(request));
@@ -52,11 +53,11 @@ struct TimedOut {
 struct Cancelled {
   std::string tail;
 };
-/// The worker ended by itself or was killed by another process. classify() in sandbox.h interprets
-/// it.
+/// The worker ended by itself or was killed by another process. classify() (sandbox.h) tells the
+/// reason.
 struct Died {
-  int exit_code = -1;     ///< -1: a signal ended the worker, or unknown
-  int signal = 0;         ///< 0: the worker exited, or unknown
+  int exit_code = -1;     ///< -1: a signal ended the worker, or the code is unknown
+  int signal = 0;         ///< 0: the worker exited, or the signal is unknown
   std::string tail = {};  ///< the last part of the worker's output
 };
 /// The worker closed the connection or sent bytes that are no frame, and was killed.
@@ -83,13 +84,14 @@ class Process {
   /// The worker's latest output, at most tail_bytes of it.
   const std::string& tail() const { return tail_; }
 
-  /// Queues a message and returns at once; receive() writes what does not fit into the connection
-  /// yet. Fails if the message is too large or the worker is not running.
+  /// Queues a message and returns at once. The part of the message that the connection does not
+  /// take now is written by receive(). Fails if the message is too large or the worker is not
+  /// running.
   Status send(std::string_view message);
 
   /// Waits until a reply arrives, the worker ends, or the deadline passes. The deadline is a time
-  /// on the clock given to start(), which is read several times a second. After any outcome but a
-  /// Reply the worker is gone; restart() starts it again. Requires running().
+  /// on the clock that was given to start(). Unless the outcome is a Reply, the worker is gone
+  /// afterwards; restart() starts it again. Requires: running().
   Outcome receive(const Deadline& deadline);
 
   /// Kills the worker if it runs, and starts the same program again.
@@ -123,8 +125,9 @@ class Process {
   std::string tail_;
 };
 
-/// To be called first in a worker's main(). Makes the worker end when its parent ends, and at once
-/// if the parent has ended already. Environment if the program was not started by a Process.
+/// Makes this worker end when its parent ends, and at once if the parent has ended already. Call
+/// this function first in a worker's main(). Environment if the program was not started by a
+/// Process.
 Status enter_worker();
 
 }  // namespace tw::tuner

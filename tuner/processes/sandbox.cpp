@@ -97,8 +97,8 @@ void report_once() {
 
 // --- Faults, seen from inside the worker ---
 
-/// System calls that no candidate needs. Each ends the worker; in a process that runs a driver,
-/// some of them fail instead.
+/// System calls that no candidate needs. A forbidden call ends the worker. In a process that runs a
+/// driver, some of these calls fail instead of ending the process.
 struct Forbidden {
   int number;
   const char* name;
@@ -137,8 +137,8 @@ constexpr std::array forbidden_unless_building = {TW_CALL(fork),
                                                   TW_CALL(fchmod),
                                                   TW_CALL(fchmodat)};
 
-/// System calls that write files. Without a scratch directory there is nothing to write: Landlock
-/// would refuse these calls, and this list makes them end the worker.
+/// System calls that write files, which are forbidden in a worker without a scratch directory.
+/// Landlock alone would only refuse these calls; with this list they end the worker.
 constexpr std::array forbidden_without_scratch = {
     TW_CALL(creat),   TW_CALL(truncate),  TW_CALL(unlink),    TW_CALL(unlinkat),
     TW_CALL(rename),  TW_CALL(renameat),  TW_CALL(renameat2), TW_CALL(mkdir),
@@ -178,9 +178,9 @@ uintptr_t stack_pointer(const void* context) {
 #endif
 }
 
-/// True if the address is near the stack pointer. Such memory faults only if the stack has no room
-/// left: an access at most one large frame (1 MiB) below the pointer, or a little above it after a
-/// call has moved the pointer beyond the end.
+/// True if the address is near the stack pointer: at most 1 MiB, a large frame, below it, or a
+/// little above it. An access there faults only if the stack has overflowed. The address is above
+/// the pointer if a call has moved the pointer beyond the end of the stack.
 bool near_stack_pointer(uintptr_t address, uintptr_t pointer) {
   constexpr uintptr_t below = 1 << 20, above = 64 << 10;
   return pointer != 0 && address + below >= pointer && address < pointer + above;

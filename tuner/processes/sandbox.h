@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Limits what a worker may do, before it runs a candidate, and turns a worker's faults into data.
+// Limits what a worker may do before it runs a candidate (a kernel on trial), and describes the
+// fault that ended a worker as data.
 //
-// A candidate is a function of its buffers and needs no new process, socket or file. Asking the
-// operating system for one ends the worker with a `resource` fault. Memory is limited, and files
-// can be written below one directory or nowhere. An invalid memory access ends the worker as a
-// crash by its signal, or as out of bounds if the address lies in the guard of a guarded buffer.
-// The worker reports a fault by its exit code and a line on its standard error, and the parent
-// reads both by classify().
+// A candidate is a function of its buffers and needs no new process, socket or file. A system call
+// that asks for one of these ends the worker with a `resource` fault. Memory is limited, and files
+// can be written below one directory or nowhere. An invalid memory access ends the worker. The
+// fault is out of bounds if the address lies in the guard of a guarded buffer, otherwise a crash
+// with the name of the signal. The worker reports a fault by its exit code and a line on its
+// standard error, and the parent reads both by classify().
 //
 //   TW_RETURN_IF_ERROR(enter_worker());
 //   TW_RETURN_IF_ERROR(report_faults());
@@ -40,8 +41,8 @@ struct ProcessLimits {
   int64_t address_space_bytes = int64_t{16} << 30;  ///< 0: unlimited, as CUDA needs it
   int64_t file_bytes = int64_t{256} << 20;          ///< size of any one file, memfds included
   int open_files = 64;
-  /// True for workers that run compilers and for drivers that do; never true if only candidates
-  /// run.
+  /// True if the process runs compilers, or a driver that runs compilers. False if it runs only
+  /// candidates.
   bool may_start_programs = false;
   /// True if the process runs a GPU's driver. It may then write to the devices of GPUs and to the
   /// names of its own threads, and may open local (AF_UNIX) sockets. System calls that start
@@ -67,8 +68,9 @@ Result<Restrictions> restrict_self(const ProcessLimits& limits);
 /// released.
 Status report_faults();
 
-/// A second stack, on which the calling thread's faults are handled. Without it a stack overflow of
-/// a thread is reported as a plain SIGSEGV. Create and destroy it on that thread.
+/// A second stack of the calling thread, on which the thread's faults are handled. Without a second
+/// stack, a stack overflow of the thread is reported as a plain SIGSEGV. Create and destroy this
+/// value on the same thread.
 class SignalStack {
  public:
   SignalStack();
@@ -86,7 +88,7 @@ enum class FaultKind {
   StackOverflow,
   InputWritten,  ///< a write to memory that was made read-only
   Resource,      ///< a limit of memory, files, processes or sockets
-  Lost,          ///< killed by the system, or lost with its device; the candidate may be the cause
+  Lost,          ///< killed by the system, or the device failed; the candidate may be the cause
   /// Ended by a signal from outside (SIGTERM, SIGINT, SIGHUP), or by a fault of this program. The
   /// candidate is not the cause.
   Ended,
@@ -97,7 +99,7 @@ struct Fault {
   std::string detail;  ///< one line
 };
 
-/// The trial status for such a fault. A stack overflow has the status Oob.
+/// The status of a trial that ended with a fault of this kind. A stack overflow has the status Oob.
 db::TrialStatus status_of(FaultKind kind);
 
 /// The fault that ended a worker. A SIGKILL from outside usually means that the system ran out of

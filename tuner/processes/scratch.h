@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The private directory of a run, for artifacts and for files of compilers. It is removed when the
-// value is destroyed. A directory that a killed run left is removed when the next run makes its
-// own.
+// The private directory of a run, for artifacts and for files of compilers. The directory is
+// removed when the value is destroyed. A directory that a killed run left behind is removed when
+// the next run makes its own directory.
 //
 // A run holds a lock on its directory. The system releases the lock however the process ends, so an
 // unlocked directory has no owner, even if its owner ran in another container. Not thread-safe.
@@ -16,7 +16,7 @@
 
 namespace tw::tuner {
 
-/// Prefix of the names of these directories.
+/// Prefix of the names of private directories of runs.
 inline constexpr std::string_view scratch_prefix = "tilewright-run-";
 
 struct ScratchOptions {
@@ -26,9 +26,9 @@ struct ScratchOptions {
 
 class Scratch {
  public:
-  /// Makes a directory in the first suitable parent, and removes those that killed runs of this
-  /// user left there. Environment if no parent is suitable; the message says what is wrong with
-  /// each.
+  /// Makes a directory in the first suitable parent, and removes the directories that killed runs
+  /// of this user left there. Environment if no parent is suitable; the message says what is wrong
+  /// with each.
   static Result<Scratch> make(const ScratchOptions& options);
 
   Scratch(Scratch&& other) noexcept;
@@ -46,11 +46,12 @@ class Scratch {
   int lock_ = -1;
 };
 
-/// The parents of temporary files: $TMPDIR or else /tmp, then /var/tmp.
+/// The directories for temporary files, in order of preference: $TMPDIR, or /tmp if it is not set;
+/// then /var/tmp.
 ScratchOptions temporary_places();
 
-/// Removes the directories of runs in `parent` that belong to this user, are no links and have no
-/// owner any more. Returns how many were removed.
+/// Removes the directories of killed runs in `parent` that belong to this user and are no links.
+/// Returns the number of removed directories.
 int remove_abandoned(const std::string& parent);
 
 }  // namespace tw::tuner

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The compiled kernels of a run as bytes, each named by the SHA-256 of its bytes. Builders store
-// kernels, jobs name them, and runners load them by name, so that neither needs to know where the
-// other works. A process that moves kernels to another machine can check the bytes against the
-// name.
+// kernels, jobs name them, and runners load them by name. So a builder and a runner need not know
+// on which machine the other works. A process that moves kernels to another machine can check the
+// bytes against the name.
 //
 //   TW_TRY(const std::string name, artifacts.put(bytes));
 //   TW_TRY(const runtime::Artifact artifact, artifacts.load(name, host_target()));
@@ -27,14 +27,14 @@ class ArtifactStore {
 
   const std::string& directory() const { return directory_; }
 
-  /// Stores the bytes and returns their name. Equal bytes are stored once.
+  /// Stores the bytes and returns their name, the SHA-256. Equal bytes are stored once.
   Result<std::string> put(std::string_view bytes) const;
   Result<std::string> put(const runtime::Artifact& artifact) const;
   /// The bytes of that name. Invalid if the name is no hash, or the stored bytes do not match it;
   /// NotCompiled if no kernel has that name.
   Result<std::string> get(const std::string& name) const;
-  /// The kernel of that name. Errors as get(), and those of loading a kernel that `machine` cannot
-  /// run.
+  /// The kernel of that name, which must be for a target that `machine` can run. Errors as get(),
+  /// runtime::parse_artifact() and runtime::check_target().
   Result<runtime::Artifact> load(const std::string& name, const Target& machine) const;
 
  private:

@@ -17,8 +17,8 @@ namespace tw::tuner {
 namespace {
 
 constexpr double build_timeout_s = 60;
-// Number of kernels in a job, which a builder compiles as one module. A module takes about 40 ms in
-// addition to its kernels, which is as long as the smallest kernel.
+// Number of kernels in a job. A builder compiles the kernels of a job as one module. A module takes
+// about 40 ms in addition to its kernels, as long as the smallest kernel takes.
 constexpr size_t most_together = 8;
 // Jobs that a builder has at a time: one that it works on, and one that follows.
 constexpr size_t most_begun = 2;
@@ -27,18 +27,20 @@ KernelSource source_of(const KernelRequest& request) {
   return {request.workload.key(), request.schedule};
 }
 
-/// The result of each request; nullopt: it was not begun, after an interrupt or a failure.
+/// The result of each request; nullopt if the request was not begun because of an interrupt or a
+/// failure.
 using Outcomes = std::vector<std::optional<Result<runtime::Artifact>>>;
 
-/// The requests of one builder, by number, in the order in which it takes them.
+/// The indices of the requests of one builder, in the order in which it builds them.
 struct Assigned {
   std::deque<size_t> waiting = {};
   std::deque<std::vector<size_t>> begun = {};  ///< those of each job
   size_t work = 0;                             ///< of all of them
 };
 
-/// Gives each builder an even share of the work. Kernels with long schedules take the longest, so
-/// the length of the schedule is the measure of work; short ones come last.
+/// Gives each builder an even share of the work. The work of a kernel is taken as the length of its
+/// schedule, since kernels with long schedules take the longest to build. Kernels with short
+/// schedules come last.
 std::vector<Assigned> assign(std::span<const KernelRequest> requests, size_t builders) {
   std::vector<size_t> order(requests.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -144,7 +146,8 @@ bool is_replaced(const KernelRequest& request, const runtime::Artifact& artifact
   return request.is_predicted && !codegen::check_spills(artifact);
 }
 
-/// Replaces those kernels. Requires: all were built.
+/// Replaces the kernels for which is_replaced() holds by kernels of the default schedule. Requires:
+/// all requests were built.
 void replace_spilling(std::span<const KernelRequest> requests, Outcomes& outcomes,
                       const Target& target, const Environment& environment,
                       const Builders& builders) {

@@ -17,23 +17,25 @@
 
 namespace tw::tuner {
 
-/// A schedule (tw1 text) of a workload.
+/// A kernel to build: a workload and its schedule (tw1 text).
 struct KernelRequest {
   dsl::Workload workload;
   std::string schedule;
-  /// True if the cost model chose the schedule. The model only estimates registers, so if ptxas
-  /// spills some of the kernel's, the workload's default schedule is built instead.
+  /// True if the cost model chose the schedule. The model only estimates registers, so ptxas may
+  /// spill registers of this kernel to memory. The workload's default schedule is then built
+  /// instead.
   bool is_predicted = false;
 };
 
 /// The kernels built so far for one target. The plans of a network share most of their kernels.
 using BuiltKernels = std::map<KernelSource, runtime::Artifact>;
 
-/// Builds the kernels of these schedules and returns them in order. Packing kernels are built only
-/// if calls of the kernel include them. The kernels are not verified. Kernels in `built` are taken
-/// from there; new ones are added to it, even if other kernels fail. Errors: Invalid, naming the
-/// workload, for a schedule that does not apply or a default schedule whose registers spill;
-/// Environment if the compiler is missing or fails; Interrupted if the user stops the call.
+/// Builds the kernels of these schedules and returns them in order. Packing kernels, which copy
+/// arrays of the caller into other layouts, are built only if calls of the kernel run them. The
+/// kernels are not verified. Kernels in `built` are not built again. Newly built kernels are added
+/// to `built`, even if other kernels fail. Errors: Invalid, naming the workload, for a schedule
+/// that does not apply or a default schedule whose registers spill; Environment if the compiler is
+/// missing or fails; Interrupted if the user stops the call.
 Result<std::vector<runtime::Artifact>> build_kernels(std::span<const KernelRequest> requests,
                                                      const Target& target,
                                                      const Environment& environment,

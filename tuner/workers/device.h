@@ -13,9 +13,10 @@
 
 namespace tw::tuner {
 
-/// Text of a device in records. A processor: "AMD EPYC; 2 cores; L1 32 KiB; L2 1024 KiB; L3 32
-/// MiB"; a GPU: "NVIDIA H200; 132 multiprocessors; 143771 MiB; L2 51200 KiB". The caches of a
-/// processor are those that the system reports, even if a calibration found other sizes.
+/// Text of a device in records. A processor has a text such as "AMD EPYC; 2 cores; L1 32 KiB; L2
+/// 1024 KiB; L3 32 MiB", and a GPU a text such as "NVIDIA H200; 132 multiprocessors; 143771 MiB; L2
+/// 51200 KiB". The caches of a processor are those that the system reports, even if a calibration
+/// found other sizes.
 std::string device_text(const Target& target);
 
 /// The key under which the database looks for the best schedule of the workload, with its layouts,
@@ -29,12 +30,12 @@ bool is_of_device(const db::Record& record, const Target& target);
 
 using runtime::with_facts;
 
-/// The GPU target with the numbers of the record text `device`; unchanged if that text describes no
-/// GPU.
+/// The GPU target with the number of multiprocessors, the memory and the L2 that `device` gives, a
+/// device_text(). The target is returned unchanged if it is no GPU or the text describes no GPU.
 Target described_by(Target target, std::string_view device);
 
-/// The target of a record. Its machine description comes from the record's texts: for a processor
-/// the microarchitecture, the cores and the caches. Errors as parse_target().
+/// The target of a record, with the machine that the texts of the record describe: for a processor
+/// its microarchitecture, cores and caches, for a GPU as described_by(). Errors as parse_target().
 Result<Target> target_of(const db::Record& record);
 
 }  // namespace tw::tuner

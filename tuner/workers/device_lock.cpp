@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::chrono::milliseconds between_looks{1};
 
-// Opened for reading, which suffices for a lock and is allowed for another user's file. Links are
-// not followed: somebody may have put one into the shared directory.
+// Lock files are opened for reading. This suffices for a lock, and is allowed for the file of
+// another user. Links are not followed, because anybody may put a link into the shared directory.
 constexpr int how_opened = O_RDONLY | O_NOFOLLOW | O_CLOEXEC;
 
 Result<std::shared_ptr<const int>> open_file(const std::string& path) {
@@ -38,7 +38,7 @@ Result<std::shared_ptr<const int>> open_file(const std::string& path) {
                           fd < 0 ? std::strerror(problem) : "it is no file"));
 }
 
-/// False: not before the deadline.
+/// Locks the file. Returns false if the deadline passed first.
 Result<bool> take_file(int fd, const std::string& path, const Clock& clock,
                        const Deadline& deadline) {
   while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Gives a device to one user at a time: if two tuners measured on it at once, each would slow the
-// other, whoever started them. A lock is two files in a directory that all users share. Linux
-// releases the lock of a process that is killed.
+// Gives a device to one tuner at a time, because two tuners that measure on a device at the same
+// time slow each other. The tuners may belong to different users. A lock is two files in a
+// directory that all users share. Linux releases the lock of a process that is killed.
 //
 //   TW_TRY(DeviceLock lock, DeviceLock::open(places_of_all, "cuda"));
 //   TW_TRY(const DeviceTurn turn, lock.take(clock, {clock() + patience_ns}));
 //   ... measure; the turn ends with its value
 //
-// A tuner that waits is next: a tuner that gives the device back and asks for it again queues
-// behind. Not thread-safe; each process, or part of a process, opens its own lock.
-// lock.
+// Tuners queue for the device: a tuner that gives the device back and asks for it again comes after
+// a tuner that waits. Not thread-safe; each process, or each part of a process that takes turns,
+// opens a lock of its own.
 
 #include <memory>
 #include <string>
@@ -30,13 +30,13 @@ inline constexpr const char* places_of_all = "/tmp";
 /// Exclusive use of the device, which ends when the last copy of this value is destroyed.
 using DeviceTurn = std::shared_ptr<const int>;
 
-/// Name of the lock of a back end's device: "cuda", "opencl-1".
+/// Name of the lock of a back end's device: "cuda" for device 0, "opencl-1" for device 1.
 std::string device_lock_name(const codegen::Backend& backend, int index);
 
 class DeviceLock {
  public:
-  /// Opens the lock files, and creates those that are missing. Environment if this fails or if
-  /// something else has their names.
+  /// Opens the lock files, and creates those that are missing. Environment if this fails, or if a
+  /// name belongs to something that is no file.
   static Result<DeviceLock> open(const std::string& directory, std::string_view device);
 
   /// Waits for the device. TryLater, naming the file by which to find the process that holds the
@@ -48,8 +48,8 @@ class DeviceLock {
   std::shared_ptr<const int> device_, queue_;  ///< open files
 };
 
-/// The turn of this process on a device on which one program measures at a time; it ends when the
-/// value is destroyed. TryLater if another program holds the device for a minute.
+/// Waits for exclusive use of a GPU or another device with a back end, with the lock that all
+/// programs on this machine share. TryLater if another program holds the device for a minute.
 Result<DeviceTurn> turn_on(const runtime::Device& device, const Clock& clock);
 
 }  // namespace tw::tuner

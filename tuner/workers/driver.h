@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Starts a process that measures on a device: it starts the driver of the device and then limits
-// what the process may do. Runners start in this way, and so does `doctor`, which therefore finds a
-// driver that does not work within the limits before a run does.
+// Prepares this process for measuring on a device: starts the driver of the device, and then limits
+// what the process may do. Runners and the command `doctor` start in this way. So `doctor` already
+// finds a driver that does not work within the limits.
 //
 //   TW_TRY(const StartedDriver driver, start_driver(backend, index, directory, Confined::Yes));
 //   TW_TRY(const auto device, backend.open({.index = index}));  // the driver runs within limits
@@ -28,10 +28,11 @@ struct StartedDriver {
   Restrictions restrictions;  ///< empty if the process is not confined
 };
 
-/// The limits under which the drivers of a back end work. They may write files below `directory`.
+/// The limits of a process that runs drivers of this back end. Drivers may write files below
+/// `directory`.
 ProcessLimits driver_limits(const codegen::Backend& backend, const std::string& directory);
 
-/// Sets the environment variables that make drivers write their files to the directory, starts the
+/// Sets the environment variables that make drivers write their files to `directory`, starts the
 /// driver of a GPU, and limits this process unless `confined` is No. Requires: no driver is loaded,
 /// and no other thread runs yet. Errors as restrict_self().
 Result<StartedDriver> start_driver(const codegen::Backend& backend, int index,

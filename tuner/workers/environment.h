@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Everything that tune() needs from its process and machine, such as a clock, as a value that is
+// Everything that tune() needs from its process and machine, such as a clock. An Environment is
 // passed in, so that a run can be reproduced and tested. default_environment() and default_places()
-// read these values from the process. In the library only these two functions read the environment,
+// read its values from the process. In the library only these two functions read the environment,
 // the wall clock, the host's name or a random source, and only programs call them.
 //
 //   int main(int argc, char** argv) {
@@ -34,8 +34,8 @@ class Notes;
 struct Environment {
   std::vector<std::string> worker;  ///< argv of the worker program, e.g. {"tilewright", "worker"}
   std::string code_generator;       ///< directory of libtw_halide.so; empty: it is searched for
-  /// Directories that are searched for NVRTC first, here and by the builders
-  /// (codegen::NvrtcOptions::directories).
+  /// Directories in which this process and the builders search for NVRTC before they search
+  /// elsewhere (codegen::NvrtcOptions::directories).
   std::vector<std::string> cuda_directories = {};
   int device = 0;  ///< index of a GPU target's device, as in runtime::DeviceOptions
   /// True if workers limit what they may do (processes/sandbox.h). Without limits a candidate may
@@ -48,9 +48,9 @@ struct Environment {
   std::string program_version;
   /// Number of interrupts. 1: stop and keep the results; 2: stop at once.
   const std::atomic<int>* interrupts = nullptr;
-  /// Interrupts for work that must outlast the first interrupt: twice the number of interrupts
-  /// after the first one. So the second interrupt counts as 2 and stops such work at once. nullptr:
-  /// nothing stops it.
+  /// The counter of interrupts for work that goes on after the first interrupt, such as building a
+  /// network from what is known. It is twice the number of interrupts after the first one: 0 after
+  /// one interrupt, and 2 after two, which stops the work at once. nullptr: nothing stops the work.
   const std::atomic<int>* later_interrupts = nullptr;
   Notes* notes = nullptr;  ///< collects what the run went on without (notes.h); may be null
   /// From this time on the clock, the run behaves as if the user had interrupted it once.
@@ -81,12 +81,12 @@ struct Places {
 };
 Places default_places();
 
-/// Makes the directory and its parents, private to the user. Errors: Environment if it cannot be
-/// made; Invalid if it belongs to another user, as the kernels in it would be run.
+/// Makes the directory and its parents, private to the user. Environment if the directory cannot be
+/// made. Invalid if the directory belongs to another user, since kernels in it would be run.
 Status make_private_directory(const std::string& path);
 
-/// The path PREFIX/share/tilewright/shipped.db for a program PREFIX/bin/NAME; empty if there is no
-/// such file.
+/// The database that was installed with a program: PREFIX/share/tilewright/shipped.db for the
+/// program PREFIX/bin/NAME. Empty if there is no such file.
 std::string shipped_database(const std::string& program);
 
 }  // namespace tw::tuner

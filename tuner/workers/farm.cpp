@@ -19,8 +19,8 @@ constexpr const char* device_token = "device";
 constexpr const char* build_token = "build";
 constexpr std::string_view device_prefix = "device:", version_prefix = "version:";
 
-// Seconds that a job may take in addition to its own limit: for starting the member's workers, and
-// for waiting until the device is free.
+// Seconds that a job may take in addition to its own limit. `start_s` is for starting the workers
+// of the member, and `turn_s` for waiting until the device is free.
 constexpr double start_s = 30, turn_s = 60;
 // The same limits as in worker_pool.cpp.
 constexpr double least_prepare_s = 30, timeouts_per_prepare = 10, timeouts_per_farm_build = 6;
@@ -42,8 +42,8 @@ std::string labels_of(const std::vector<FarmMember>& members) {
   return labels.empty() ? "no labels" : join({labels.begin(), labels.end()}, ", ");
 }
 
-/// The members of this program's version. Members of other versions are left out with a note.
-/// Environment if no member is left.
+/// The members whose program has the version of this program. Other members are left out with a
+/// note. Environment if no member remains.
 Result<std::vector<FarmMember>> members_of_version(const std::vector<FarmMember>& members,
                                                    Notes* notes) {
   std::vector<FarmMember> same;
@@ -346,8 +346,8 @@ Result<MeasureReply> FarmRunner::measure(const MeasureJob& job) {
   return measured(sent);
 }
 
-/// The reply to a measurement. The loss of a member is not blamed on the kernel, since its runner
-/// keeps the kernel in a sandbox. Neither is a reply that does not decode.
+/// The reply to a measurement. If the member is lost, or its reply does not decode, the kernel is
+/// not blamed, because the member runs the kernel in a sandbox.
 Result<MeasureReply> FarmRunner::measured(const Sent& sent) {
   TW_TRY(const auto reply, receive(sent, Needed::ForResult));
   if (!reply)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Tunes on the machines of a farm. Members of the farm measure the kernels of the Runner, and those
-// members that build compile the schedules of the Builder. docs/farm.md says what is sent between
-// the machines.
+// Tunes on the machines of a farm. A member of the farm is a process on one of these machines that
+// measures on a device, that builds, or both. Here the Runner sends its kernels to members that
+// measure, and the Builder its schedules to members that build. docs/farm.md describes the
+// messages.
 //
 //   TW_TRY(const Farm farm, open_farm({.client = client, .label = "gpu:sm_90"}, environment, 10));
 //   TW_TRY(Workers workers, start_workers(farm, threads, environment, 10));
@@ -31,7 +32,8 @@ namespace tw::tuner {
 /// Options of open_farm().
 struct FarmOptions {
   std::vector<std::string> client;  ///< command line of the client (farm_link.h)
-  /// Label that members must have; empty: any member, if all have the same device.
+  /// Label of the members on which the run measures. If the label is empty, all members must have
+  /// the same device.
   std::string label = {};
   std::string target = {};  ///< text of a target; empty: the target of the members' device
 };
@@ -42,14 +44,14 @@ struct Farm {
   std::string device;  ///< resource that all members with such a device offer
   Target target;       ///< target with the numbers of the device
   Target processor;  ///< processor of the machine that has the device; references are built for it
-  /// Numbers of members that measure on such a device, and that build.
+  /// Number of members that measure on such a device, and number of members that build.
   size_t devices = 0, builders = 0;
 };
 
 /// Connects to a farm and chooses a device. Errors: Environment if the client cannot be started, or
 /// if the members' device cannot run kernels for the target; TryLater if the farm cannot be reached
-/// or no member has the label; Usage if members have different devices and there is no label to
-/// choose by.
+/// or no member has the label; Usage if members have different devices and no label chooses among
+/// them.
 Result<Farm> open_farm(const FarmOptions& options, const Environment& environment,
                        double timeout_s);
 
@@ -71,7 +73,7 @@ struct FarmRun {
 
   FarmJob job_of(Job job) const;
   /// Waits for the reply to the job `number`, which was sent at `started_ns` and may take
-  /// `limit_s`.
+  /// `limit_s`. Returns the reply, or the fault of the job. Errors as FarmLink::wait().
   Result<tl::expected<FarmReply, FarmFault>> wait(uint64_t number, double limit_s,
                                                   int64_t started_ns, Needed needed) const;
 };
@@ -149,7 +151,7 @@ class FarmRunner : public Runner {
   double reference_ns_ = 0;
   std::map<std::string, Sent> begun_;  ///< measurements under way, by the name of the kernel
   double peak_gflops_ = 0;
-  /// Number of kernels measured, and the number at which to measure the peak again.
+  /// Number of kernels measured so far, and the number at which the peak is measured again.
   int64_t measured_ = 0, peak_due_ = 0;
 };
 

@@ -4,8 +4,8 @@
 // encoded as CBOR. The processes in between forward the bytes without decoding them.
 //
 // A job is self-contained: it carries the workload, the reference, and the bytes of every kernel
-// that it names. So any member with a suitable device can do it, whatever that member did before.
-// If a member is lost, another one does its job.
+// that it names. So any member with a suitable device can do the job, whatever the member did
+// before. If a member is lost, another member does the job.
 
 #include <cstdint>
 #include <optional>
@@ -19,8 +19,8 @@
 
 namespace tw::tuner {
 
-/// Version of the messages. It is raised together with worker_protocol when messages or the meaning
-/// of jobs change; members and tuners must have the same version.
+/// Version of the messages. It is raised when these messages or the meaning of jobs change, and
+/// whenever worker_protocol is raised. Members and tuners must have the same version.
 inline constexpr int64_t farm_protocol = 5;
 
 /// The versions that members and tuners must share, as text: "5.5" for protocol 5 and kernel ABI
@@ -42,8 +42,9 @@ struct FarmJob {
 };
 
 struct FarmReply {
-  std::optional<Error> error = {};  ///< reason why there is no reply
-  /// The reply to the job as encode() makes it; for DescribeJob, an encoded FarmDescription.
+  std::optional<Error> error = {};  ///< the reason if the job has no reply
+  /// The encoded reply to the job, such as encode(MeasureReply); for DescribeJob, an encoded
+  /// FarmDescription.
   std::string reply = {};
   std::vector<std::string> kernels = {};  ///< bytes of the kernels that a BuildJob built
   std::string host = {};    ///< hash of the name of the member's machine; for provenance only
@@ -64,8 +65,9 @@ FarmDescription describe(const Target& target, const std::string& program_versio
 /// differs from this program's; Invalid if the texts do not parse.
 Result<Target> described_target(const FarmDescription& description);
 
-/// The resource that all members with the same device_text() and the same version offer: "device:"
-/// and a hash of both.
+/// The resource by which jobs are sent to members with one kind of device: "device:" and a hash of
+/// device_text() and the version. All members with the same device_text() and version offer this
+/// resource.
 std::string device_resource(const Target& target);
 /// The resource that names the version of a member, such as "version:5.5".
 std::string version_resource();

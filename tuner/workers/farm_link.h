@@ -46,7 +46,8 @@ struct FarmMember {
 /// Requirements and time limit of a job.
 struct FarmTicket {
   std::string kind = "measure";  ///< "measure" or "build"; a member has a station for each kind
-  /// One unit of each is taken from the member while the job runs.
+  /// Resources that the member must offer, such as "device". While the job runs, it holds one unit
+  /// of each.
   std::vector<std::string> resources = {};
   double limit_s = 60;  ///< after this time the member's station is stopped
 };
@@ -54,7 +55,7 @@ struct FarmTicket {
 /// The failure of one job. The farm can still do others.
 struct FarmFault {
   std::string reason;
-  /// True if the reply does not decode, which says nothing about the candidates of the job.
+  /// True if the reply does not decode. The candidates of the job are then not at fault.
   bool is_garbled = false;
 };
 
@@ -71,10 +72,11 @@ class FarmLink {
   /// Sends a job and returns its number at once, without waiting for the reply. TryLater if the
   /// farm is lost; Invalid if the job is larger than a frame.
   Result<uint64_t> send(const FarmTicket& ticket, const FarmJob& job);
-  /// Waits for the reply to a job. TryLater if the farm is lost, as in all later calls; Interrupted
-  /// if the deadline is cancelled, which loses all jobs under way.
+  /// Waits for the reply to a job, and returns the reply or the fault of the job. TryLater if the
+  /// farm is lost; all later calls then fail too. Interrupted if the deadline is cancelled, which
+  /// loses all jobs under way.
   Result<tl::expected<FarmReply, FarmFault>> wait(uint64_t number, const Deadline& deadline);
-  /// Cancels a job. Its reply must not be waited for.
+  /// Cancels a job. Do not call wait() for a cancelled job.
   void cancel(uint64_t number);
   /// The reason why the farm was lost; nullopt if it was not.
   const std::optional<Error>& lost() const { return lost_; }

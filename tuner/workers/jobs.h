@@ -31,7 +31,7 @@ struct KernelSource {
 struct BuildJob {
   std::string target;
   std::vector<KernelSource> kernels;
-  bool packs = false;  ///< build packing kernels too, even if trials do without (keeps_arrays)
+  bool packs = false;  ///< build packing kernels too, even if trials need none (keeps_arrays)
   /// Text of a second target; empty: none. If the compiler for `target` is not installed, the
   /// default schedule for the second target is built in place of the first kernel.
   std::string otherwise = {};
@@ -69,8 +69,9 @@ struct PrepareReply {
   double reference_ns = 0;  ///< time of one call of the reference on one thread
 };
 
-/// Verify and time a kernel. If an incumbent is given, the kernel is timed beside it; otherwise it
-/// is timed alone, in `stretches` stretches with pauses in between.
+/// Verify and time a kernel. If an incumbent is given, calls of the kernel and of the incumbent are
+/// timed by turns. Otherwise the kernel is timed alone: in `stretches` parts, with pauses of
+/// `pause_s` between them.
 struct MeasureJob {
   std::string artifact;        ///< name in the store
   double incumbent_ns = 0;     ///< 0: do not stop early
@@ -101,7 +102,7 @@ struct MeasureReply {
   /// from outside ended the worker. Such a loss is not recorded.
   bool blameless = false;
 };
-/// A Lost reply that is blameless and has this reason.
+/// Makes a reply with the status Lost and this reason, which does not blame the candidate.
 MeasureReply blameless_loss(std::string reason);
 
 /// Time two kernels by turns (compare_abba()).
@@ -111,12 +112,12 @@ struct CompareJob {
 };
 struct CompareReply {
   std::string error = {};
-  /// As Comparison; a ratio above 1: a is faster.
+  /// As in Comparison. A ratio above 1 means that a is faster.
   double ratio = 1, low = 1, high = 1, noise_floor = 0;
   Winner winner = Winner::Tie;
 };
 
-/// Measure the peak rate of multiply-adds of the machine on so many threads.
+/// Measure the machine's peak rate of multiply-adds on the given number of threads.
 struct PeakJob {
   int64_t threads = 1;
 };
@@ -132,8 +133,8 @@ struct DescribeReply {
   int64_t multiprocessors = 0, l2_bytes = 0, memory_bytes = 0;  ///< as runtime::DeviceFacts
 };
 
-/// Measure the processor with the vectors of a target (measure/calibration.h). Has the texts of the
-/// target and of the machine description to start from.
+/// Measure the processor with the vectors of a target (measure/calibration.h). `target` and
+/// `machine` are the texts of the target and of the Machine from which calibration starts.
 struct CalibrateJob {
   std::string target, machine;
   int64_t budget_ns = 0;
@@ -155,7 +156,7 @@ std::string encode(const CompareReply& reply);
 std::string encode(const PeakReply& reply);
 std::string encode(const DescribeReply& reply);
 std::string encode(const CalibrateReply& reply);
-/// Decode replies. Invalid if the bytes are no such reply, since a worker's messages are not
+/// Decode replies. Invalid if the bytes are no reply of that type: messages of a worker are not
 /// trusted.
 Status decode(std::string_view bytes, BuildReply& reply);
 Status decode(std::string_view bytes, PrepareReply& reply);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Notes on things that a run gave up, left out or replaced in order to go on. Notes end no run, but
-// none is silent: the first note of each kind is printed as one line, all notes are counted, and
-// the program prints the counts with its result.
+// Notes on things that a run gave up, left out or replaced in order to go on. A note does not end a
+// run, but the user learns of it. The first note of each kind is printed as one line; all notes are
+// counted, and the program prints the counts with its result.
 //
 //   Notes notes([](const std::string& line) { note(line); });      // the notes of the program
 //   environment.notes = &notes;                                    // and passes it in

@@ -114,9 +114,10 @@ Status Station::start_measuring(const FarmJob& job) {
   return {};
 }
 
-/// The turn on the device of a job. Runners wait for a turn on a GPU by themselves. The processor's
-/// turn is taken by stations, so that two stations on one machine do not disturb each other's
-/// measurements.
+/// Takes the turn (exclusive use) of the device on which a job measures. If the device is the
+/// processor, the station takes the turn, so that two stations on one machine do not disturb each
+/// other's measurements. For a GPU the result is empty, because the runner itself waits for its
+/// turn.
 Result<DeviceTurn> Station::turn(const FarmJob& job) {
   if (own_.is_gpu()) return DeviceTurn();
   if (!lock_) {

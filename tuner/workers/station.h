@@ -2,8 +2,8 @@
 #pragma once
 // The process that a member of a farm starts to do jobs. A station either measures on one device or
 // builds. It uses the workers of its machine (worker_pool.h), with their limits, deadlines and
-// locks. It trusts the farm, since it runs kernels that other members build; a kernel is trusted as
-// little as in any tuning run. Not thread-safe.
+// locks. A station trusts the farm, since it runs kernels that other members build. It runs these
+// kernels within the same limits as any tuning run. Not thread-safe.
 //
 //   Station station(device, environment);
 //   const FarmReply reply = station.answer(job);
@@ -29,13 +29,14 @@ class Station {
   Station(Target own, Environment environment);
 
   FarmReply answer(const FarmJob& job);
-  /// Parses a target and, for a processor, adds what is known of the station's machine. An empty
-  /// text gives the station's own target. Environment if the station's machine cannot run kernels
-  /// for the target.
+  /// Parses a target. A processor target gets the caches and other numbers of the station's
+  /// machine. An empty text gives the station's own target. Environment if the station's machine
+  /// cannot run kernels for the target.
   Result<Target> target_of(const std::string& text);
 
  private:
-  /// Parameters with which workers were started. A job with other parameters needs other workers.
+  /// Parameters with which workers were started. Workers serve a job only if its parameters are
+  /// equal.
   struct Key {
     std::string target, processor;
     int64_t threads = 1;
@@ -64,8 +65,8 @@ class Station {
 };
 
 /// The main function of the station's program, `worker station TARGET INDEX CODE_GENERATOR [CUDA
-/// DIRECTORY ...]`. Answers each FarmJob with a FarmReply, one frame each, until its parent closes
-/// the connection. Workers limit themselves if `confined` is Yes.
+/// DIRECTORY ...]`. Answers each FarmJob with a FarmReply until the parent closes the connection. A
+/// job and a reply are one frame each. Workers limit themselves if `confined` is Yes.
 int station_main(const std::vector<std::string>& arguments, Confined confined = Confined::Yes);
 
 }  // namespace tw::tuner

@@ -4,7 +4,7 @@
 //   worker run <store>                                               verifies and times
 //   worker run <store> <target> <index> <directory>                  the same on a device
 //   worker station ...                                               a member of a farm: station.h
-// `worker unconfined ...` is the same worker without limits (processes/sandbox.h).
+// `worker unconfined build ...`, and so on, starts the worker without limits (processes/sandbox.h).
 // The store is a directory of kernels (artifact_store.h), which builders may write. The code
 // generator is the directory of the compiler for processors, or empty; the CUDA directories are
 // those of NvrtcOptions; a device's driver writes to its directory. A worker answers one frame with
@@ -62,8 +62,8 @@ int serve(const Answer& answer) {
 
 // ---- building -------------------------------------------------------------------------------
 
-/// The outcome of a schedule that could not be built. If a tool was ended from outside, the outcome
-/// says nothing about the schedule.
+/// The outcome of a schedule that could not be built. If a signal from outside ended a tool, the
+/// outcome is blameless: it says nothing about the schedule.
 BuildOutcome rejected(db::TrialStatus status, const Error& error) {
   if (error.code != ErrorCode::TryLater)
     return {"", status, error.message, error.code == ErrorCode::Environment};
@@ -252,8 +252,9 @@ class RunnerWorker {
 
   Sampling sampling() const {
     Sampling options;
-    // A kernel whose call takes longer than a batch is timed call by call. Seven calls then give as
-    // good an estimate as seven pairs, since a disturbance lasts longer than a call.
+    // A kernel whose call takes longer than a batch is timed call by call, and seven calls suffice.
+    // Seven pairs of calls would give no better estimate, since a disturbance lasts longer than a
+    // call.
     options.min_batch_ns = 500'000;
     options.min_samples = 7;
     options.max_samples = 24;
@@ -452,7 +453,8 @@ void wait_for_request() {
 }
 
 /// Limits this process as its role requires, and starts the driver of its device. The driver starts
-/// with the first request, since from then on the parent holds the device's lock (device_lock.h).
+/// only when the first request arrives, because the parent holds the lock of the device from then
+/// on (device_lock.h).
 Result<std::shared_ptr<runtime::Device>> prepare_process(const Role& role, Confined confined) {
   std::shared_ptr<runtime::Device> none;
   if (role.device) {

@@ -15,8 +15,8 @@
 namespace tw::tuner {
 namespace {
 
-// Limit for building a batch, as a multiple of the limit for measuring a candidate. A batch takes a
-// quarter of a second, so one that reaches this limit hangs.
+// Time limit for building a batch, as a multiple of the limit for measuring a candidate. A batch
+// takes a quarter of a second, so a builder that reaches this limit hangs.
 constexpr double timeouts_per_build = 6;
 
 // More builders would have less than two candidates of a batch each.
@@ -57,8 +57,8 @@ MeasureReply fault_of(const Outcome& outcome) {
   return {status_of(fault.kind), fault.detail};
 }
 
-/// The outcome of a schedule whose builder ended with that fault. CompileError if the schedule made
-/// the compiler crash.
+/// The outcome of a schedule whose builder ended with this fault. The status is CompileError if the
+/// schedule made the compiler crash.
 BuildOutcome outcome_of(const MeasureReply& fault) {
   BuildOutcome outcome;
   outcome.reason = "the builder: " + fault.reason;
@@ -537,7 +537,8 @@ Result<Machine> RunnerProcess::calibrate(double budget_s) {
 Result<double> RunnerProcess::peak_gflops() {
   if (measured_ < peak_due_) return peak_gflops_;
   // The peak is the fastest of several windows of 10 ms. On a busy machine a single window may lose
-  // its core, and every trial would look impossibly fast beside so low a peak.
+  // its core to another process. The peak would then be so low that every trial looked impossibly
+  // fast.
   double fastest = 0;
   for (int window = 0; window < peak_windows; ++window) {
     TW_TRY(const double gflops, measure_peak());

@@ -3,9 +3,10 @@
 // The workers of a run as processes of this machine, all sandboxed: several build and one measures.
 // Each job has a deadline. If a worker dies, hangs or sends an invalid reply, it is replaced and
 // its job is answered with a status. A worker is lost if a signal from outside or lack of memory
-// ends it, or if its reply does not decode. Its job is then done once more, and after a second loss
-// has the status Lost. Workers measure on a device only while no other tuner does (device_lock.h).
-// Kernels are files in a private directory to which only builders may write.
+// ends it, or if its reply does not decode. A job with a candidate is then done once more, and has
+// the status Lost if its second worker is lost too; other jobs are repeated up to three times.
+// Workers measure on a device only while no other tuner does (device_lock.h). Kernels are files in
+// a private directory to which only builders may write.
 
 #include <cstdint>
 #include <deque>
@@ -24,15 +25,14 @@
 
 namespace tw::tuner {
 
-/// The scheduling weight of builders. BesideTiming: kernels are timed while builders work, so
-/// builders have a tenth of the usual weight. Alone: nothing is timed meanwhile, so builders have
-/// the usual weight.
+/// Says if kernels are timed while builders work. BesideTiming: they are, so builders get a tenth
+/// of the usual scheduling weight. Alone: nothing is timed, so builders get the usual weight.
 enum class Building { BesideTiming, Alone };
 
 /// Starts the workers of a run on this machine. The runner, for the processor or a device, starts
-/// at once. At most four builders start with their first jobs, on the cores that the kernel leaves
-/// free, or on all cores if it leaves none. Verifying and measuring one candidate may take
-/// `timeout_s`. Environment if the runner cannot be started.
+/// at once. At most four builders start, each with its first job. Builders use the cores that a
+/// kernel on `threads` threads leaves free, or all cores if it leaves none. Verifying and measuring
+/// one candidate may take `timeout_s`. Environment if the runner cannot be started.
 Result<Workers> start_workers(const Target& target, int threads, const Environment& environment,
                               double timeout_s, Building building = Building::BesideTiming);
 
@@ -70,8 +70,8 @@ struct PoolContext {
 /// shares in order. A reference that was built before is not built again.
 class BuilderPool : public Builder {
  public:
-  /// `program` is the command line of a builder. Up to `builders` of them are started when there is
-  /// work.
+  /// `program` is the command line of a builder. Up to `builders` processes are started when there
+  /// is work.
   BuilderPool(PoolContext context, ProcessOptions program, size_t builders);
 
   Status begin(const BuildRequest& request) override;
@@ -79,7 +79,7 @@ class BuilderPool : public Builder {
   std::string toolchain() const override { return toolchain_; }
 
  private:
-  /// The kernels of a request for a reference.
+  /// Key of a reference that was built: the kernels of its request.
   using ReferenceKey = std::vector<KernelSource>;
   struct Member {
     std::optional<Process> process = {};
@@ -121,7 +121,7 @@ class BuilderPool : public Builder {
   std::string toolchain_;
 };
 
-/// The runner as a single process that verifies and measures.
+/// A runner that verifies and measures in a single process.
 class RunnerProcess : public Runner {
  public:
   /// Starts the process. For a processor, `device_lock` and `driver_scratch` (the directory of the
@@ -145,8 +145,8 @@ class RunnerProcess : public Runner {
 
   RunnerProcess(PoolContext context, Process process, std::optional<DeviceLock> device_lock,
                 std::optional<Scratch> driver_scratch);
-  /// Sends the job and waits for the reply. If the worker is lost, the job is repeated once with a
-  /// new worker.
+  /// Sends the job and waits for the reply. If the worker is lost, the job is repeated with a new
+  /// worker: once if a candidate runs in the job, otherwise up to three times.
   template <typename Reply>
   Result<Answer<Reply>> ask(const Job& job, double timeout_s, Needed needed);
   template <typename Reply>
@@ -165,7 +165,7 @@ class RunnerProcess : public Runner {
   ReferenceKernel reference_;  ///< reference of that workload
   double reference_ns_ = 0;
   double peak_gflops_ = 0;
-  /// Number of kernels measured, and the number at which to measure the peak again.
+  /// Number of kernels measured so far, and the number at which the peak is measured again.
   int64_t measured_ = 0, peak_due_ = 0;
 };
 
