@@ -19,7 +19,8 @@ namespace tw::tuner {
 /// it. Medians of two runs of the same network differ by less.
 inline constexpr double least_refresh_gain = 0.01;
 
-/// Sets refresh.is_kept to true unless the new network is faster by least_refresh_gain.
+/// Sets refresh.is_kept: false if the new network is faster by at least least_refresh_gain,
+/// otherwise true.
 void decide(Refresh& refresh);
 
 /// A model that has only this variant of the given model.

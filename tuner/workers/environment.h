@@ -46,7 +46,8 @@ struct Environment {
   std::string host;                 ///< hash of the host's name; for provenance only
   std::string session;              ///< names this run in its records
   std::string program_version;
-  /// Number of interrupts. 1: stop and keep the results; 2: stop at once.
+  /// Counts the user's interrupts. At 1 the run stops and keeps its results; at 2 it stops at once.
+  /// nullptr: nothing interrupts.
   const std::atomic<int>* interrupts = nullptr;
   /// The counter of interrupts for work that goes on after the first interrupt, such as building a
   /// network from what is known. It is twice the number of interrupts after the first one: 0 after

@@ -61,7 +61,7 @@ Result<Farm> open_farm(const FarmOptions& options, const Environment& environmen
 Result<Workers> start_workers(const Farm& farm, int threads, const Environment& environment,
                               double timeout_s);
 
-/// Context that the jobs of a run share.
+/// Values that all jobs of a run on a farm share.
 struct FarmRun {
   Farm farm;
   int threads = 1;

@@ -74,7 +74,7 @@ struct PrepareReply {
 /// `pause_s` between them.
 struct MeasureJob {
   std::string artifact;        ///< name in the store
-  double incumbent_ns = 0;     ///< 0: do not stop early
+  double incumbent_ns = 0;     ///< latency of the incumbent, for stopping early; 0: do not
   std::string incumbent = {};  ///< name in the store; empty: none
   bool verify_only = false;
   int64_t stretches = 1;

@@ -58,7 +58,7 @@ class Builder {
 /// Environment if the build failed for any other reason.
 Result<BuildOutcome> build_one(Builder& builder, const BuildRequest& request);
 
-/// The kernel with which the results of others are compared.
+/// The kernel with which the results of other kernels of the workload are compared.
 struct ReferenceKernel {
   std::string artifact = {};  ///< name in the store; empty: none was built
   bool on_device = false;     ///< true if it is a kernel of the device, false if of the processor
@@ -87,8 +87,9 @@ class Runner {
   /// The target with the numbers of the machine that measures. A device's numbers are those that
   /// its driver reports. Environment if there is no device for the target.
   virtual Result<Target> machine() = 0;
-  /// Measures the processor for the target (measure/calibration.h). TryLater or Environment if the
-  /// measurement fails.
+  /// Measures the numbers of the processor, such as cache sizes and bandwidths, with the vectors of
+  /// the target, in at most `budget_s` seconds (measure/calibration.h). TryLater or Environment if
+  /// the measurement fails.
   virtual Result<Machine> calibrate(double budget_s) = 0;
   /// Peak rate of the machine in Gflop/s, on as many threads as the kernels use. It is measured
   /// again from time to time, because clock rates change by 30 % within minutes on some machines.
