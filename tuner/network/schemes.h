@@ -47,16 +47,17 @@ struct OperatorGroup {
   std::vector<bool> packed_ahead;
   bool moves_nothing = false;     ///< true for a reshape, whose result can be a view
   std::vector<size_t> operators;  ///< indices into Graph::operators
-  /// The shapes to which layouts such as NHWC apply, for each input and then for each output. A
-  /// shape is (batch, channels, height, width), or has a depth before the height. It is not set for
-  /// tensors of four dimensions, which are such shapes themselves. For all other tensors it is
-  /// empty, except that:
-  /// - a tensor that the graph reshapes to or from a shape of four or five dimensions, fewer than
-  ///   its own, has the latter shape;
-  /// - a signal [n, c, w] that the graph reshapes to an image of one row has [n, c, 1, w];
-  /// - a tensor of five dimensions that a convolution reads or writes has its own shape. So have
-  ///   other tensors of five dimensions that a pooling, a sum or another operator, except a reshape
-  ///   or a transpose, connects with such a tensor.
+  /// The images of the tensors, for each input and then for each output. An image is a shape to
+  /// which layouts such as NHWC apply: (batch, channels, height, width), or with a depth before the
+  /// height. The shape of a tensor of four dimensions is used as its image, whatever this vector
+  /// has. A tensor of another rank has an empty image, except in three cases:
+  /// - If the graph reshapes a tensor to or from a tensor with fewer dimensions, four or five, the
+  ///   image is the shape of that tensor. For example, [n, g, c, h, w] has the image [n, g * c, h,
+  ///   w].
+  /// - A signal [n, c, w] that the graph reshapes to one row has the image [n, c, 1, w].
+  /// - The image of a tensor of five dimensions is its own shape if a convolution reads or writes
+  ///   the tensor. The same holds for five-dimensional tensors that poolings, sums and other
+  ///   operators, except reshapes and transposes, connect with such a tensor.
   std::vector<std::vector<int64_t>> images = {};
   /// The permutation of a transpose: dimension i of the input is dimension transposed[i] of the
   /// output (graph::as_transpose()). Empty for all other operators.
@@ -65,9 +66,10 @@ struct OperatorGroup {
   std::vector<Home> homes = {};  ///< for each piece of the concatenation, then for its result
 };
 
-/// The groups of a graph, ordered by their first operators. `state` is the state of the caches in
-/// which operators outside of loops run. `in_loops` has the state for each loop; if `in_loops` is
-/// empty, operators in loops have `state` too.
+/// Groups the operators of a graph that are the same problem. Groups are ordered by their first
+/// operators. `state` is the state of the caches in which operators outside of loops run.
+/// `in_loops` has the state for each loop; if `in_loops` is empty, operators in loops have `state`
+/// too.
 std::vector<OperatorGroup> group_operators(const graph::Graph& graph,
                                            dsl::CacheState state = dsl::CacheState::Hot,
                                            const std::vector<dsl::CacheState>& in_loops = {});
@@ -100,8 +102,8 @@ struct LayoutChoice {
 ///   channels last. On processors it is also offered in blocks of channels: with as many channels
 ///   as a vector of the machine has f32 lanes, and with twice as many. With 16 lanes these are
 ///   NCHW, NHWC, NCHW16c and NCHW32c. Other tensors are row-major.
-/// - A tensor that has an image (OperatorGroup::images) is offered those layouts of the image for
-///   which its reshape is a view.
+/// - A tensor with an image (OperatorGroup::images) is offered the layouts of the image for which
+///   the reshape between tensor and image is a view.
 /// - The layout of the output and that of the image that a reduction (such as a convolution) reads
 ///   vary independently. All other inputs have the layout of the output.
 /// - If both factors of a product are summed along their last dimensions, as queries and keys of

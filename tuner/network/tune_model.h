@@ -149,10 +149,12 @@ struct ModelOptions {
 ///
 /// Errors before anything is tuned:
 /// - Usage for options that contradict each other;
-/// - the errors of runtime::check_output() for the path;
+/// - the errors of runtime::check_output() for the path, and of graph::apply_passes();
 /// - Invalid for a refresh if the file holds another network, or a network for another target or
-///   number of threads. Later errors:
-/// - the errors of graph::apply_passes(), tune_network() and build_model();
+///   number of threads.
+///
+/// Later errors:
+/// - the errors of tune_network() and build_model();
 /// - Unsupported or Environment if a network cannot be run for timing;
 /// - Environment if the file cannot be written;
 /// - Interrupted.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Builds many kernels at once, on all cores, such as those of a network. Not thread-safe.
+// Builds many kernels at once on all cores, for example all kernels of a network. Not thread-safe.
 
 #include <map>
 #include <span>

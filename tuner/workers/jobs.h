@@ -95,8 +95,8 @@ struct MeasureReply {
   /// incumbent was timed, or if none was given.
   std::string incumbent_fault = {};
   double peak_gflops = 0;  ///< highest recent peak of the machine; 0: unknown
-  /// Hash of the name of the farm's machine that measured; empty if this machine did. Workers leave
-  /// it empty.
+  /// Hash of the name of the farm's machine that measured; empty if this machine measured. Workers
+  /// leave `host` empty; the run sets it.
   std::string host = {};
   /// True for a Lost reply whose candidate had no part in the loss, for instance because a signal
   /// from outside ended the worker. Such a loss is not recorded.
