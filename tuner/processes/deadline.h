@@ -40,7 +40,7 @@ enum class Needed { No, ForResult };
 class Cancellation {
  public:
   /// `interrupts` counts the user's interrupts. The counter must outlive all copies and deadlines.
-  /// If it is null, nothing interrupts.
+  /// If `interrupts` is null, nothing interrupts.
   Cancellation(const std::atomic<int>* interrupts, Clock clock);
 
   bool is_requested() const;
