@@ -19,7 +19,8 @@ struct AdaptedStep {
   /// the step in the new schedule, in canonical form; empty if it was left out
   std::string applied;
   bool changed = false;
-  /// why the step changed or was left out, or the effect of its tail; may be empty
+  /// the reason why the step was changed or left out, or a remark on its tail ("the last tile has 2
+  /// of 4 iterations"); may be empty
   std::string note;
 };
 
@@ -27,12 +28,12 @@ struct Adapted {
   Schedule schedule;
   std::vector<AdaptedStep> steps;
 
-  /// True if every step was applied as it was written.
+  /// True if no step was changed or left out.
   bool is_unchanged() const;
 };
 
-/// Applies the steps one after the other. The resulting schedule may be illegal: its program()
-/// returns the error.
+/// Applies the steps one after the other to the compute. The resulting schedule may be illegal: its
+/// program() then returns the error.
 Adapted adapt(const std::vector<Step>& steps, const dsl::Compute& compute);
 
 /// One line for each step that has a note: "split out n 64 -> split out n 10: the extent is 10",

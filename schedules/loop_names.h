@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Own names are names that the author of a schedule gives to loops ("split c n 16 as no ni"). Each
-// stands for a derived name, which the step makes ("n.0", "n.1"). Steps are applied, stored and
-// hashed with derived names. Own names appear only in schedule text and in errors for people. Free
-// functions; thread-safe.
+// An own name is a name that the author of a schedule gives to a loop: `split c n 16 as no ni`
+// names the two loops `no` and `ni`. Without `as`, the step itself derives the names of the loops,
+// `n.0` and `n.1`; these are called derived names. Steps are applied, stored and hashed with
+// derived names. Own names appear only in schedule text and in errors for people. Free functions;
+// thread-safe.
 
 #include <string>
 
@@ -15,18 +16,21 @@ namespace tw::schedules {
 /// True if the author gave an own name to a loop of any stage, even if that loop no longer exists.
 bool has_own_names(const Nest& nest);
 
-/// The derived name of the loop that `name` means. `name` is an own name, or a name that is derived
-/// from own names ("no.1", "no*mo"). Returns `name` itself if the stage has no such loop.
+/// The derived name of the loop that `name` means. `name` is an own name, or is made of own names
+/// by later steps. After `split c n 16 as no ni`, "no" means "n.0", and "no.1" means "n.0.1".
+/// Returns `name` itself if the stage has no such loop.
 std::string derived_name(const StageNest& stage, const std::string& name);
 
-/// The step with the derived name of each loop. A name that means no loop stays unchanged.
+/// The step with own names of loops replaced by derived names. A name that means no loop stays
+/// unchanged.
 Step with_derived_names(const Nest& nest, Step step);
 
-/// Removes the own names that the step gives to the loops that it makes.
+/// Removes the own names that the step gives to the loops that it makes, i.e. the part after `as`.
 void forget_own_names(Step& step);
 
-/// The index, in the line of the step, of the first word that names a stage, a tensor or a loop
-/// that does not exist; 0, the index of the step's name, if there is no such word.
+/// The index of the first word of the step that names a stage, a tensor or a loop that does not
+/// exist. Word 0 is the name of the step: in `split c z 16`, the missing loop `z` is word 2.
+/// Returns 0 if no word is at fault.
 size_t word_at_fault(const Nest& nest, const Step& step);
 
 }  // namespace tw::schedules

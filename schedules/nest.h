@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Nest: the loop nests that scheduling steps rewrite. Each stage has a list of loops, outermost
-// first, and an expression for each axis in terms of its loops. A step changes the entry of one
-// stage, and lower() turns the nest into a Program. A value.
+// first, and an expression for each axis in terms of the stage's loops. A step changes the entries
+// of the stages that it concerns. lower() turns the nest into a Program. A value.
 
 #include <functional>
 #include <map>
@@ -24,62 +24,65 @@ struct NestLoop {
   int64_t extent = 1;
   LoopKind kind = LoopKind::Serial;
   bool parallel = false;
-  /// runs over a reduction axis, or over the axis along which the stage scans
+  /// true if the loop runs over a reduction axis, or over the axis along which the stage scans
   bool reduction = false;
-  bool overlaps = false;             ///< split with a shifted tail: iterations may share elements
+  bool overlaps = false;  ///< split with a shifted tail, so iterations may share elements
   const TensorTile* tile = nullptr;  ///< set for the outermost loop of a tensor tile
 };
 
-/// One stage. The expressions of `axis` use the variables of the stage's loops. If the stage is
-/// placed in a loop of its consumer, they also use the variables of the consumer's loops around it.
+/// The loops of one stage. `axis` has the value of each axis as an expression of loop variables:
+/// after `split c m 6`, m is m.0 * 6 + m.1. If the stage is placed in a loop of its consumer, the
+/// expressions also use the variables of the consumer's loops around the stage.
 struct StageNest {
   dsl::Stage stage;
   std::vector<NestLoop> loops;
-  /// A name that the schedule's author gave to a loop (loop_names.h). Later steps may have split or
-  /// fused the loop.
+  /// A name that the schedule's author gave to a loop (loop_names.h): `name` is the own name and
+  /// `loop` the derived name of the loop. Later steps may have split or fused the loop.
   struct OwnName {
     std::string name, loop;
   };
   std::vector<OwnName> own_names;
   dsl::Substitution axis;
-  std::vector<Expr> guards;  ///< conditions of iterations: tails of splits, and edges of regions
+  std::vector<Expr> guards;  ///< iterations run only where they hold
 
   struct Placement {
     std::string consumer, loop;
   };
   std::optional<Placement> at;
-  /// if placed: offset of the region that its buffer holds, one entry for each axis
+  /// If the stage is placed: the first element of the region of its tensor that its buffer holds,
+  /// and the extents of the region. Both have one entry for each axis.
   std::vector<Expr> region_offset;
   std::vector<int64_t> region_extent;
-  /// A sliding window (store_at): the buffer is kept from one iteration to the next of the loop
-  /// that the stage is computed at. Each iteration moves the region forward along one dimension and
-  /// computes only the new elements. The element at index i of that dimension lies at i % its
-  /// region_extent.
+  /// A sliding window (store_at): the buffer is kept from one iteration to the next of the loop at
+  /// which the stage is computed. Each iteration moves the region forward by `step` elements along
+  /// `dimension`, and computes only these new elements. Along `dimension` the buffer is circular:
+  /// with a region of 3 rows, row 5 is stored as row 5 % 3 = 2.
   struct Window {
     size_t dimension;
     int64_t step;    ///< number of elements that an iteration computes
-    int64_t warmup;  ///< additional iterations before the first, which fill the window
+    int64_t warmup;  ///< number of extra iterations before the first, which fill the window
   };
   std::optional<Window> window;
-  /// True if the stage is a staged operand of its consumer (cache_operand), indexed by the
-  /// consumer's loops. If a guard of the consumer in `zero_filled_guards` fails, the buffer holds
-  /// the neutral element there. If the guard limits the consumer's results, the buffer may instead
-  /// hold another element of a padded tensor, which no result uses.
+  /// True if the stage computes a staged operand of its consumer (cache_operand). Its axes are then
+  /// loops of the consumer. Where one of `zero_filled_guards`, guards of the consumer, fails, the
+  /// buffer holds the neutral element. If the guard limits the consumer's results, the buffer may
+  /// hold another element of a padded tensor instead, which no result uses.
   bool is_staged_operand = false;
   std::vector<Expr> zero_filled_guards;
-  /// Not empty if the stage copies results of `at->consumer` from a shared buffer to their tensor
-  /// (cache_result). Then it has, for each dimension of the buffer, the variable of a loop of the
-  /// consumer.
+  /// The variables of the loops of `at->consumer` that are the dimensions of the buffer, if the
+  /// stage copies the consumer's results from a shared buffer to their tensor (cache_result). Empty
+  /// for any other stage.
   std::vector<std::string> copied_loops;
   bool copies_results() const { return !copied_loops.empty(); }
   bool prepared = false;     ///< computed once, when constants are loaded (prepare)
   bool specialised = false;  ///< producer warps issue its TMA copies (specialise)
   bool persistent = false;  ///< each block of threads computes several tasks of the stage (persist)
-  /// Number of iterations, of the loop that the stage is computed at, whose data its buffer holds
-  /// (pipeline).
+  /// Number of iterations whose data the buffer holds at once (pipeline), of the loop at which the
+  /// stage is computed; 1 without a pipeline.
   int64_t depth = 1;
-  /// Padding of the buffer (pad): its dimensions from `dimension` inwards are fused into one, which
-  /// is `elements` longer.
+  /// Padding of the buffer (pad): the dimensions from `dimension` inwards are fused into one, and
+  /// `elements` unused elements follow. Padding of 8 from dimension 1 on turns [4, 32] into [4,
+  /// 40].
   struct Padding {
     size_t dimension;
     int64_t elements;
@@ -87,8 +90,9 @@ struct StageNest {
   std::optional<Padding> padding;
   int swizzle = 0;  ///< swizzle of the stage's buffer (Buffer::swizzle)
 
-  /// A prefetch: while an iteration of `loop` runs, the iterations of `at`, a loop inside of it,
-  /// request the cache lines of `tensor` that the next iteration of `loop` reads.
+  /// A prefetch: while an iteration of `loop` runs, the cache lines of `tensor` that the next
+  /// iteration of `loop` reads are requested. The iterations of `at`, a loop inside of `loop`,
+  /// share the requests.
   struct Ahead {
     std::string tensor, loop, at;
   };
@@ -102,7 +106,8 @@ struct StageNest {
   std::optional<dsl::Stage> epilogue;
 
   int find_loop(const std::string& name) const;  ///< index of the loop; -1 if there is none
-  /// The tensor that the stage's nest writes: that of its epilogue if it has one, else its own.
+  /// The tensor that the loops write: the epilogue's tensor if there is an epilogue, else the
+  /// stage's.
   const std::string& result() const { return epilogue ? epilogue->name : stage.name; }
 };
 
@@ -115,11 +120,12 @@ struct Nest {
   const StageNest* find(const std::string& stage) const;
 };
 
-/// The nest with one loop for each axis in the order of the declaration: axes, then reduction axes.
+/// The nest before any step: each stage has one loop for each axis, in the order of the
+/// declaration, with reduction axes innermost.
 Nest default_nest(const dsl::Compute& compute);
 
-/// Applies one step. Invalid if the step is illegal: the message gives the reason and the loops of
-/// the stage. After an error the nest must not be used.
+/// Applies one step to the nest. Invalid if the step is illegal: the message gives the reason and
+/// the loops of the stage. After an error the nest must not be used.
 Status apply(Nest& nest, const Step& step);
 
 /// Calls `visit` for every read of a tensor in the expression, including reads in indices.
@@ -130,20 +136,23 @@ bool uses_axis(const dsl::Read& read, const std::string& axis);
 /// True if the stage or its epilogue reads the tensor.
 bool reads(const StageNest& stage, const std::string& tensor);
 
-/// The operands of a reduction's term: the factors of a product, or the term itself.
+/// The operands of a reduction's term: both factors if the stage sums products, else the term
+/// alone.
 std::vector<Expr> operands_of(const dsl::Stage& stage);
-/// An operand without its conversion to a wider type. Operands are staged in this form.
+/// The operand without its conversion to a wider type: a[m, k] for i32(a[m, k]). Operands are
+/// staged in this form.
 Expr unwidened(const Expr& operand);
-/// True if the stage sums products in the operand and accumulator types of the tile.
+/// True if the stage sums products, in the types of the tile's operands and accumulators.
 bool sums_products_of(const dsl::Stage& stage, const TensorTile& tile);
 
-/// The bounds of the variables of the stage's own loops.
+/// The bounds of the stage's own loop variables.
 Bounds bounds_of_loops(const StageNest& stage);
 
-/// The loop of the consumer at which the placed stage is computed.
+/// The loop of the consumer at which the stage `placed` is computed.
 const NestLoop& loop_around(const Nest& nest, const StageNest& placed);
 
-/// The stage that copies the results of `stage` from a shared buffer; null if there is none.
+/// The stage that copies the results of `stage` from a shared buffer to their tensor
+/// (cache_result); null if there is none.
 const StageNest* copy_of_results(const Nest& nest, const std::string& stage);
 
 /// The name of a loop in messages: "n.0", or "no (n.0)" if its author named it.

@@ -11,14 +11,13 @@
 
 namespace tw::schedules {
 
-/// Checks that every prepared stage has a nest of its own, is no output, and reads only constant
-/// inputs, other prepared stages and stages that are placed inside of them. Invalid, naming the
-/// stage and the tensor that it reads. lower() calls this again, because steps after `prepare` may
-/// change the stage.
+/// Checks every prepared stage. It must not be computed inside of another stage, and must not be an
+/// output. It may read only constant inputs, other prepared stages, and stages that are computed
+/// inside of it. Invalid, with the names of the stage and of the tensor that it reads. lower()
+/// calls this function again, because steps after `prepare` may change the stage.
 Status check_prepared(const Nest& nest);
 
-/// True if the stage may be prepared, i.e. if check_prepared() would succeed with the stage
-/// prepared.
+/// True if check_prepared() would accept the stage after the step `prepare`.
 bool can_be_prepared(const Nest& nest, const StageNest& stage);
 
 /// True if the tensor is an argument of the kernel: an input, or the result of a prepared stage.

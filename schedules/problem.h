@@ -2,9 +2,9 @@
 #pragma once
 // A Problem is the input of scheduling: a compute, the layouts in which the caller keeps inputs and
 // outputs, and the state of the caches when the kernel is called. A Problem and a Target determine
-// a search space (space/space.h). The accuracy class is not part of it: whether an order of
-// summation is accurate enough is known only after a kernel was run, and a kernel that is not gets
-// the status `wrong`. A plain value; thread-safe to share.
+// a search space (space/space.h). The accuracy class is not part of a Problem. Only a run of a
+// kernel shows whether its order of summation is accurate enough; if it is not, the kernel gets the
+// status `wrong`. A plain value; thread-safe to share.
 
 #include <limits>
 
@@ -24,10 +24,11 @@ struct Problem {
   dsl::CacheState state = dsl::CacheState::Hot;
   /// True if other algorithms than the declared sums may be used (algorithms.h).
   bool algorithms = false;
-  /// Algorithms with a larger Rewritten::expected_error are left out.
+  /// Algorithms whose expected error (Rewritten::expected_error) is larger are left out.
   double most_error = std::numeric_limits<double>::infinity();
-  /// True if callers have row-major arrays, except for the tensors in `layouts`. Then each call
-  /// packs inputs that are not constant, and unpacks outputs (dsl::keeps_arrays()).
+  /// True if callers keep all tensors as row-major arrays, except for those in `layouts`. If a
+  /// schedule chooses another layout, each call packs the input (unless it is constant) or unpacks
+  /// the output (dsl::keeps_arrays()).
   bool converts = false;
 };
 

@@ -27,19 +27,20 @@ namespace tw::schedules {
 
 struct Nest;
 
-/// The version word that schedule text begins with. A change in the meaning of any text needs a new
-/// version.
+/// The version word, which is the first word of schedule text. A change in the meaning of any text
+/// needs a new version.
 inline constexpr std::string_view schedule_version = "tw1";
 
 class Schedule {
  public:
   explicit Schedule(dsl::Compute compute);
 
-  /// The schedule with one more step, or with several. If a step failed, all later steps are
+  /// The schedule with one more step, or with several. After a step that failed, further steps are
   /// ignored.
   Schedule then(Step step) const;
   Schedule then(const std::vector<Step>& steps) const;
-  /// As `*this = then(step)`, but does not copy the nest if no other schedule shares it.
+  /// Appends a step, like `*this = then(step)`. If no other schedule shares the nest, it is not
+  /// copied.
   void add(Step step);
 
   // The parameters are the fields of each step in order (step.h). docs/schedules.md shows the
@@ -160,16 +161,17 @@ Result<Schedule> read_schedule(const dsl::Compute& compute, std::string_view tex
 /// As read_schedule(), but returns the steps without applying them.
 Result<std::vector<Step>> read_steps(std::string_view text, std::string_view source);
 
-/// The text of the steps that make the schedule use another algorithm than the declared operations:
-/// "winograd out x 4, winograd out.m y 4"; empty if there are none. Such algorithms round even if
-/// the declared operations are exact: Winograd's transforms multiply by 1/6.
+/// The text of those steps that make the schedule use another algorithm than the declared
+/// operations: "winograd out x 4, winograd out.m y 4"; empty if there are none. Such an algorithm
+/// rounds even if the declared operations are exact: Winograd's transforms multiply by fractions
+/// such as 1/6.
 std::string algorithm_text(const std::vector<Step>& steps);
-/// As above, for the text of a schedule; empty if the text is no schedule.
+/// As above, for schedule text instead of steps; empty if the text is no schedule.
 std::string algorithm_text(std::string_view schedule);
-/// The text of all steps that rewrite the compute: those of algorithm_text(), and those that pack
-/// factors. Empty if there are none. Search spaces identify algorithms by this text.
+/// The text of all steps that rewrite the compute: those of algorithm_text(), and pack_factors and
+/// pad_factors. Empty if there are none. Search spaces identify an algorithm by this text.
 std::string rewriting_text(const std::vector<Step>& steps);
-/// As above, for the text of a schedule; empty if the text is no schedule.
+/// As above, for schedule text instead of steps; empty if the text is no schedule.
 std::string rewriting_text(std::string_view schedule);
 /// A short name of the algorithm of a schedule's text, for tables: "winograd 4 x 4", "packed", or
 /// "direct".

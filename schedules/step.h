@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Scheduling steps as plain data. Each struct lists its fields once, in `fields()`. Printing,
-// parsing, the usage line of the documentation and the bindings of other languages follow from that
-// list, and TW_STEPS lists the structs. steps/<name>.cpp defines the effect of a step on the loops.
-// Plain values; thread-safe.
+// parsing, the usage lines of the documentation and the bindings of other languages are derived
+// from that list, and TW_STEPS lists the structs. steps/<name>.cpp defines the effect of a step on
+// the loops. Plain values; thread-safe.
 //
 // The names are Halide's; a comment gives TVM's name if it differs. A step names a stage of the
 // compute, and loops of that stage. Splitting `x` makes `x.0` (outer) and `x.1` (inner); fusing `y`
-// and `x` makes `y*x`. docs/schedules.md shows each step before -> after.
+// and `x` makes `y*x`. docs/schedules.md shows a program before and after each step.
 
 #include <cstdint>
 #include <string>
@@ -21,30 +21,32 @@
 
 namespace tw::schedules {
 
-/// Treatment of a split factor that does not divide the extent.
-///   Guard: iterations past the end are skipped. Where the guard allows, loops are trimmed instead.
+/// Treatment of a split factor that does not divide the extent, such as factor 4 for extent 10.
+///   Guard: iterations past the end are skipped by a condition or, where possible, by loop bounds.
 ///   Exact: the step is illegal.
-///   Shift: the last tile starts earlier and overlaps the tile before (Halide: ShiftInwards, TVM:
-///          none). Legal only on serial loops of stages that are not reductions.
+///   Shift: the last tile starts earlier and overlaps the tile before: 0, 4 and 6 (Halide:
+///          ShiftInwards, TVM: none). Legal only on serial loops of stages that do not reduce.
 enum class Tail { Guard, Exact, Shift };
 std::string_view to_string(Tail tail);
 
-/// The terms of a reduction that are added to the same partial result (rfactor).
-///   Interleaved: every factor-th term, so neighbouring terms go to different partial results.
-///   Blocks: a block of consecutive terms (for a matrix product: split-K).
+/// The terms of a reduction that rfactor adds to the same partial result. With factor 4 and 12
+/// terms,
+///   Interleaved: partial result 0 has the terms 0, 4 and 8;
+///   Blocks: partial result 0 has the terms 0, 1 and 2 (for a matrix product: split-K).
 enum class Partition { Interleaved, Blocks };
 std::string_view to_string(Partition partition);
 
 /// The own names of the N loops that a step makes ("as no ni" in schedule text); empty if the
-/// author gave none. Later steps may use them wherever derived names ("n.0") are valid. A Schedule
-/// stores its steps with derived names only, so own names affect neither its text nor its hash.
+/// author gave none. Later steps may use an own name wherever a derived name ("n.0") is valid. A
+/// Schedule stores its steps with derived names only, so own names affect neither its text nor its
+/// hash.
 template <size_t N>
 struct OwnNames {
   std::vector<std::string> names = {};
   friend bool operator==(const OwnNames&, const OwnNames&) = default;
 };
 
-/// A field of a step: its name and the member that holds it. Schedule text may leave out an
+/// A field of a step: its name and the member that holds its value. Schedule text may leave out an
 /// optional field, which then has the default of the struct.
 template <typename S, typename T>
 struct Field {
@@ -52,7 +54,8 @@ struct Field {
   std::string_view name;
   T S::*member;
   bool is_optional = false;
-  /// true if it names loops: of the step's consumer if it has one, else of its stage
+  /// True if the value names one or more loops. They are loops of the step's `consumer` if the step
+  /// has that field, else of its `stage`.
   bool names_loops = false;
 };
 template <typename S, typename T>
@@ -92,8 +95,8 @@ struct Fuse {
                       loop_field("inner", &Fuse::inner), optional("names", &Fuse::names));
   }
 };
-/// Reorders the named loops, which need not be adjacent: they take the places that they occupy now,
-/// in the given order, outermost first.
+/// Puts the named loops into the given order, outermost first. They need not be adjacent: together
+/// they keep the places that they have now, and all other loops keep theirs.
 struct Reorder {
   static constexpr std::string_view name = "reorder";
   std::string stage;
@@ -109,9 +112,9 @@ struct Unroll {
     return std::tuple(field("stage", &Unroll::stage), loop_field("loop", &Unroll::loop));
   }
 };
-/// Turns the loop into vector operations. It must be the innermost loop and over a spatial axis. As
-/// an exception, one reduction loop may be inside of it: each lane then sums a dot product
-/// (dot_products.h).
+/// Turns the loop into vector operations. It must be the innermost loop and over a spatial axis.
+/// There is one exception: a reduction loop may be inside of it, and each lane then sums a dot
+/// product (dot_products.h).
 struct Vectorize {
   static constexpr std::string_view name = "vectorize";
   std::string stage, loop;
@@ -139,8 +142,8 @@ struct Bind {
     return std::tuple(field("stage", &Bind::stage), loop_field("loop", &Bind::loop));
   }
 };
-/// Computes the region of `stage` that an iteration of `consumer`'s loop `loop` reads, at the start
-/// of that iteration.
+/// Computes `stage` inside of the loop `loop` of `consumer`. At the start of each iteration, the
+/// region of the stage that the iteration reads is computed.
 struct ComputeAt {
   static constexpr std::string_view name = "compute_at";
   std::string stage, consumer, loop;
@@ -149,10 +152,10 @@ struct ComputeAt {
                       loop_field("loop", &ComputeAt::loop));
   }
 };
-/// Makes the buffer of a stage that is computed at a loop of `consumer` a sliding window: the
-/// buffer is kept from one iteration of that loop to the next. `loop` is the loop directly around
-/// that loop; each of its iterations begins with a new window. An iteration computes only the
-/// elements that no earlier iteration computed.
+/// Turns the buffer of a stage that is computed at a loop of `consumer` into a sliding window,
+/// which is kept from one iteration of that loop to the next. An iteration computes only the
+/// elements that no earlier iteration computed. `loop` is the loop of `consumer` directly around
+/// the one at which the stage is computed; each iteration of `loop` begins with a new window.
 struct StoreAt {
   static constexpr std::string_view name = "store_at";
   std::string stage, consumer, loop;
@@ -167,8 +170,9 @@ struct Inline {
   std::string stage;
   static constexpr auto fields() { return std::tuple(field("stage", &Inline::stage)); }
 };
-/// Computes the elementwise stage `stage` where the reduction `into`, which it reads, writes its
-/// result (TVM: reverse_compute_inline). The reduction's own tensor no longer exists in memory.
+/// Computes the elementwise stage `stage` where the reduction `into` writes its result, which
+/// `stage` reads (TVM: reverse_compute_inline). The reduction's own tensor no longer exists in
+/// memory.
 struct Epilogue {
   static constexpr std::string_view name = "epilogue";
   std::string stage, into;
@@ -176,8 +180,8 @@ struct Epilogue {
     return std::tuple(field("stage", &Epilogue::stage), field("into", &Epilogue::into));
   }
 };
-/// Accumulates the results that the stage computes inside `loop` in a separate buffer, and writes
-/// them to the stage's tensor at the end of each iteration.
+/// Accumulates the results of an iteration of `loop` in a separate buffer, and writes them to the
+/// stage's tensor at the end of the iteration.
 struct CacheWrite {
   static constexpr std::string_view name = "cache_write";
   std::string stage, loop;
@@ -188,7 +192,7 @@ struct CacheWrite {
   }
 };
 /// Copies the region of `tensor` that an iteration of `loop` reads to a buffer, at the start of the
-/// iteration. The copy is a new stage `tensor@stage`.
+/// iteration. A new stage `<tensor>@<stage>` makes the copy.
 struct CacheRead {
   static constexpr std::string_view name = "cache_read";
   std::string tensor, stage, loop;
@@ -197,13 +201,15 @@ struct CacheRead {
                       loop_field("loop", &CacheRead::loop));
   }
 };
-/// Stages an operand of a reduction's term in a buffer. A new stage `<tensor>@stage` computes the
-/// values of the operand that one iteration of `loop` uses. The buffer has a dimension for each of
-/// the `loops`, which must be all the loops inside of `loop` that the operand depends on. A product
-/// has operands 1 and 2; any other term is operand 1. Where a tail or padding leaves nothing to
-/// read, the buffer holds the neutral element, so a reduction whose operands are all staged
-/// accumulates without guards. For results beyond the end the buffer may hold other elements of a
-/// padded tensor.
+/// Stages an operand of a reduction's term in a buffer. At the start of each iteration of `loop`, a
+/// new stage `<tensor>@<stage>` computes the values of the operand that the iteration uses. The
+/// buffer has a dimension for each of the `loops`, which must be all the loops inside of `loop`
+/// that the operand depends on. `operand` is 1 or 2 for the factors of a product, and 1 for any
+/// other term.
+///
+/// Where a tail or padding leaves nothing to read, the buffer holds the neutral element, so a
+/// reduction whose operands are all staged accumulates without guards. For results beyond the end
+/// the buffer may hold other elements of a padded tensor.
 struct CacheOperand {
   static constexpr std::string_view name = "cache_operand";
   std::string stage;
@@ -217,10 +223,10 @@ struct CacheOperand {
   }
 };
 /// Stages the results that one iteration of the accumulator's loop (cache_write) computes. Threads
-/// write them to a shared buffer with a dimension for each of the `loops`, and a new stage
-/// `<result>@stage` copies them to the result's tensor. The threads of the copy write neighbours in
-/// memory (TVM: cache_write to shared memory; CUTLASS: a staged epilogue). The `loops` must be all
-/// the loops inside of the accumulator's loop that do not reduce.
+/// write the results to a shared buffer with a dimension for each of the `loops`, and a new stage
+/// `<result>@<stage>` copies them to the result's tensor. In the copy, neighbouring threads write
+/// neighbours in memory (TVM: cache_write to shared memory; CUTLASS: a staged epilogue). The
+/// `loops` must be all the loops inside of the accumulator's loop that do not reduce.
 struct CacheResult {
   static constexpr std::string_view name = "cache_result";
   std::string stage;
@@ -230,10 +236,12 @@ struct CacheResult {
                       loop_field("loops", &CacheResult::loops));
   }
 };
-/// Turns `loop` and the two loops inside of it into a tensor tile (tensor_tiles.h). From the
-/// outermost to the innermost they run over a lane's two rows, its two columns, and the terms of
-/// the sum. In a warpgroup's tile there is a fourth loop around that over a lane's two columns; it
-/// runs over blocks of eight columns.
+/// Turns `loop` and all loops inside of it into the tensor tile named `tile`. From the outermost to
+/// the innermost they run over
+///   tile of a warp: a lane's two rows, a lane's two columns, and the terms (tensor_tiles.h);
+///   tile of a warpgroup: the same, with a loop over blocks of eight columns between rows and
+///     columns, or two loops, over groups of 64 columns and over the blocks in a group;
+///   tile of a core: rows, columns, groups of terms, and the terms in a group (core_tiles.h).
 struct Tensorize {
   static constexpr std::string_view name = "tensorize";
   std::string stage, loop, tile;
@@ -242,10 +250,10 @@ struct Tensorize {
                       field("tile", &Tensorize::tile));
   }
 };
-/// Starts the copies of a stage that cache_operand made `depth` - 1 iterations before they are
-/// used, so that they overlap with computation (TVM: software_pipeline). The iterations are those
-/// of the loop that the stage is computed at. The buffer holds the data of `depth` iterations. All
-/// stages that are computed at one loop must have the same depth.
+/// Pipelines the copies of a stage that cache_operand made. They are started `depth` - 1 iterations
+/// before they are used, so that they overlap with computation (TVM: software_pipeline). The
+/// iterations are those of the loop at which the stage is computed. The buffer holds the data of
+/// `depth` iterations. All stages that are pipelined at one loop must have the same depth.
 struct Pipeline {
   static constexpr std::string_view name = "pipeline";
   std::string stage;
@@ -254,9 +262,9 @@ struct Pipeline {
     return std::tuple(field("stage", &Pipeline::stage), field("depth", &Pipeline::depth));
   }
 };
-/// Turns the copies of a pipelined stage into TMA copies. One thread issues them, and the copy
-/// engine of the GPU moves a box at a time, i.e. a tile of the source tensor (tma_copies.h). The
-/// box spans all loops of the stage.
+/// Turns the copies of a pipelined stage into TMA copies. One thread issues them. The copy engine
+/// of the GPU moves a box at a time, i.e. a tile of the source tensor (tma_copies.h). A box spans
+/// all loops of the stage.
 struct Bulk {
   static constexpr std::string_view name = "bulk";
   std::string stage;
@@ -279,8 +287,9 @@ struct Persist {
   static constexpr auto fields() { return std::tuple(field("stage", &Persist::stage)); }
 };
 /// Pads the buffer of a stage that cache_operand or cache_result made. The buffer's dimensions from
-/// `loop` inwards become one dimension that is `elements` longer (TVM: storage_align), so that
-/// neighbours along the next outer dimension lie in different banks of shared memory.
+/// `loop` inwards become one dimension that is `elements` longer (TVM: storage_align): with 8
+/// elements, [64, 32] becomes [64, 40]. Neighbours along the next outer dimension then lie in
+/// different banks of shared memory.
 struct Pad {
   static constexpr std::string_view name = "pad";
   std::string stage, loop;
@@ -290,10 +299,10 @@ struct Pad {
                       field("elements", &Pad::elements));
   }
 };
-/// Swizzles the shared buffer of a stage that cache_operand or cache_result made: chunks of 16
-/// bytes are permuted within 128 bytes, so that elements of successive rows lie in different banks.
-/// It is the swizzle of TMA and wgmma by 32, 64 or 128 bytes (CU_TENSOR_MAP_SWIZZLE_128B). Neither
-/// values nor indices change: see Buffer::swizzle.
+/// Swizzles the shared buffer of a stage that cache_operand or cache_result made. Within each 128
+/// bytes, chunks of 16 bytes are permuted, so that elements of successive rows lie in different
+/// banks. It is the swizzle of TMA and wgmma by 32, 64 or 128 bytes (CU_TENSOR_MAP_SWIZZLE_128B).
+/// Neither values nor indices in the program change: see Buffer::swizzle.
 struct Swizzle {
   static constexpr std::string_view name = "swizzle";
   std::string stage;
@@ -302,10 +311,10 @@ struct Swizzle {
     return std::tuple(field("stage", &Swizzle::stage), field("bytes", &Swizzle::bytes));
   }
 };
-/// Splits the reduction over `axis` in two. A new stage `stage.rf` computes `factor` partial
-/// results along a new axis `axis_rf`, and the stage reduces the partial results. `axis_rf` is the
-/// last axis of `stage.rf` for interleaved partial results, and the first for blocks. Must precede
-/// any other step on the stage.
+/// Splits the reduction over `axis` in two. A new stage `<stage>.rf` computes `factor` partial
+/// results along a new axis `<axis>_rf`, and the stage itself reduces these. The new axis is the
+/// last one of the new stage if partial results are interleaved, and the first one if they are
+/// blocks. Must precede any other step on the stage.
 struct Rfactor {
   static constexpr std::string_view name = "rfactor";
   std::string stage, axis;
@@ -318,11 +327,12 @@ struct Rfactor {
   }
 };
 /// Computes a convolution along `axis` by Winograd's algorithm F(tile, taps) of toom_cook.h, `tile`
-/// outputs at a time. The stage is replaced by `stage.u` (transformed weights), `stage.v`
-/// (transformed data), `stage.m` (sums of their products), and a stage of the same name, which
-/// transforms `stage.m`. If the data are not just an element of a tensor, as with padding, a stage
-/// `stage.d` computes them first. A second step on `stage.m` along another axis makes the
-/// two-dimensional algorithm. Must precede any other step on the stage.
+/// outputs at a time. The stage is replaced by four stages: `<stage>.u` (transformed weights),
+/// `<stage>.v` (transformed data), `<stage>.m` (sums of their products), and one of the same name,
+/// which transforms `<stage>.m` to the result. If the data are more than a plain element of a
+/// tensor, as with padding, a stage `<stage>.d` computes them first. A second such step, on
+/// `<stage>.m` and along another axis, gives the two-dimensional algorithm. Must precede any other
+/// step on the stage.
 struct Winograd {
   static constexpr std::string_view name = "winograd";
   std::string stage, axis;
@@ -332,12 +342,13 @@ struct Winograd {
                       field("tile", &Winograd::tile));
   }
 };
-/// Packs the factors of a sum of products for an instruction that sums `multiple` of the products.
-/// Each factor is copied to a stage `stage.tensor`, in which the dimension of the reduction axis is
-/// last and rounded up to the multiple with zeros (TVM: pad_einsum). The copy has elements of
-/// `type`, if it is given. A factor that needs neither zeros nor another type is not copied. The
-/// factors must be elements of two tensors. In each of them the axis must be the index of one
-/// dimension, which is as long as the axis. Must precede any other step on the stage.
+/// Packs the factors of a sum of products for an instruction that sums `multiple` products at once.
+/// A stage `<stage>.<tensor>` copies each factor. In the copy the dimension of the reduction axis
+/// is last, and zeros round its extent up to a multiple of `multiple` (TVM: pad_einsum). The copy
+/// has elements of `type`, if that is given. A factor that needs neither zeros nor another type is
+/// not copied. Each factor must be an element of a tensor, and the two tensors must differ. In each
+/// of them the axis must be the index of one dimension, which is as long as the axis. Must precede
+/// any other step on the stage.
 struct PackFactors {
   static constexpr std::string_view name = "pack_factors";
   std::string stage, axis;
@@ -349,11 +360,11 @@ struct PackFactors {
                       optional("type", &PackFactors::type));
   }
 };
-/// Copies each factor of a sum of products that is 0 outside of a tensor. The copy is a stage
-/// `stage.tensor` that has these zeros around the elements, and the dimension of the reduction axis
-/// last, so that products need no condition (TVM: a stage `pad`). The factor must be an element of
-/// the tensor, and the condition must only be that the factor's indices are within the tensor. Must
-/// precede any other step on the stage.
+/// Copies the factors of a sum of products that are 0 outside of their tensor. A stage
+/// `<stage>.<tensor>` makes the copy, which contains these zeros, so that the products need no
+/// condition (TVM: a stage `pad`). In the copy the dimension of the reduction axis `axis` is last.
+/// The factor must be an element of the tensor, and the condition must say no more than that the
+/// factor's indices are within the tensor. Must precede any other step on the stage.
 struct PadFactors {
   static constexpr std::string_view name = "pad_factors";
   std::string stage, axis;
@@ -361,9 +372,9 @@ struct PadFactors {
     return std::tuple(field("stage", &PadFactors::stage), field("axis", &PadFactors::axis));
   }
 };
-/// While an iteration of `loop` runs, prefetches the cache lines of `tensor` that the next
+/// Prefetches, while an iteration of `loop` runs, the cache lines of `tensor` that the next
 /// iteration reads. Each iteration of `at`, a loop inside of `loop`, requests an equal share of the
-/// lines (Halide: prefetch, which requests all lines at once). One iteration of `loop` must read a
+/// lines (Halide: prefetch, which requests all lines at once). An iteration of `loop` must read a
 /// contiguous part of the tensor's memory.
 struct Prefetch {
   static constexpr std::string_view name = "prefetch";
@@ -433,7 +444,7 @@ std::string to_string(const Step& step);
 /// Parses a step. Invalid if the text is no step; the message names the wrong word.
 Result<Step> parse_step(std::string_view line);
 
-/// The error of words that are not a step, and the index of the wrong word. If a word is missing at
+/// The error for words that are no step, and the index of the wrong word. If a word is missing at
 /// the end, the index is the number of words.
 struct BadStep {
   Error error;

@@ -2,8 +2,9 @@
 #pragma once
 // Toom-Cook algorithms for short FIR filters, as matrices of exact fractions. F(m, r) computes m
 // consecutive outputs y[i] = sum_j d[i + j] g[j] of a filter with r taps by m + r - 1 products
-// instead of m r (Winograd, Arithmetic Complexity of Computations, SIAM 1980; Lavin and Gray, Fast
-// Algorithms for Convolutional Neural Networks, CVPR 2016):
+// instead of m r: F(4, 3) takes 6 products instead of 12 (Winograd, Arithmetic Complexity of
+// Computations, SIAM 1980; Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, CVPR
+// 2016):
 //
 //   y = output ((filter g) * (input d))        * is elementwise
 //
@@ -30,7 +31,7 @@ inline Fraction operator-(const Fraction& a) { return {-a.numerator, a.denominat
 /// A matrix as a list of rows of equal length.
 using FractionMatrix = std::vector<std::vector<Fraction>>;
 
-/// F(m, r) with p = m + r - 1 products.
+/// The matrices of F(m, r), which has p = m + r - 1 products.
 struct ToomCook {
   FractionMatrix filter;  ///< p x r; G of Lavin and Gray
   FractionMatrix input;   ///< B^T of Lavin and Gray
@@ -41,17 +42,19 @@ struct ToomCook {
 /// class.
 inline constexpr int64_t most_products = 12;
 
-/// Makes the algorithm that interpolates at 0, at pairs of fractions a and -a, and at infinity. The
-/// pairs depend on the number of products and are the ones with the smallest rounding errors: 2/3
-/// and 3/2 for 6 products. The rows of `filter` and `input` for a and for -a differ in the signs of
-/// odd columns; the columns of `output` for a and for -a differ in the signs of odd rows. Requires:
-/// outputs >= 1, taps >= 1, and outputs + taps - 1 <= most_products.
+/// Makes F(outputs, taps). The algorithm interpolates at 0, at pairs of fractions a and -a, and at
+/// infinity. The pairs depend on the number of products and are those with the smallest rounding
+/// errors: for 6 products, 2/3 and -2/3, and 3/2 and -3/2. The rows of `filter` and `input` for a
+/// and for -a differ only in the signs of odd columns. The columns of `output` for a and for -a
+/// differ only in the signs of odd rows. Requires: outputs >= 1, taps >= 1, and outputs + taps - 1
+/// <= most_products.
 ToomCook toom_cook(int64_t outputs, int64_t taps);
 
 /// The factor by which the rounding errors of the algorithm exceed those of the declared sum of
-/// products, at the worst output j, for data and weights that are independent and of mean 0:
-/// sqrt(sum_i output_ji^2 |filter_i|^2 |input_i|^2 / taps), since each product rounds in proportion
-/// to its factors. The amplification of nested algorithms is the product of their amplifications.
+/// products, for the output with the largest errors, and for data and weights that are independent
+/// and of mean 0. Each product rounds in proportion to its factors, so for output j the factor is
+/// sqrt(sum_i output_ji^2 |filter_i|^2 |input_i|^2 / taps), where |filter_i| is the norm of row i.
+/// For nested algorithms, multiply their amplifications.
 double amplification(const ToomCook& algorithm);
 
 }  // namespace tw::schedules

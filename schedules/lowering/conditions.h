@@ -25,8 +25,8 @@ inline Expr disjunction(const std::vector<Expr>& conditions) {
   return any;
 }
 
-/// True if a comparison of an index chooses between two parts of the expression
-/// (dsl::choosing_comparison).
+/// True if the expression chooses between two values by comparing an index with a literal, as
+/// select(x == 0, a, b) does (dsl::choosing_comparison).
 inline bool has_choice(const Expr& body) {
   bool found = false;
   dsl::for_each(body, [&](const Expr& e) { found |= dsl::choosing_comparison(e) != nullptr; });

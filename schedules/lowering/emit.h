@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// emit(): the first pass of lower(). It makes a phase of loops and statements from a stage, with
-// its accumulator, epilogue and the producers that are computed in its loops. Guards are around the
-// innermost statements, and copies of operands before the statements that read them. Indices are
-// logical: finish() makes those of layouts.
+// emit(): the first pass of lower(). It makes a phase of loops and statements from a stage,
+// including the accumulator, the epilogue, and the producers that are computed in the stage's
+// loops. Guards are `if` statements directly around the statements that compute. A copy of an
+// operand stands before the statements that read it. Tensors are indexed by logical indices, [n, c,
+// y, x]; finish() replaces them by indices of the storage layout.
 
 #include "base/result.h"
 #include "schedules/nest.h"
@@ -11,7 +12,7 @@
 
 namespace tw::schedules {
 
-/// Returns the phase of a stage, or Invalid with the reason why its loops cannot be a phase.
+/// Returns the phase of a stage. Invalid, with the reason, if the stage's loops cannot be a phase.
 /// Requires: the stage is not computed inside of another stage. Pure and deterministic.
 Result<Phase> emit(const Nest& nest, const StageNest& stage);
 

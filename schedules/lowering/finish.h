@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// finish(): the pass of lower() that turns logical indices into indices of layouts, and simplifies
-// expressions by the bounds of the loops around them.
+// finish(): the pass of lower() that turns logical indices into indices of the storage layout, and
+// simplifies expressions by the bounds of the loops around them. For in[n, c, y, x] in the layout
+// NCHW16c, the indices become [n, c / 16, y, x, c % 16].
 
 #include <vector>
 
@@ -10,9 +11,9 @@
 
 namespace tw::schedules {
 
-/// Rewrites the body of each phase. `arguments` are those of the program; they have the layouts.
-/// Loops of one iteration are removed, and unrolled loops whose index chooses between expressions
-/// are written out. Pure and deterministic.
+/// Rewrites the body of each phase. The layouts of tensors come from `arguments`, the arguments of
+/// the program, and from the nest. Loops of one iteration are removed. An unrolled loop is written
+/// out if its index chooses between expressions. Pure and deterministic.
 void finish(const Nest& nest, const std::vector<Argument>& arguments, std::vector<Phase>& phases);
 
 }  // namespace tw::schedules

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// lower(): the passes that turn scheduled loops into a Program.
+// lower() turns scheduled loops into a Program. These passes run one after the other:
 //
-//   emit      each stage's loops, accumulators, epilogues, placed producers and copies of operands,
-//             guards innermost (emit.h)
-//   resolve   guards hoisted, loops trimmed, edges peeled (schedules/program/guards.h)
-//   finish    indices into storage layouts, expressions simplified, loops of one iteration removed
-//             (finish.h)
-//   order     barriers between threads of a task that access the same buffer, and marks on the
-//             conditions that are the same for all of them (schedules/program/threads.h)
-//   check     every access inside its buffer, sizes within limits (schedules/program/legality.h)
+//   emit      makes the loops of each stage, its accumulator and epilogue, the stages that are
+//             computed inside of it, copies of operands, and guards around the innermost
+//             statements (emit.h)
+//   resolve   moves guards outwards, trims loops, and peels iterations at edges
+//             (schedules/program/guards.h)
+//   finish    replaces logical indices by those of storage layouts, simplifies expressions, and
+//             removes loops of one iteration (finish.h)
+//   order     places barriers between threads of a task that access the same buffer, and marks
+//             conditions that have the same value in all threads (schedules/program/threads.h)
+//   check     proves that every access is inside its buffer, and that sizes are within limits
+//             (schedules/program/legality.h)
 //
 // The same passes lower the prepared stages (schedules/prepared.h) to Program::preparation.
 

@@ -16,32 +16,36 @@ namespace tw::schedules {
 /// The loop of a pipeline.
 struct PipelineTrip {
   int64_t trips = 1;  ///< iterations of the loop
-  int64_t ahead = 0;  ///< iterations from the start of a copy to its use
+  int64_t ahead = 0;  ///< iterations from the start of a copy to the use of its data
   int64_t slots() const { return std::min(ahead + 1, trips); }
 };
 
 PipelineTrip pipeline_trip(const NestLoop& loop, int64_t depth);
 
 /// True if the producer is computed at the start of each iteration of loop `l` of the stage `s`.
-/// False for a copy of results, which is placed at the loop too but runs after it.
+/// False for a copy of results (cache_result), which runs at the end of the iteration.
 bool is_placed_at(const StageNest& producer, const StageNest& s, const NestLoop& l);
 
-/// True if the stage, or a stage that is computed inside of it, has thread loops.
+/// True if the stage `s`, or a stage that is computed inside of `s`, has thread loops.
 bool phase_has_threads(const Nest& nest, const StageNest& s);
 
-/// The scope of the buffer of a stage that is placed in loop `l` of stage `s`. Inside of thread
-/// loops the buffer is private to a thread. Outside of them the threads share it, if there are any.
+/// The scope of the buffer of a stage that is placed in loop `l` of stage `s`. The buffer is Local
+/// (private to a thread) if `l` is inside of a thread loop, or if the phase has no threads.
+/// Otherwise the buffer is Shared by the threads.
 Scope scope_at(const Nest& nest, const StageNest& s, const NestLoop& l);
 
-/// The buffer of a producer that is placed in loop `l` of the stage.
+/// The buffer of `producer`, which is placed in loop `l` of the stage `s`.
 Buffer placed_buffer(const Nest& nest, const StageNest& s, const NestLoop& l,
                      const StageNest& producer);
 
-/// The extents of the buffer of a placed stage.
+/// The extents of the buffer of a placed stage, with its padding and the slots of its pipeline. A
+/// region of 4 x 32 elements, padded by 8 from dimension 1 on, takes {4, 40}; with a pipeline of
+/// depth 3 it takes {3, 4, 40}.
 std::vector<int64_t> buffer_extents(const Nest& nest, const StageNest& placed);
 
-/// The indices, in the buffer of a placed stage, of the element that has the given indices in the
-/// stage's region.
+/// The indices in the buffer of a placed stage of the element whose indices in the stage's tensor
+/// are `indices`. If the region begins at [m.0 * 4, 0], the element [m, k] is [m - m.0 * 4, k] in
+/// the buffer. A window, padding and a pipeline change the indices further.
 std::vector<Expr> buffer_indices(const Nest& nest, const StageNest& placed,
                                  std::vector<Expr> indices);
 

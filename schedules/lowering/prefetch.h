@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Lowering of the step `prefetch`: the part of a tensor's memory that the next iteration of a loop
-// reads, divided among the iterations of a loop inside of it.
+// Lowering of the step `prefetch`. While an iteration of a loop runs, the memory that the next
+// iteration reads of a tensor is requested, line by line. A loop further inside divides the lines
+// among its iterations. In the example each iteration of n.0 reads 768 floats of b, which are 48
+// lines, and the 3 * 16 iterations of m.0 and k request one line each:
 //
 //   prefetch out b n.0 k        # b packed as [n.0][k][n.1], 48 lines for each n.0
 //
@@ -10,8 +12,8 @@
 //       for k in 0..16
 //         prefetch b, 1 line from element min(n.0 + 1, 3) * 768 + (m.0 * 16 + k) * 16
 //
-// In the last iteration of the outer loop there is no next one, so it requests lines of its own
-// part again, which are in the caches. Thread-safe.
+// The last iteration of n.0 has no next one. It requests its own lines again, which are in the
+// caches. Thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -23,23 +25,27 @@
 
 namespace tw::schedules {
 
-/// The most lines that an iteration may request. More would fill the processor's queues of cache
-/// misses at once.
+/// The largest number of lines that one iteration may request. More lines would fill the
+/// processor's queues of cache misses at once.
 inline constexpr int64_t most_prefetched_lines = 64;
 
-/// The statement that each iteration of the loop `ahead.at` of the stage begins with. Invalid
-///   - if the stage has no such loops or is computed inside of another stage,
+/// Returns the statement that is to be the first of each iteration of the stage's loop `ahead.at`.
+/// Invalid
+///   - if the stage has no loop `ahead.at` inside of a loop `ahead.loop`,
+///   - if the stage is computed inside of another stage,
 ///   - if an iteration of `ahead.loop` reads no contiguous part of the tensor,
 ///   - if every iteration of `ahead.loop` reads the same part, or
-///   - if an iteration of `ahead.at` would request more than most_prefetched_lines.
+///   - if the loop `ahead.at` is not serial, or one of its iterations would request more than
+///     most_prefetched_lines.
 Result<PrefetchLines> prefetch_lines(const Nest& nest, const StageNest& stage,
                                      const StageNest::Ahead& ahead);
 
-/// Chooses the loop inside of `loop` whose iterations request the lines. It is the outermost loop
-/// whose iterations request at most `few_lines` each. A loop further inside may have more
-/// iterations than there are lines, and would request lines repeatedly. If the iterations of every
-/// loop request more, it is the innermost loop in which the step is legal. nullopt if the step is
-/// illegal in every loop.
+/// Chooses the loop `at` for a prefetch in `loop`: the outermost loop inside of `loop` each of
+/// whose iterations requests at most `few_lines`. In the example above with few_lines = 4,
+/// iterations of m.0 would request 16 lines each, so the result is "k". A loop further inside may
+/// have more iterations than there are lines, and would request lines repeatedly. If iterations of
+/// every loop request more than `few_lines`, the result is the innermost loop in which the step is
+/// legal. nullopt if the step is illegal in every loop.
 std::optional<std::string> prefetch_site(const Nest& nest, const StageNest& stage,
                                          const std::string& tensor, const std::string& loop,
                                          int64_t few_lines);

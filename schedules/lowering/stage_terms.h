@@ -9,27 +9,30 @@
 
 namespace tw::schedules {
 
-/// Rewrites an expression of the stage, or of its epilogue, in terms of loop variables.
-/// `definition` is the declaration whose axes the expression uses. The indices of a read of a
-/// placed stage become relative to the region that the placed stage's buffer holds.
+/// Rewrites an expression of the stage, or of its epilogue, in terms of loop variables: after
+/// `split c m 6`, a[m, k] becomes a[m.0 * 6 + m.1, k]. `definition` declares the axes that the
+/// expression uses: it is the stage or its epilogue. A read of a placed stage gets the indices of
+/// that stage's buffer (buffer_indices()).
 Expr over_loops(const Nest& nest, const StageNest& s, const dsl::Stage& definition,
                 const Expr& expr);
-/// The indices of the element that an iteration computes, in the tensor or buffer of the stage's
-/// result.
+/// The indices of the element that an iteration computes: in the stage's buffer if the stage is
+/// placed, else in the tensor of the result.
 std::vector<Expr> result_indices(const Nest& nest, const StageNest& s);
-/// The expression of the epilogue, in which `reduced` replaces the reduction's result.
+/// The expression of the epilogue with `reduced` in place of reads of the reduction's result. For
+/// out = max(c[m, n] + bias[n], 0) and reduced = c.acc[0] it is max(c.acc[0] + bias[n], 0).
 Expr epilogue_of(const Nest& nest, const StageNest& s, const Expr& reduced);
 
-/// The guards that do not depend on reduction loops.
+/// The conjunction of the guards that use no variable of a reduction loop.
 Expr spatial_guard(const StageNest& s);
-/// True if the stage reduces over an empty range, whose loops never run.
+/// True if the stage reduces over an axis of extent 0, so that its loops never run.
 bool reduces_nothing(const StageNest& s);
-/// True if the stage can accumulate without guards: all operands are staged in buffers, which can
-/// be read even if a guard fails, and the sums go to an accumulator, which also has elements for
-/// iterations beyond the end.
+/// True if the stage can accumulate without guards. All its operands must be staged, since their
+/// buffers can be read even if a guard fails. The sums must go to an accumulator (cache_write),
+/// since an accumulator also has elements for iterations beyond the end.
 bool reads_staged_operands(const Nest& nest, const StageNest& s);
-/// For a reduction whose operands are staged: the guards of its terms that no operand's buffer
-/// covers by holding the neutral element where the guard fails.
+/// For a reduction whose operands are staged: the conjunction of those guards on reduction loops
+/// that are still needed. A guard is not needed if the buffer of an operand holds the neutral
+/// element wherever the guard fails, so that the term adds nothing.
 Expr guards_not_zero_filled(const Nest& nest, const StageNest& s);
 
 }  // namespace tw::schedules

@@ -14,7 +14,7 @@ namespace tw::schedules {
 using dsl::Expr;
 
 /// constant + sum of coefficient * atom. An atom is a variable or a subexpression that is not
-/// affine.
+/// affine. For 4 * x - x / 2 + 3 the constant is 3, and the terms are 4 * x and -1 * (x / 2).
 struct Affine {
   struct Term {
     Expr atom;
@@ -33,29 +33,35 @@ Affine to_affine(const Expr& expr);
 
 Expr to_expr(const Affine& affine);
 
-/// Replaces c * w * (f / w) + c * (f % w) by c * f. The two terms are the digits of the fused loop
-/// f.
+/// Joins the digits of a fused loop: replaces c * w * (f / w) + c * (f % w) by c * f. With the loop
+/// `m*n` as f, 10 * (m*n / 10) + m*n % 10 becomes m*n.
 void rejoin_digits(Affine& affine);
 
-/// The offset, in elements, of an element in dense row-major memory. Requires: an extent for each
-/// index.
+/// The offset of an element in dense row-major memory, in elements: m * 10 + n for extents {6, 10}
+/// and indices {m, n}. Requires: an extent for each index.
 Affine linear_address(const std::vector<int64_t>& extents, const std::vector<Expr>& indices);
 
-/// An index without its clamps. A clamped index is min(max(e, 0), 9) or the like, a reflected index
-/// min(max(e, -e), 18 - max(e, -e)) or the like; clamps may be nested in any order and depth.
-/// unclamp() returns e, and the constraints `a >= 0` under which the index equals e. Any other
-/// index is returned unchanged, without constraints.
+/// An index without its clamps, and the constraints `a >= 0` under which this index equals the
+/// clamped one:
+///
+///   min(max(x - 1, 0), 9)                   x - 1, if x - 1 >= 0 and 10 - x >= 0
+///   min(max(x, -x), 18 - max(x, -x))        x, if 2 * x >= 0 and 18 - 2 * x >= 0 (a reflection)
+///
+/// Clamps may be nested in any order and depth. unclamp() returns any other index unchanged,
+/// without constraints.
 struct Unclamped {
   Expr index;
   std::vector<Affine> at_least_zero;
 };
 Unclamped unclamp(const Expr& index);
 
-/// The operands of a nested max (or min). If `expr` is no max (or min), the list has `expr` alone.
+/// The operands of a nested maximum: {a, b, c} for max(max(a, b), c). With `max_or_min` = Min,
+/// those of a nested minimum. Any other expression is the only element of the list.
 std::vector<Expr> alternatives(const Expr& expr, dsl::BinaryOp max_or_min);
 
-/// The terms of a conjunction: affine terms as constraints `affine >= 0`, and all others as
-/// expressions.
+/// The terms of a conjunction. A comparison of affine indices becomes one or two constraints `a >=
+/// 0`, in `affine`; all other terms are in `opaque`. For 0 <= x && x < 8 && p, `affine` is {x, 7 -
+/// x} and `opaque` is {p}.
 struct Constraints {
   std::vector<Affine> affine;
   std::vector<Expr> opaque;

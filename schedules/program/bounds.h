@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Bounds holds the known facts about the variables in scope and derives bounds of index expressions
-// from them. The passes that trim loops and prove accesses to be inside of their buffers use it.
+// from them. It is used to trim loops and to prove accesses to be inside of their buffers.
 //
 // A bound is found by eliminating variables, innermost first, by their constant ranges and by facts
-// `a >= 0` (a Fourier-Motzkin step with one fact at a time). This is sound, fast, and incomplete: a
-// claim that cannot be proved is treated as false.
+// `a >= 0` (a Fourier-Motzkin step with one fact at a time). For example, the access in[y + r - 1]
+// in
+//
+//   for y in 0..5
+//     for r in max(0, 1 - y)..3
+//
+// has an index of at least 0: the bound r >= 1 - y eliminates r, and y + (1 - y) - 1 is 0. The
+// method is sound, fast, and incomplete: a claim that cannot be proved is treated as false.
 //
 // If a proof is not found soon, a few witnesses, i.e. assignments of values to the variables, are
 // tried. A witness that violates the claim shows that there is no proof.
@@ -32,8 +38,8 @@ class Bounds {
   /// expressions.
   void push_loop(const std::string& variable, const Expr& begin, const Expr& end);
   void push_condition(const Expr& condition);
-  /// A position in the state. mark() at the beginning of a scope and restore() at its end remove
-  /// all that the scope added.
+  /// The numbers of variables and facts at one moment. Call mark() at the beginning of a scope, and
+  /// restore() with the result at its end; restore() removes all that was added in between.
   struct Mark {
     size_t variables, facts;
   };
@@ -47,17 +53,17 @@ class Bounds {
   std::optional<int64_t> upper(const Affine& affine) const;
 
   bool proves_at_least_zero(const Affine& affine) const;
-  /// true if it is proved to hold for all values in scope
+  /// true if the condition is proved to hold for all values of the variables in scope
   bool proves(const Expr& condition) const;
-  /// true if it is proved to hold for no values in scope
+  /// true if the condition is proved to fail for all values of the variables in scope
   bool refutes(const Expr& condition) const;
   bool proves_inside(const Expr& index, int64_t extent) const;  ///< 0 <= index < extent
-  /// The value of floor(affine / divisor) if it is proved to be the same for all values in scope;
-  /// nullopt otherwise.
+  /// The value of floor(affine / divisor) if it is proved to be the same for all values of the
+  /// variables in scope, as it is 2 for x + 32 and divisor 16 if x is in 0..16; nullopt otherwise.
   std::optional<int64_t> quotient(const Affine& affine, int64_t divisor) const;
 
  private:
-  /// As Affine, but with the numbers of atoms.
+  /// As Affine, but a term has the number of its atom (an index in atoms_) in place of the atom.
   struct Linear {
     struct Term {
       int atom;
@@ -74,8 +80,8 @@ class Bounds {
   };
 
   using Bound = std::optional<int64_t>;
-  /// A bound that follows from the ranges of variables alone, and the value of `ranges_` for which
-  /// it was computed.
+  /// A cached bound that follows from the ranges of variables alone. It is valid while `ranges_`
+  /// has the value `ranges`, for which the bound was computed.
   struct KnownBound {
     size_t ranges = 0;
     Bound bound;
@@ -84,15 +90,16 @@ class Bounds {
   struct Atom {
     Expr expr;
     AtomKind kind = AtomKind::Other;
-    Linear a, b;  ///< operands: the numerator of a division, both sides of a minimum or maximum
-    Linear sum;   ///< a + b of a minimum or maximum
-    /// True if a and b have opposite slopes, so that `sum` has fewer terms than either.
+    Linear a, b;  ///< operands: numerator of a division; both sides of a minimum or maximum
+    Linear sum;   ///< of a minimum or maximum: a + b
+    /// True if a and b have opposite slopes, so that `sum` has fewer terms than a or b: for min(x,
+    /// 9 - x) the sum is 9.
     bool folds = false;
     int64_t divisor = 0;      ///< positive divisor of FloorDivision and Remainder
     std::vector<int> inside;  ///< numbers of the variables in the atom
     int position = -1;        ///< index of a variable in variables_; -1 if it is out of scope
-    int facts = 0;            ///< number of facts that have the atom
-    std::optional<int64_t> low, high;  ///< for Other: range of the expression's type
+    int facts = 0;            ///< number of facts in which the atom occurs
+    std::optional<int64_t> low, high;  ///< for Other: range of its type
     KnownBound known_low, known_high;
   };
   struct Variable {
@@ -108,14 +115,15 @@ class Bounds {
     Linear at_least_zero;
     int depth;  ///< depth of its innermost variable
   };
-  /// A linear form in which the term floor(e / k) was replaced by e. All other terms are multiplied
-  /// by k, the divisor.
+  /// A linear form multiplied by k in which the term floor(e / k) was replaced by e. From x / 4 + 3
+  /// * y it is x + 12 * y, with the divisor k = 4.
   struct Unfloored {
     Linear linear;
     int64_t divisor;
   };
-  /// Values of the variables in scope, by position. If they satisfy all facts, no lower bound of an
-  /// expression exceeds the expression's value under them.
+  /// An assignment of values to the variables in scope, in the order of variables_. If the values
+  /// satisfy all facts, every lower bound of an expression is at most the expression's value for
+  /// them.
   struct Witness {
     std::vector<int64_t> values;
     std::optional<size_t> broken;  ///< index of the first fact that fails
@@ -127,7 +135,8 @@ class Bounds {
   Linear linear(const Expr& expr) const;
   Linear linear(const Affine& affine) const;
   void append(const Expr& expr, int64_t factor, Linear& out) const;
-  /// Appends the constraints `a >= 0` of a conjunction. Returns false if a term has no such form.
+  /// Appends the constraints `a >= 0` of a conjunction to `out`. Returns false if a term of the
+  /// conjunction cannot be written as such constraints.
   bool split(const Expr& condition, std::vector<Linear>& out) const;
   Linear difference(const Expr& a, const Expr& b) const;
 
@@ -140,7 +149,8 @@ class Bounds {
   void derive_without_digit(const Linear& at_least_zero);
   void derive_facts(const Linear& at_least_zero);
 
-  /// Searches for the best lower bound; stops early at a bound of at least `enough`.
+  /// Searches for the best lower bound of the linear form. Stops as soon as it finds a bound of at
+  /// least `enough`. nullopt if no bound is found.
   Bound search_below(const Linear& linear, Bound enough) const;
   Bound bound_below(const Linear& linear, int rules, Bound enough = std::nullopt) const;
   Bound bound_above(const Linear& linear, int rules) const;
@@ -157,11 +167,11 @@ class Bounds {
   Bound atom_bound(int atom, bool below, int rules) const;
   Bound atom_bound_by_ranges(int atom, bool below) const;
 
-  /// The least value among the witnesses that satisfy all facts, or the first value found below
-  /// `enough`; nullopt if no witness satisfies all facts.
+  /// The least value of the linear form for the witnesses that satisfy all facts. Stops at the
+  /// first value below `enough` and returns that. nullopt if no witness satisfies all facts.
   Bound least_witnessed(const Linear& linear, Bound enough) const;
-  /// Number of different values of floor(linear / divisor) among the witnesses: 0, 1, or 2 for two
-  /// or more.
+  /// Counts the different values of floor(linear / divisor) for the witnesses that satisfy all
+  /// facts, up to 2: the result 2 means that there are at least two values.
   int witness_quotients(const Linear& linear, int64_t divisor) const;
   void update_witnesses() const;
   int64_t chosen_value(size_t witness, const Variable& variable, size_t position) const;
@@ -176,7 +186,7 @@ class Bounds {
   mutable int steps_ = 0;           ///< steps left of the current search
   size_t ranges_ = 1;               ///< grows when the variables in scope change
   mutable std::vector<Witness> witnesses_;
-  mutable Mark witnessed_ = {0, 0};  ///< part of the current scope that the witnesses cover
+  mutable Mark witnessed_ = {0, 0};  ///< the scope for which witnesses_ are valid
 };
 
 }  // namespace tw::schedules

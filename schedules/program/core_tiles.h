@@ -10,9 +10,9 @@
 //         tensor t in 0..4
 //           acc[..., m, n] += i32(a[..., m, ..., 4 * g + t]) * i32(b[..., g, n, t])
 //
-// The loops m, n and g may have fewer iterations. Sums stay in a tile register throughout those
-// loops around the tile whose bodies compute nothing but tiles. Pure functions and plain values;
-// thread-safe.
+// The loops m, n and g may have fewer iterations. If the body of a loop around the tile computes
+// nothing but tiles, the sums stay in a tile register throughout that loop. Pure functions and
+// plain values; thread-safe.
 
 #include <cstdint>
 #include <string>
@@ -29,29 +29,29 @@ namespace tw::schedules {
 /// The most iterations of each of the loops m, n and g. A tile register has 16 rows, and 16 groups
 /// of 4 bytes in a row.
 inline constexpr int64_t most_core_extent = 16;
-/// The number of tile registers of a core, and the most that may hold sums. The other two hold
-/// factors.
+/// A core has 8 tile registers. At most 6 hold sums, and the other two hold the two factors.
 inline constexpr int64_t core_tile_registers = 8, most_core_sums = core_tile_registers - 2;
 
-/// Number of terms in a group of 4 bytes: the extent of the loop t.
+/// Number of terms in a group of 4 bytes, i.e. the extent of the loop t: 4 for i8, 2 for bf16.
 int64_t group_terms(const TensorTile& tile);
 
 /// True if the target's cores have the tile's instruction.
 bool has_core_tile(const TensorTile& tile, const Target& target);
 /// True if the target's cores have any tile.
 bool has_core_tiles(const Target& target);
-/// The core tile that sums the products of the stage on the target; null if there is none.
+/// The core tile that can compute the stage's sum of products on the target; null if there is none.
 const TensorTile* core_tile_for(const Target& target, const dsl::Stage& stage);
-/// Dot products of vectors that the core computes per cycle by the tile's instruction. A full tile
-/// counts as 16 * 16.
+/// Number of dot products of one group of terms (a row and a column of the loop g) that the core
+/// computes per cycle by the tile's instruction. A full tile counts as 16 * 16 for each group.
 double dots_per_cycle(const TensorTile& tile, const Core& core);
-/// Number of terms that the tile's instruction adds in the time of one multiply-add of a vector.
+/// Number of terms of a sum that the tile's instruction adds in the time of one multiply-add of a
+/// vector, which adds one.
 double speed_of(const TensorTile& tile, const Core& core);
 
 /// The loops of a tile in a program, and the reads of its factors. Points into the program.
 struct CoreNest {
   const TensorTile* tile;
-  const Loop *row, *column, *group, *term;  ///< m, n, g and t above
+  const Loop *row, *column, *group, *term;  ///< the loops m, n, g and t above
   const Assign* sum;
   const dsl::Read *by_row, *by_column;  ///< the factors: a and b above
 
@@ -63,36 +63,37 @@ struct CoreNest {
 /// have the form of the tile.
 Result<CoreNest> core_nest(const Loop& loop);
 
-/// The buffers of a tile's factors and sums.
+/// The buffers of the factors of a tile and of its sums.
 struct CoreBuffers {
   const Buffer &by_row, &by_column, &sums;
 };
-/// Distances in memory, in elements, between rows of `a`, between groups of `b`, and between rows
-/// of the sums.
+/// Distances in memory, in elements: from a row of `a` to the next (by_row), from a group of `b` to
+/// the next (by_column), and from a row of the sums to the next (sums). In the example above with
+/// a: u8[16, 64], b: i8[16, 16, 4] and sums i32[16, 16], they are 64, 64 and 16.
 struct CoreStrides {
   int64_t by_row, by_column, sums;
 };
 /// Computes the distances. Invalid if the elements do not lie in memory as the instruction reads
-/// them: the elements of a row side by side, and rows at equal distances. `bounds` has the bounds
-/// of all loops around the sum.
+/// them: the elements of a row must be contiguous, and rows must be at equal distances. `bounds`
+/// has the bounds of all loops around the sum.
 Result<CoreStrides> core_strides(const CoreNest& nest, const CoreBuffers& buffers,
                                  const Bounds& bounds);
 
 /// Indices of the tile's first element.
 std::vector<Expr> first_of_tile(const CoreNest& nest, const std::vector<Expr>& indices);
 
-/// The buffer whose sums are in tile registers while the statement runs. There is one if the
-/// statement computes nothing but tiles that the target's cores have, and all of them sum in one
-/// buffer. Null for any other statement.
+/// The name of the buffer whose sums are in tile registers while the statement runs. The statement
+/// must be a tile that the target's cores have, or a loop or condition that contains nothing but
+/// such tiles, all of which sum in this buffer. Null for any other statement.
 const std::string* sums_of_tiles(const Stmt& stmt, const Target& target);
-/// True if the statement sets all elements of the buffer to 0 and does nothing else. The tile
-/// registers of sums that begin with 0 need not be loaded.
+/// True if the statement sets all elements of the buffer to 0 and does nothing else. If such a
+/// statement precedes the tiles, their registers begin with zeros and need not be loaded.
 bool sets_to_zero(const Stmt& stmt, const Buffer& buffer);
 
 /// Checks the core tiles of the phase. Each must have the form of its tile, and its elements must
 /// lie in memory as the instruction reads them. The sums must fit the tile registers: their buffer
-/// belongs to the task and holds tiles of one shape, one after the other, and the loops that number
-/// the tiles are unrolled. Fails with ErrorCode::Invalid.
+/// is private to the task and holds tiles of one shape, one after the other, and the loops whose
+/// variables select a tile are unrolled. Fails with ErrorCode::Invalid.
 Status check_core_tiles(const Program& program, const Phase& phase);
 
 }  // namespace tw::schedules

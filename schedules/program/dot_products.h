@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Dot-product instructions (x86 VNNI, for example): a vector instruction each of whose lanes
+// Dot-product instructions (x86 VNNI, for example). In such a vector instruction each lane
 // multiplies a few neighbouring terms of a reduction and adds the products:
 //
 //   vector n in 0..8
 //     vector k in 0..4
 //       acc[m, n] += i32(a[m, 4 * j + k]) * i32(b[j, n, k])
 //
-// The first factor (`shared`) is the same for all lanes. The second (`own`) has separate elements
-// for each lane, which lie in memory lane by lane; it may be some bits of an element, as in
-// i32(b[j, n, k] >> 4 & 15). The meaning of a dot product is that of the loops, which targets
-// without such an instruction run. The one exception is `vdpbf16ps`, which treats subnormal factors
-// as 0. Plain values and pure functions; thread-safe.
+// The first factor (`shared`) is the same for all lanes. The second factor (`own`) has separate
+// elements for each lane, which lie in memory lane by lane. It may be some bits of an element, as
+// in i32(b[j, n, k] >> 4 & 15). A dot product means the same as its loops, and targets without such
+// an instruction run the loops. There is one difference: `vdpbf16ps` treats subnormal factors as 0.
+// Plain values and pure functions; thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -26,26 +26,29 @@
 
 namespace tw::schedules {
 
-/// A dot-product instruction, or two instructions, of which the first adds pairs of products and
-/// the second adds pairs of the sums.
+/// A row of the table of dot-product instructions. A row may also stand for two instructions
+/// (by_pairs), such as vpmaddubsw and vpmaddwd: the first adds pairs of products, and the second
+/// adds pairs of these sums.
 struct DotInstruction {
   std::string_view name;
   DType shared, own;  ///< types of the factors; narrower integers are widened to these first
   DType accumulator;
   int64_t depth;                               ///< number of products that a lane adds
   std::span<const std::string_view> features;  ///< target features that the instruction needs
-  double Core::*per_cycle;                     ///< instructions that start per cycle
-  /// true if it also adds to the accumulator; otherwise this takes another addition
+  double Core::*per_cycle;                     ///< number of instructions per cycle
+  /// true if the instruction also adds the sum to the accumulator; false if this takes a separate
+  /// addition
   bool accumulates;
-  /// True for two instructions. Sums of pairs have 16 bits, which suffices for values of the second
-  /// factor up to 127.
+  /// True for two instructions. The sum of a pair of products has 16 bits, so values of the second
+  /// factor must be at most 127: 2 * 127 * 128 < 2^15.
   bool by_pairs = false;
 
-  /// Number of multiply instructions that one dot product takes.
+  /// Number of multiply instructions for one dot product of each lane.
   int multiplications() const { return by_pairs ? 2 : 1; }
-  /// The time of one of these instructions, in f32 multiply-adds of vectors.
+  /// The time of one multiply instruction, in f32 multiply-adds of vectors: 2 if the core starts
+  /// two multiply-adds but only one of these instructions per cycle.
   double multiply_adds(const Core& core) const { return core.fma_per_cycle / core.*per_cycle; }
-  /// Number of terms that the instruction adds in the time of one multiply-add of a vector.
+  /// Number of terms that each lane adds in the time of one f32 multiply-add of vectors.
   double speed(const Core& core) const {
     return static_cast<double>(depth) / (multiplications() * multiply_adds(core));
   }
@@ -54,12 +57,15 @@ struct DotInstruction {
 /// The largest `depth` of an instruction.
 inline constexpr int64_t most_dot_depth = 4;
 
-/// The instructions of the target, one for each name.
+/// The instructions that the target has. The table may have several rows for one name, which differ
+/// in the types of factors; the list has the first row only.
 std::vector<const DotInstruction*> dot_instructions(const Target& target);
 
-/// A number in some bits of an unsigned element: (element >> shift) & mask.
+/// A number in some bits of an unsigned element: (element >> shift) & mask. For the upper weight of
+/// two weights of 4 bits in a byte, shift is 4 and mask is 15.
 struct Digit {
-  /// Uses no variable of the dot product. The digit is defined for shifts from 0 to 7.
+  /// The same for all lanes and terms: it uses no variable of the dot product's loops. Only shifts
+  /// from 0 to 7 are valid.
   Expr shift;
   int64_t mask;
 };
@@ -67,7 +73,7 @@ struct Digit {
 /// The factors of a dot product as they are in memory. Points into the product.
 struct DotFactors {
   const dsl::Read *shared, *own;
-  /// bits of the elements of `own`; nullopt if the whole elements are used
+  /// the bits of an element of `own` that are the factor; nullopt if the whole element is
   std::optional<Digit> digit;
 };
 /// The factors of a product in which the variable `lane` numbers the lanes and `term` the terms;
@@ -75,7 +81,8 @@ struct DotFactors {
 std::optional<DotFactors> dot_factors(const Expr& product, const std::string& lane,
                                       const std::string& term);
 
-/// The target's instruction for these factors; null if there is none.
+/// The target's instruction for these factors whose lanes add `depth` products to an accumulator of
+/// that type; null if there is none.
 const DotInstruction* find_dot_instruction(const Target& target, const DotFactors& factors,
                                            DType accumulator, int64_t depth);
 
@@ -84,8 +91,8 @@ struct StageDot {
   const DotInstruction* instruction;
   std::string lanes;  ///< the axis along which the lanes lie
   std::string own;    ///< tensor of the factor that differs between lanes
-  /// True if the terms' axis is the index of a dimension of the shared factor, as it is of the own
-  /// factor once that is packed.
+  /// True if the axis of the terms alone is an index of the shared factor, so that its terms are
+  /// elements along one dimension. (The own factor is packed so.)
   bool is_shared_along;
   bool widens;  ///< true if elements of a factor are narrower than the instruction reads
 };
@@ -95,16 +102,19 @@ struct StageDot {
 std::vector<StageDot> dots_along(const Target& target, const dsl::Stage& stage,
                                  const std::string& terms);
 
-/// The product without the condition by which factors in a padding are 0.
+/// The product without the conditions under which factors are 0 in a padding: a[i] * w[i] for
+/// select(inside, a[i], 0) * w[i].
 Expr unpadded(const Expr& product);
 
 /// The largest number of terms that the target adds in the time of one multiply-add of a vector, by
-/// dot products or core tiles, over all stages of the compute; 1 if none has such an instruction.
+/// dot products or core tiles, over all stages of the compute; 1 if no stage can use such an
+/// instruction.
 double dot_speed(const Target& target, const dsl::Compute& compute);
 
-/// True if the target has instructions that multiply data of this type without converting them to
-/// f32 first: tensor tiles, or dot products or core tiles that accumulate and are faster than
-/// multiply-adds of f32. 16-bit floats are multiplied with their own type, 8-bit integers with i8.
+/// True if the target has instructions that multiply data of this type without converting the data
+/// to f32 first. These are tensor tiles, and dot products and core tiles that accumulate and are
+/// faster than multiply-adds of f32. The other factor has the same type for 16-bit floats, and is
+/// i8 for 8-bit integers.
 bool multiplies(const Target& target, DType type);
 
 /// The parts of a dot product. Points into the program.

@@ -20,13 +20,13 @@ namespace tw::schedules {
 /// The bytes of each argument in its storage layout, by name.
 using Storage = std::map<std::string, std::vector<std::byte>>;
 
-/// Runs all phases, and the tasks of each phase in order. `storage` must have each input. Outputs
-/// are added to it, and so are prepared buffers, which are computed first.
+/// Runs all phases, and the tasks of each phase in order. `storage` must have each input. The
+/// function adds the outputs and the prepared buffers, which it computes first. It fails if
 ///   - an access that is executed lies outside of its buffer,
-///   - an element is read before it was written (anything but inputs),
-///   - two tasks of one phase, or two threads of a task with no barrier between, touch an element
+///   - an element of any buffer but an input is read before it was written,
+///   - two tasks of one phase, or two threads of a task with no barrier between, access an element
 ///     that one of them writes,
-///   - an element is touched before an asynchronous copy to it was waited for,
+///   - an element is accessed before an asynchronous copy to it was waited for,
 ///   - an iteration of a pipeline begins with fewer groups of copies in flight than it states,
 ///   - threads find different values of a condition that is marked uniform, or
 ///   - an input is written.

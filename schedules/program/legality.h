@@ -10,13 +10,14 @@
 namespace tw::schedules {
 
 struct Limits {
-  /// statements of one phase after unrolling; larger phases compile for seconds
+  /// largest number of statements of one phase after unrolling; larger phases take seconds to
+  /// compile
   int64_t unrolled_statements = 2048;
-  int64_t local_bytes = 1 << 20;    ///< stack of one task without threads
+  int64_t local_bytes = 1 << 20;    ///< stack of a task that has no threads
   int64_t threads = 1024;           ///< threads of one task
-  int64_t shared_bytes = 48 << 10;  ///< memory shared by the threads of a task
+  int64_t shared_bytes = 48 << 10;  ///< memory that the threads of a task share
   int64_t thread_bytes = 4 << 10;   ///< memory of one thread, in registers or on its stack
-  /// 80 for sm_80; 0 if the target is no CUDA GPU: tensor tiles then run as loops
+  /// 80 for sm_80; 0 if the target is no CUDA GPU, so that tensor tiles run as plain loops
   int gpu_architecture = 0;
   bool is_gpu = false;                 ///< true for CUDA and OpenCL, which have no core tiles
   bool architecture_specific = false;  ///< true for sm_90a, which has more instructions than sm_90
@@ -31,14 +32,15 @@ bool copies_asynchronously(const Target& target);
 /// The limits of a target. For a GPU they are those of one block of threads.
 Limits limits_of(const Target& target);
 
-/// The largest number of unrolled statements of one phase that a search considers. Code generation
-/// takes a third of a millisecond per statement. On Zen 4, tiles of up to 28 accumulators have no
-/// spills below about 400 statements.
+/// The largest number of unrolled statements of one phase that a search considers on a CPU. Code
+/// generation takes a third of a millisecond per statement. On Zen 4, register tiles of up to 28
+/// accumulators have no spills below about 400 statements.
 inline constexpr int64_t most_statements_searched = 256;
-/// As most_statements_searched, for GPUs: four multiply-adds for each of 128 accumulators of a
-/// thread, and the statements that initialise, load and store its tile.
+/// As most_statements_searched, for GPUs. It allows four multiply-adds for each of 128 accumulators
+/// of a thread, which are 512 statements, and as many to initialise, load and store the tile.
 inline constexpr int64_t most_gpu_statements_searched = 1024;
-/// The limits of the target, with the number of statements that a search considers.
+/// The limits of the target, with the smaller number of unrolled statements that a search
+/// considers.
 Limits limits_searched(const Target& target);
 
 /// Proves that a program is legal:
@@ -58,8 +60,8 @@ int64_t stack_bytes(const Block& body);
 /// The error of a phase that unrolls to more statements than the limits allow.
 tl::unexpected<Error> too_large(const std::string& phase, const Limits& limits);
 
-/// Number of assignments of the body after unrolling. A serial loop does not multiply the number;
-/// an assignment with a guard counts twice.
+/// Number of assignments of the body after unrolling. Iterations of a serial loop are not counted
+/// separately; an assignment with a guard counts twice.
 int64_t unrolled_statements(const Block& body);
 
 }  // namespace tw::schedules

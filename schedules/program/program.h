@@ -7,8 +7,9 @@
 // combination of values of the axes is a task, and the tasks of a phase may run in any order or at
 // once. On a GPU a task is a block, and the iterations of its thread loops are the block's threads.
 // Thread loops that directly contain each other are one nest, whose iterations run in any order or
-// at once and are numbered row by row. All threads execute the statements between the nests of a
-// task together. A barrier orders the accesses of threads before it and after it (threads.h).
+// at once and are numbered row by row. Statements outside of the nests run once for the task, not
+// once for each thread. A barrier orders the accesses of threads before it and after it
+// (threads.h).
 //
 // A buffer is accessed by one index for each storage dimension. Indices are Int64 expressions of
 // the loop variables and task axes in scope. All values are immutable and safe to share.
@@ -54,9 +55,9 @@ struct Buffer {
   DType type = Float32;
   std::vector<int64_t> extents;
   Scope scope = Scope::Argument;
-  /// The swizzle: 0 for none, or 32, 64 or 128 for Shared buffers. On a GPU a swizzled buffer
-  /// begins at a multiple of swizzle_period(), and an element lies at swizzled(its offset in dense
-  /// memory).
+  /// The swizzle of a Shared buffer: 32, 64 or 128 bytes, or 0 for none. On a GPU a swizzled buffer
+  /// begins at a multiple of swizzle_period(). An element that would be at byte b of dense memory
+  /// is at byte swizzled(b).
   int swizzle = 0;
 
   int64_t elements() const;
@@ -64,7 +65,9 @@ struct Buffer {
   /// Number of bytes after which the swizzle repeats; 1 without a swizzle. The size of the buffer
   /// is a multiple of the period.
   int64_t swizzle_period() const { return swizzle > 0 ? 8 * swizzle : 1; }
-  /// The address to which CU_TENSOR_MAP_SWIZZLE_32B, 64B or 128B moves a byte.
+  /// The byte offset to which the swizzle (CU_TENSOR_MAP_SWIZZLE_32B, 64B or 128B) moves a byte.
+  /// For 128 bytes, chunk c of 16 bytes in row r of 128 bytes moves to chunk c ^ (r % 8) of the
+  /// row: byte 128 moves to 144, and byte 144 to 128.
   int64_t swizzled(int64_t byte) const {
     return swizzle > 0 ? byte ^ ((byte >> 7 & (swizzle / 16 - 1)) << 4) : byte;
   }
@@ -77,9 +80,9 @@ struct Argument {
   dsl::Layout layout;
   std::string letters;
   bool is_output = false;
-  bool constant = false;       ///< the value is constant, so it may be packed before the call
-  bool prepared = false;       ///< the preparation computes it from constant inputs
-  bool only_prepares = false;  ///< an input that only the preparation reads
+  bool constant = false;       ///< a constant, which may be packed before the call
+  bool prepared = false;       ///< computed by Program::preparation
+  bool only_prepares = false;  ///< an input that only Program::preparation reads
 };
 
 enum class LoopKind { Serial, Unrolled, Vector, Thread, Tensor, Reduce, Bulk };
@@ -90,51 +93,52 @@ struct TensorTile;
 using Block = std::vector<Stmt, PoolAllocator<Stmt>>;
 using BlockPtr = std::shared_ptr<const Block>;
 
-/// A pipelined loop: the data that an iteration uses is copied asynchronously by earlier
-/// iterations, to memory that the threads of a task share. Iteration k uses slot k % slots of the
-/// buffers. When an iteration begins, the copies for it and for the `ahead` - 1 iterations after it
-/// have been started, each in its own commit group (Commit). The first statements of the iteration
-/// are a Wait for the first of these groups, and a Barrier.
+/// A pipelined loop. Its iterations use data in memory that the threads of a task share, and
+/// earlier iterations copy the data there asynchronously. Iteration k uses slot k % slots of each
+/// buffer. When iteration k begins, the copies for the iterations k to k + ahead - 1 have been
+/// started, each in its own commit group (Commit). With 2 ahead and 3 slots, iteration 5 uses slot
+/// 2, its copies and those for iteration 6 are under way, and it starts the copies for iteration 7.
+/// The first statements of an iteration are a Wait for its own group, and a Barrier.
 struct LoopPipeline {
-  int64_t ahead = 1;  ///< iterations from the start of a copy to its use
-  int64_t slots = 2;  ///< slots of each buffer
+  int64_t ahead = 1;  ///< iterations from the start of a copy to the use of its data
+  int64_t slots = 2;  ///< number of iterations whose data a buffer holds
   friend bool operator==(const LoopPipeline&, const LoopPipeline&) = default;
 };
 
 /// Runs the body for variable = begin, ..., end - 1; not at all if end <= begin. All kinds but
 /// Serial have literal bounds.
 ///   Thread: begins at 0.
-///   Tensor: nested loops are a tile that the threads of a warp compute together (tensor_tiles.h),
-///     or that one core computes (core_tiles.h).
-///   Reduce: stands outside of thread loops, and around one combining Assign to one element. The
-///     threads of a warp may share the iterations and combine their partial results in any order.
-///   Bulk: nested loops are a box that one TMA copy moves (tma_copies.h).
+///   Tensor: the loop and those inside of it are a tile that the threads of a warp compute together
+///     (tensor_tiles.h), or that one core computes (core_tiles.h).
+///   Reduce: is outside of thread loops, and contains one Assign that combines into one element.
+///     The threads of a warp may share the iterations and combine partial results in any order.
+///   Bulk: the loop and those inside of it are a box that one TMA copy moves (tma_copies.h).
 struct Loop {
   std::string variable;
   Expr begin, end;
   LoopKind kind = LoopKind::Serial;
   BlockPtr body;
   const TensorTile* tile = nullptr;  ///< set for the outermost loop of a tensor tile
-  /// Set only for a Serial loop outside of thread loops, with literal bounds from 0.
+  /// Set only for a Serial loop outside of thread loops whose bounds are literals, beginning at 0.
   std::optional<LoopPipeline> pipeline = std::nullopt;
 };
 struct If {
   Expr condition;
   BlockPtr body;
-  /// True if all threads of the task that evaluate the condition in the same iteration of the loops
-  /// around it get the same value, so that no warp diverges.
+  /// True if the condition has the same value in all threads of the task that evaluate it in the
+  /// same iteration of the loops around it, so that no warp diverges.
   bool uniform = false;
 };
 /// Selects one of two values to store. The first value may be evaluated only if the condition
 /// holds, for example because its element may be beyond the edge of a tensor.
 struct Guard {
   Expr condition;
-  Expr otherwise;        ///< literal that is stored if the condition fails
+  Expr otherwise;        ///< the literal that is stored if the condition fails
   bool uniform = false;  ///< see If::uniform
 };
-/// buffer[indices] = value, or combine(buffer[indices], value). With a guard: if the guard's
-/// condition holds, the value is evaluated and stored, else the guard's literal is stored; nothing
-/// is combined.
+/// Without `combine`: buffer[indices] = value. Else buffer[indices] = combine(buffer[indices],
+/// value), e.g. `+=` for Sum. With a guard: if its condition holds, the value is evaluated and
+/// stored, else the guard's literal is stored; then `combine` is None.
 struct Assign {
   std::string buffer;
   std::vector<Expr> indices;
@@ -147,15 +151,16 @@ struct Assign {
   bool asynchronous = false;
   std::optional<Guard> guard = std::nullopt;
 };
-/// Allocates `buffer` for the body, uninitialised. If a Local or Register buffer is allocated
-/// outside of thread loops, it has a dimension for each loop that numbers the threads, and a thread
-/// accesses only the elements of its own number.
+/// Allocates `buffer` for the body, uninitialised. A Local or Register buffer that is allocated
+/// outside of thread loops has a dimension for each loop that numbers the threads. In acc: register
+/// f32[16, 16, 4], for threads i in 0..16 and j in 0..16, thread (i, j) accesses acc[i, j, ...]
+/// only.
 struct Allocate {
   Buffer buffer;
   BlockPtr body;
 };
 /// A barrier of all threads of the task. After the barrier the threads see each other's earlier
-/// writes. It has no effect on values if iterations run one by one.
+/// writes. If one thread runs all iterations in turn, a barrier has no effect.
 struct Barrier {};
 /// Ends a commit group, i.e. the asynchronous copies that a thread has begun since its last commit.
 /// A group may be empty. Commits and waits stand outside of thread loops.
@@ -166,12 +171,13 @@ struct Wait {
   int64_t pending = 0;
 };
 
-/// Prefetches `lines` consecutive cache lines of an argument, beginning at element `offset` of its
-/// memory, that later statements will read. It has no effect on values, so it may be executed under
-/// fewer conditions or not at all. Each line begins inside of the buffer.
+/// Prefetches `lines` consecutive cache lines of an argument, which later statements will read. The
+/// first line begins at element `offset` of the argument's memory. A prefetch has no effect on
+/// values, so it may be executed under fewer conditions or not at all. Each line begins inside of
+/// the buffer.
 struct PrefetchLines {
   std::string buffer;
-  Expr offset;  ///< in elements
+  Expr offset;  ///< index of an element among all elements in memory
   int64_t lines = 1;
 };
 inline constexpr int64_t prefetched_line_bytes = 64;
@@ -184,8 +190,8 @@ struct Stmt {
   }
 };
 
-/// Calls the handler of the statement's kind. The handlers must cover all kinds (base/visit.h), so
-/// code that does not handle a new kind fails to compile.
+/// Calls the handler for the statement's kind, a function of e.g. `const Loop&`. There must be a
+/// handler for each kind (base/visit.h), so code that does not handle a new kind fails to compile.
 template <typename... Handlers>
 decltype(auto) visit(const Stmt& stmt, Handlers&&... handlers) {
   return visit_each(stmt.value, std::forward<Handlers>(handlers)...);
@@ -219,7 +225,7 @@ struct Phase {
 };
 
 struct Program {
-  /// inputs in declaration order, then outputs, then prepared buffers
+  /// the inputs in the order of their declaration, then the outputs, then the prepared buffers
   std::vector<Argument> arguments;
   std::vector<Buffer> scratch;
   std::vector<Phase> phases;
@@ -228,7 +234,7 @@ struct Program {
   /// if there are no prepared buffers.
   std::shared_ptr<const Program> preparation = nullptr;
 
-  /// searches arguments and scratch; null if there is none
+  /// the argument or scratch buffer of that name; null if there is none
   const Buffer* find_buffer(const std::string& name) const;
 };
 
@@ -244,7 +250,7 @@ size_t hash(const Program& program);
 void for_each(const Block& body, const std::function<void(const Stmt&)>& see);
 
 /// Calls `see` for the expressions of the statement itself (bounds, conditions, indices, values),
-/// but not for those of the statements inside of it.
+/// but not for those of statements in its body.
 void for_each_expression(const Stmt& stmt, const std::function<void(const Expr&)>& see);
 
 /// An element of a buffer that a statement reads or stores.
@@ -253,28 +259,28 @@ struct BufferAccess {
   const std::vector<Expr>& indices;
   bool is_store = false;
 };
-/// Calls `see` for each access of the statement itself, the store first.
+/// Calls `see` for each access of the statement itself, without its body; the store comes first.
 void for_each_access(const Stmt& stmt, const std::function<void(const BufferAccess&)>& see);
 
-/// Rebuilds a block with each expression (conditions, bounds, indices, values) replaced by `f` of
-/// it.
+/// A copy of the block in which each expression e (condition, bound, index or value) is f(e).
 Block map_expressions(const Block& body, const std::function<Expr(const Expr&)>& f);
 
 /// Number of store statements in the code of an assignment: two if it has a guard.
 inline int64_t stores(const Assign& assign) { return assign.guard ? 2 : 1; }
 
-/// The guarded assignment with `condition` as its guard's condition; without a guard if `condition`
-/// is a literal.
+/// The guarded assignment with another condition of its guard. If `condition` is a literal, the
+/// result has no guard: it stores the value if the literal is true, else the guard's literal.
 Assign with_condition(Assign assign, const Expr& condition);
 
-/// A guarded assignment as two branches, for targets that store each value under a condition.
+/// A guarded assignment as two `if` statements, for targets that store each value under a
+/// condition.
 struct Branches {
   If taken;                   ///< stores the value
   If otherwise;               ///< stores the literal, if the condition fails
-  bool stores_zeros = false;  ///< the literal's bytes are all 0
+  bool stores_zeros = false;  ///< true if the literal's bytes are all 0
 };
-/// The branches of a guarded assignment. If a vector loop contains only a guarded assignment whose
-/// condition is the same for all lanes, the branches are of the loop, so that both stores are
+/// The branches of a guarded assignment, or of a vector loop that contains nothing else. Such a
+/// loop must have the same condition in all lanes; each branch is then a vector loop, which stores
 /// vectors. nullopt for any other statement.
 std::optional<Branches> branches_of(const Stmt& stmt);
 /// The body with each guarded assignment replaced by its branches.
@@ -283,8 +289,9 @@ Block with_branches(const Block& body);
 /// Every buffer that the body allocates, in order of appearance.
 std::vector<Buffer> local_buffers(const Block& body);
 
-/// The index of buffer[indices] among all elements of the buffer, as one expression. Only indices
-/// of fused loops are simplified.
+/// The index of buffer[indices] among all elements of the buffer, as one expression: m * 10 + n for
+/// [m, n] in a buffer of 6 x 10. Only indices of fused loops are simplified: [f / 10, f % 10] gives
+/// f.
 Expr linear_index(const Buffer& buffer, const std::vector<Expr>& indices);
 
 }  // namespace tw::schedules

@@ -2,8 +2,9 @@
 #pragma once
 // Warp-specialised phases. Producer warps issue the TMA copies of a pipeline ahead of the
 // consumers, i.e. the threads that compute. The consumers then neither issue copies nor wait for
-// each other. The meaning of the phase is that of its body; specialised_body() divides the body
-// into two parts for a target that has mbarriers:
+// each other. The phase means the same as its body, run without producers. For a target that has
+// mbarriers, specialised_body() divides the body into a part for producers and a part for
+// consumers:
 //
 //   for k in 0..2:  bulk ...; commit
 //   for k in 0..9:  wait 1; barrier; if k + 2 < 9: bulk ...;  commit; compute
@@ -15,9 +16,9 @@
 //   for k in 0..9:  barrier; if ...: bulk; commit     for k in 0..9:  wait 1; commit; compute
 //
 // In a persistent phase a block of threads computes several tasks one after another. Between two
-// tasks the producer waits until the consumers have finished with the last slot of the pipeline,
-// but not until they have stored their results. The consumers wait for each other before they
-// compute the next task.
+// tasks the producers wait until the consumers have finished with the last slot of the pipeline,
+// but not until the consumers have stored their results. The consumers wait for each other before
+// they compute the next task.
 //
 // Pure functions; thread-safe.
 
@@ -28,7 +29,7 @@ namespace tw::schedules {
 
 struct Limits;
 
-/// Number of producer threads of a block: four warps, of which one thread issues the copies.
+/// Number of producer threads of a block: four warps. Only one of these threads issues the copies.
 inline constexpr int64_t producer_threads = 128;
 
 struct SpecialisedBody {
@@ -36,8 +37,8 @@ struct SpecialisedBody {
   Block consumer;
 };
 
-/// Divides the phase's body. The bodies of TMA copies are the blocks of the phase itself, not
-/// copies of them. Requires: check_specialised() succeeds.
+/// Divides the phase's body. The blocks that identify TMA copies (TmaCopy::body) are shared with
+/// the phase's body, so they can be found by address. Requires: check_specialised() succeeds.
 SpecialisedBody specialised_body(const Phase& phase);
 
 /// Checks a specialised phase; any other phase passes. It must have one pipeline, outside of other

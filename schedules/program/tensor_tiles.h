@@ -2,8 +2,8 @@
 #pragma once
 // Tensor tiles: products of small matrices. The 32 threads of a warp compute a tile together by an
 // instruction of a GPU's tensor cores (PTX: mma.sync), or the 128 threads of a warpgroup do
-// (wgmma). A tile may also be computed by one thread of a CPU (core_tiles.h). The meaning of a tile
-// is that of its loops, which targets without the instruction run. In a warp's tile of 16 rows and
+// (wgmma). A tile may also be computed by one thread of a CPU (core_tiles.h). A tile means the same
+// as its loops, and targets without the instruction run the loops. In a warp's tile of 16 rows and
 // 8 columns each lane sums four elements:
 //
 //   thread ... thread r in 0..8                  # the innermost two: lane = 4 r + c
@@ -13,8 +13,9 @@
 //           tensor k in 0..8
 //             acc[..., h, e] += a[..., h, r, k] * b[..., c, e, k]
 //
-// One factor depends on the row (h, r) and the other on the column (c, e); either may come first in
-// the product. Both are read from memory that all threads see.
+// The row of an element is 8 h + r and its column 2 c + e, so lane 5 (r = 1, c = 1) sums the rows 1
+// and 9 of the columns 2 and 3. One factor depends on the row and the other on the column; either
+// may come first in the product. Both are read from memory that all threads see.
 //
 // A warpgroup's tile has 64 rows, 16 for each warp w, and 8 columns for each iteration of a loop j:
 //
@@ -27,12 +28,16 @@
 //               tensor k in 0..16
 //                 acc[..., h, j, e] += a[..., w, h, r, ..., k] * b[..., j, c, e, ..., k]
 //
-// The instruction reads the factors from shared memory, in one of two layouts. K-major: the rows of
-// a block of the reduction lie one after the other, each as long as the buffer's swizzle
-// (program.h). MN-major, for 16-bit types: the terms of the block lie one after the other, and each
-// term has 64 neighbouring rows or columns, swizzled by these 128 bytes, or all columns if there
-// are 32 or 16. If j is two loops, of which the inner has 8 iterations, there are several groups of
-// 64 columns:
+// The instruction reads the factors from shared memory, in one of two layouts. A row below is a
+// line of shared memory that is as long as the buffer's swizzle (program.h), and rows follow each
+// other.
+//   K-major: a row has neighbouring terms of one row of `a`, or of one column of `b`. A swizzle of
+//     128 bytes holds 64 terms of bf16.
+//   MN-major, for 16-bit types only: a row has one term k of 64, 32 or 16 neighbouring rows of `a`
+//     or columns of `b`. Here 64 rows of bf16 take 128 bytes.
+//
+// More than 64 columns in MN-major are groups of 64. The loop j is then two loops, i over groups
+// and j in 0..8, and b is stored group by group:
 //
 //   acc[..., h, i, j, e] += ... * b[..., i, k, j, c, e]
 //
@@ -51,18 +56,19 @@
 
 namespace tw::schedules {
 
-/// One row of the table. Factors have the type `operand` and are widened; sums have the type
-/// `accumulator`.
+/// One row of the table tensor_tiles(). Factors are read with the type `operand` and widened to the
+/// type `accumulator`, which the sums have.
 struct TensorTile {
   std::string_view name;
   DType operand, accumulator;
   /// Number of terms of a sum. This is the extent of the loop over k; for a core tile it includes
   /// the terms of all groups.
   int64_t depth;
-  int instructions;        ///< number of instructions for one tile
+  int instructions;        ///< number of instructions that compute one tile
   int least_architecture;  ///< first GPU architecture that has the tile: 80 for sm_80
-  double input_error;      ///< relative error of rounding a factor
-  /// true for wgmma, which only that architecture has, in its variant "a"
+  double input_error;      ///< relative error of a factor, which the tile rounds
+  /// true for wgmma; only the GPU architecture `least_architecture`, in its variant "a" (sm_90a),
+  /// has such a tile
   bool is_of_warpgroup = false;
   /// CPU features that the instruction needs; empty for tiles of GPUs.
   std::span<const std::string_view> features = {};
@@ -77,40 +83,41 @@ inline constexpr int64_t lane_rows = 8, lane_columns = 4;  ///< arrangement of a
 inline constexpr int64_t tile_part = 2;
 /// Sizes of a warpgroup's tile. Each of its warps has 16 rows, as in a warp's tile.
 inline constexpr int64_t warpgroup_warps = 4, warpgroup_rows = 64, most_warpgroup_columns = 256;
-/// Largest number of contiguous neighbours in an MN-major factor.
+/// Largest number of neighbouring rows or columns that an MN-major factor keeps contiguous.
 inline constexpr int64_t most_mn_neighbours = 64;
-/// The largest input error that counts as exact for f32: an error in its last bits.
+/// The largest input error of a tile that counts as exact for f32: an error in the last bits. The
+/// tile mma_m16n8k8_3xtf32 (2^-21) is exact, and mma_m16n8k8_tf32 (2^-11) is not.
 inline constexpr double exact_input_error = 0x1p-20;
 
 std::span<const TensorTile> tensor_tiles();
 /// The tile of that name; null if there is none.
 const TensorTile* find_tensor_tile(std::string_view name);
 
-/// True if a factor may have the type.
+/// True if a factor of the tile may have the type. A core tile of i8 also takes u8.
 bool takes(const TensorTile& tile, DType factor);
 
-/// Multiply-adds per cycle and multiprocessor of the products that the tile computes, counting all
-/// its instructions. The rate of tensor cores halves with each doubling of the operand's size.
-/// Requires: a tile of a GPU.
+/// Multiply-adds of the tile's product per cycle and multiprocessor. The time of a tile is that of
+/// all its instructions: mma_m16n8k8_3xtf32 takes three. The rate of tensor cores halves with each
+/// doubling of the operand's size. Requires: a tile of a GPU.
 double multiply_adds(const TensorTile& tile, const Gpu& gpu);
 
 /// True if a GPU of the architecture has the tile's instruction. `is_variant_a` is true for sm_90a.
 bool has_tile(const TensorTile& tile, int architecture, bool is_variant_a);
 /// True if the warpgroup instruction exists with that number of columns.
 bool has_columns(const TensorTile& tile, int64_t columns);
-/// True if the tile's factors may be MN-major with that number of contiguous neighbours.
+/// True if the instruction can read a factor that is MN-major with that number of neighbours.
 bool has_mn_major(const TensorTile& tile, int64_t neighbours);
 
 /// The loops of a tile in a program, and the reads of its factors. Points into the program.
 struct TensorNest {
   const TensorTile* tile;
-  const Loop *part, *column, *depth;  ///< h, e and k above
+  const Loop *part, *column, *depth;  ///< the loops h, e and k above
   const Assign* sum;
   const dsl::Read *by_row, *by_column;  ///< the factors by row and by column
-  std::string lane_row, lane_column;    ///< the loops r and c
-  const Loop* columns = nullptr;        ///< j in a warpgroup's tile
-  std::string warp;                     ///< w in a warpgroup's tile
-  const Loop* column_groups = nullptr;  ///< i in a warpgroup's tile, if j is two loops
+  std::string lane_row, lane_column;    ///< variables of the thread loops r and c
+  const Loop* columns = nullptr;        ///< the loop j; null for a tile of a warp
+  std::string warp;                     ///< variable of w; empty for a tile of a warp
+  const Loop* column_groups = nullptr;  ///< the loop i; null if j is one loop
 };
 /// Rows and columns of the tile.
 int64_t rows_of(const TensorNest& nest);
@@ -120,33 +127,37 @@ int64_t columns_of(const TensorNest& nest);
 /// threads do not have the form of the tile. Requires: the loop is in the body of the nest.
 Result<TensorNest> tensor_nest(const Loop& loop, const ThreadNest& threads);
 
-/// Number of elements of a factor that one lane holds for an instruction: 8 bytes of neighbours
-/// along k.
+/// Number of elements of one row (or column) of a factor that a lane holds for an instruction. They
+/// are always 8 bytes along k: 2 of f32, 4 of bf16, 8 of i8.
 int64_t lane_elements(const TensorTile& tile);
-/// Indices of a lane's element `i` of a factor: in the rows of `part` (0 or 1), or in the columns.
-/// The hardware gives a lane elements at strides along k. A sum may take its terms in any order, so
-/// a lane reads neighbours instead.
+/// The indices of element `i` of those that a lane reads of a factor. row_indices() is for the
+/// factor by row, in its row with h = `part`; column_indices() is for the factor by column. The
+/// hardware assigns elements at strides along k to a lane. A sum may take its terms in any order,
+/// so a lane reads neighbours instead: with 4 elements for each lane, lane column c reads the terms
+/// 4 c to 4 c + 3.
 std::vector<Expr> row_indices(const TensorNest& nest, const Expr& part, const Expr& i);
 std::vector<Expr> column_indices(const TensorNest& nest, const Expr& i);
 
-/// Indices of the first element of a warpgroup's factor: its first row, or column, and first term.
+/// The indices of the first element of a factor that a warpgroup's tile reads: the first term of
+/// the tile's first row, or of its first column.
 std::vector<Expr> first_of_rows(const TensorNest& nest);
 std::vector<Expr> first_of_columns(const TensorNest& nest);
 /// Indices of a thread's first accumulator.
 std::vector<Expr> first_of_sums(const TensorNest& nest);
 
-/// The layout of a warpgroup's factor in its buffer.
+/// The layout, in shared memory, of a factor of a warpgroup's tile. If not MN-major, it is K-major.
 struct FactorLayout {
   bool is_mn_major = false;
-  /// if MN-major: bytes from one group of 64 to the next; 0 if there is one group
+  /// if MN-major: number of bytes from one group of 64 columns to the next; 0 if there is only one
+  /// group
   int64_t group_bytes = 0;
 };
 FactorLayout layout_of_rows(const TensorNest& nest, const Buffer& buffer);
 FactorLayout layout_of_columns(const TensorNest& nest, const Buffer& buffer);
 
-/// Checks the tensor tiles of the phase. Each must be complete; its factors must not be private to
-/// a thread, nor change while the tile is computed; all lanes of a warp must compute it together;
-/// and the target must have the instruction. Fails with ErrorCode::Invalid.
+/// Checks the tensor tiles of the phase. Each must have all its loops. Its factors must not be
+/// private to a thread, nor change while the tile is computed. All lanes of a warp must compute it
+/// together, and the target must have the instruction. Fails with ErrorCode::Invalid.
 Status check_tensor_tiles(const Phase& phase, const Limits& limits);
 
 }  // namespace tw::schedules

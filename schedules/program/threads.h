@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Threads of a task, which on a GPU are the threads of a block. Thread loops that directly contain
-// each other are a nest, whose iterations are numbered row by row. Thread 0 executes statements
-// outside of nests. Loops and conditions outside of nests are the same for all threads.
+// each other are a nest, whose iterations are numbered row by row. All threads run the loops and
+// conditions outside of nests. Thread 0 alone runs the other statements there, such as assignments.
 //
 //   a@c: shared f32[8, 64]
 //   for k.0 in 0..32
-//     thread t in 0..256: a@c[...] = ...        # each of 256 threads an element or two
+//     thread t in 0..256: a@c[...] = ...        # each of 256 threads copies two elements
 //     barrier
-//     thread i in 0..16: thread j in 0..16: ... # the same 256, numbered i * 16 + j
+//     thread i in 0..16: thread j in 0..16: ... # the same 256 threads, numbered i * 16 + j
 //     barrier
 //
 // All functions are pure and thread-safe.
@@ -25,22 +25,24 @@ namespace tw::schedules {
 
 struct Limits;
 
-/// The thread loops from `loop` inwards, which together number the threads in the innermost body.
+/// The thread loops of one nest, from `loop` inwards. Together they number the threads.
 struct ThreadNest {
-  std::vector<const Loop*> loops;  ///< outermost first; the body of the last has no thread loop
+  std::vector<const Loop*> loops;  ///< outermost first
   int64_t threads() const;
 };
 /// The nest that begins with `loop`. Requires: `loop` is a thread loop.
 ThreadNest thread_nest(const Loop& loop);
 
 bool has_threads(const Block& body);
-/// True if the body has a Reduce loop, whose iterations all threads may share.
+/// True if the body has a Reduce loop, whose iterations the threads of a warp may share.
 bool has_reductions(const Block& body);
-/// Number of threads of the largest nest; 1 if there is none.
+/// Number of threads of the largest nest in the body; 1 if there is no nest.
 int64_t threads_of(const Block& body);
 
-/// For each private buffer that is allocated outside of nests: the dimensions that are indexed by
-/// the thread's number. Each thread has the elements of the remaining dimensions.
+/// For each private buffer that is allocated outside of nests, the dimensions whose index is the
+/// variable of a thread loop. Each thread has the elements of the remaining dimensions. For acc:
+/// register f32[16, 16, 4] accessed as acc[i, j, e] by threads i and j, they are {0, 1}, and a
+/// thread has 4 elements.
 using NumberedDimensions = std::map<std::string, std::vector<size_t>>;
 NumberedDimensions numbered_dimensions(const Block& body);
 
@@ -49,24 +51,24 @@ inline constexpr int64_t shared_alignment = 16;
 /// Largest size of static shared memory, in bytes. If a kernel needs more, the launch requests
 /// dynamic shared memory, which follows the static memory at a multiple of `dynamic_alignment`.
 inline constexpr int64_t most_static_shared_bytes = 48 << 10, dynamic_alignment = 1024;
-/// Upper bound of the shared memory of a kernel, in bytes: the buffers that all threads of a task
-/// see, and the mbarriers of TMA copies.
+/// Upper bound of the shared memory of a kernel, in bytes: its Shared buffers, and the mbarriers of
+/// TMA copies.
 int64_t shared_bytes(const Block& body);
 /// Number of bytes of the private buffers of one thread. The compiler keeps them in registers if it
 /// can.
 int64_t thread_bytes(const Block& body);
 
-/// Adds the barriers that the body needs. A barrier is placed before a nest that accesses a buffer
-/// that other threads see (shared, scratch, arguments) if another nest has accessed the buffer
-/// since the last barrier and at least one of the two writes. No barrier is needed if both are
-/// proved to access different slots of a pipeline, or if each element is proved to be accessed
-/// once, as elements of an output are. If only accesses before a loop make a barrier necessary, it
-/// is placed before the loop.
+/// Returns the body with the barriers that it needs. A nest needs a barrier before it if it
+/// accesses a buffer that other threads see (shared, scratch, arguments), another nest has accessed
+/// the buffer since the last barrier, and at least one of the two writes. There are two exceptions:
+/// both nests are proved to access different slots of a pipeline, or each element is proved to be
+/// accessed only once, as elements of an output are. If only accesses before a loop make a barrier
+/// inside of the loop necessary, the barrier is placed before the loop.
 Block place_barriers(const Block& body);
 
-/// Sets If::uniform and Guard::uniform wherever they can be proved: if the condition depends
-/// neither on variables that number the threads, nor on loops whose iterations differ between
-/// threads, nor on private buffers.
+/// Sets If::uniform and Guard::uniform wherever they can be proved. A condition is uniform if it
+/// depends on none of these: variables that number the threads, loops whose iterations differ
+/// between threads, and private buffers.
 Block mark_uniform(const Block& body);
 
 /// Checks the threads of a phase. Nests must be perfect and within the limits; private buffers must

@@ -13,14 +13,15 @@
 
 namespace tw::schedules {
 
-/// The decisions of the stages are those with indices in [begin, end).
+/// The stages of one algorithm and their strategies. Of the decisions of the whole space, those of
+/// these stages have the indices [begin, end).
 struct AlgorithmSpace {
   ComputePlan plan;
-  std::vector<StageSpace> stages = {};  ///< the stages; they refer to `plan`
+  std::vector<StageSpace> stages = {};  ///< one for each stage; they refer to `plan`
   size_t begin = 0, end = 0;
-  double weight = 1;  ///< work for one point, as weight() in space.h
+  double weight = 1;  ///< work to construct and lower a point; see weight() in space.h
 
-  /// Makes a space that has no stages yet.
+  /// Makes a space without stages, for the plan of the algorithm.
   explicit AlgorithmSpace(ComputePlan made);
   AlgorithmSpace(const AlgorithmSpace&) = delete;
   AlgorithmSpace& operator=(const AlgorithmSpace&) = delete;
@@ -28,10 +29,10 @@ struct AlgorithmSpace {
   bool has(size_t decision) const { return decision >= begin && decision < end; }
   /// The number of points, including those that are not allowed.
   double size() const;
-  /// Sets the choices that have no effect on the stages to 0.
+  /// Sets those choices to 0 that have no effect: choices for knobs that no chosen strategy has.
   void settle(std::span<int> choices) const;
   /// Appends the steps of all stages to `c`. `decisions` and `choices` are those of the whole
-  /// space. Requires: `c` was made with this plan.
+  /// space, not of this algorithm alone. Requires: `c` was made with `plan`.
   void construct(std::span<const int> choices, const std::vector<Knob>& decisions,
                  Construction& c) const;
 };

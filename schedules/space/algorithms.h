@@ -24,11 +24,11 @@ namespace tw::schedules {
 /// A compute as an algorithm has rewritten it.
 struct Rewritten {
   Schedule schedule;  ///< the steps that rewrite the compute
-  /// The expected largest error of an element, relative to the largest element, for data and
-  /// weights that are independent and of mean 0.
+  /// The expected largest error of an element of the result, as a fraction of the largest element,
+  /// for data and weights that are independent and of mean 0.
   double expected_error = 0;
-  bool needs_dots = false;          ///< true if it is faster only with dot products in the tiles
-  bool needs_core_tiles = false;    ///< true if it is faster only with core tiles
+  bool needs_dots = false;          ///< true if it pays only where tiles have dot products
+  bool needs_core_tiles = false;    ///< true if it pays only with core tiles
   std::string_view algorithm = {};  ///< name of the algorithm, which apply_algorithms() sets
 };
 
@@ -41,7 +41,7 @@ struct Algorithm {
 
 /// All algorithms except `direct`, in the order in which spaces offer them.
 std::span<const Algorithm> algorithms();
-/// The rewritten compute of each algorithm that matches.
+/// Applies all algorithms to the compute. Returns the rewritten compute of each that matches.
 std::vector<Rewritten> apply_algorithms(const dsl::Compute& compute, const Target& target);
 
 }  // namespace tw::schedules

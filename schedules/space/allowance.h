@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A bound of the work of a search in a space. Private to schedules/space.
+// A bound on the work of a search in a space. Private to schedules/space.
 
 #include <algorithm>
 
@@ -8,10 +8,10 @@
 
 namespace tw::schedules {
 
-/// The number of points that a search may still construct. It is a count and not a time, so that
-/// the result is the same on every machine. A space of weight 1 has `most` points; the heavier the
-/// points of a space, the fewer, but at least a few. A stop ends the allowance. The token must
-/// outlive it.
+/// Counts the points that a search may still construct. A count, unlike a time, gives the same
+/// result on every machine. The search gets most / weight points, but at least 16: 1,000 points in
+/// a space of weight 1, and 250 in one of weight 4. takes_one() is false when no points are left,
+/// or if the token has stopped. Requires: the token outlives the allowance.
 class Allowance {
  public:
   Allowance(double most, double weight, const StopToken& stop)

@@ -20,29 +20,32 @@ struct StageNest;
 /// Names of loops, outermost first.
 using Loops = std::vector<std::string>;
 
-/// A loop at which producers of a stage may be computed. The stage has its own phase.
+/// A loop at which the producers of a stage may be computed. The stage itself has its own phase.
 struct Site {
   std::string stage;
   std::string loop;  ///< empty if producers cannot be computed in the stage
-  /// threads of a block, which share the work of producers that are computed here
+  /// number of threads of a block, which share the work of the producers
   int64_t threads = 1;
 };
 
-/// Records when the construction of a schedule first used each decision of its point.
+/// Records, for each decision of a point, how many steps the schedule had when a strategy first
+/// used the decision. These steps do not depend on the decision, which helps to find the point of a
+/// schedule.
 struct Trace {
   struct Use {
     size_t decision;  ///< index among the decisions of the space
     size_t steps;     ///< number of steps before the use; none of them depends on the decision
   };
-  std::vector<Use> uses;  ///< in order of use; each decision occurs once
+  std::vector<Use> uses;  ///< in the order of first uses
 
   void note(size_t decision, size_t steps);
 };
 
 class Construction {
  public:
-  /// Starts with the prologue of the plan. Requires: the plan, and the trace if it is not null,
-  /// outlive the construction.
+  /// Starts with the prologue of the plan, the steps of every schedule. Uses of decisions are
+  /// recorded in `trace`, unless it is null. Requires: the plan and the trace outlive the
+  /// construction.
   explicit Construction(const ComputePlan& plan, Trace* trace = nullptr);
 
   Schedule schedule;  ///< the schedule so far
@@ -53,16 +56,18 @@ class Construction {
   /// The nest of a stage; null if the schedule is invalid or has no such stage.
   const StageNest* find(const std::string& stage) const;
 
-  /// Declares that the following steps depend on these choices, which are members of the
-  /// configuration that knobs set (strategy.h). A strategy calls this before the first step that a
-  /// choice can change. If it does not, points are hard to find from the steps.
+  /// Declares that the following steps depend on these choices. Each is a member of the
+  /// configuration that a knob has set (strategy.h). A strategy calls this function before the
+  /// first step that a choice can change. Otherwise the point of a schedule is hard to find from
+  /// its steps.
   template <typename... Choices>
   void uses(const Choices&... choices) {
     if (trace_) (note(&choices), ...);
   }
   bool is_traced() const { return trace_ != nullptr; }
   void uses_decision(size_t decision);
-  /// The decision from which a choice of the configuration comes.
+  /// The index of the decision whose value a member of the configuration has. `choice` is the
+  /// address of the member.
   struct Origin {
     const int64_t* choice;
     size_t decision;
@@ -83,18 +88,19 @@ Loops names_of(const std::vector<dsl::Axis>& axes);
 /// The spatial axes of the stage whose iterations are independent of each other: all of them,
 /// except the axis along which a scan runs.
 Loops independent_axes(const dsl::Stage& stage);
-/// The axes whose loops are inside of those of independent_axes(): the reduction axes, or the axis
-/// along which the stage scans.
+/// The other axes, whose loops are inside of those of independent_axes(): the reduction axes, or
+/// the axis along which the stage scans.
 Loops reduced_axes(const dsl::Stage& stage);
 
-/// Splits `loop` of the stage. Returns the name of the outer loop, and sets `loop` to that of the
-/// inner loop.
+/// Splits `loop` of the stage by `factor`. Returns the name of the outer loop, and sets `loop` to
+/// the name of the inner loop: for "n" it returns "n.0" and sets "n.1".
 std::string split_off(Construction& c, const std::string& stage, std::string& loop, int64_t factor);
 /// Fuses adjacent loops and returns the name of the fused loop.
 std::string fuse_all(Construction& c, const std::string& stage, const Loops& loops);
 void unroll(Construction& c, const std::string& stage, const Loops& loops);
 
-/// The powers of two from `least` to `most`, ending with the first that is at least the extent.
+/// The values `least`, 2 * `least`, 4 * `least` and so on up to `most`, but none after the first
+/// that is at least the extent: 8, 16 and 32 for extent 20, least 8 and most 128.
 std::vector<int64_t> powers(int64_t extent, int64_t least, int64_t most);
 /// The product of the extents of `axes`.
 int64_t points_of(const dsl::Stage& stage, const Loops& axes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Finds the points of schedules whose steps alone are known, because they were written by hand or
+// Finds points of a space from the steps of a schedule, for schedules that were written by hand or
 // were stored without their configuration. Free functions; thread-safe.
 
 #include <optional>
@@ -12,19 +12,20 @@
 
 namespace tw::schedules {
 
-/// Returns an allowed point whose schedule has the steps of `schedule`. It need not be the point
-/// from which the schedule was made. nullopt if the schedule is of another space, or if no point
-/// was found within `most_constructions`. A construction takes about 50 us. Half of all points are
-/// found with 62 constructions and nine in ten with 184; computes with five stages (attention) take
-/// the most, and all are found within the default.
+/// Returns an allowed point whose schedule has the steps of `schedule`. It may be another point
+/// than the one from which the schedule was made. nullopt if the schedule has an error or is of
+/// another space, or if no point was found within `most_constructions`, the number of schedules
+/// that are constructed and compared. One takes about 50 us. Half of all points are found with 62
+/// constructions and nine in ten with 184. Computes with five stages (attention) take the most, and
+/// all are found within the default.
 std::optional<Point> point_of(const Space& space, const Schedule& schedule,
                               int most_constructions = 20'000);
 
 /// Returns a point whose schedule has many steps in common with `schedule`, which may be of another
-/// space. It is a local maximum: starting from the best of a few samples, no change of one decision
-/// gives more common steps. The number of points that the search constructs is bounded by weight().
-/// The point's schedule may be illegal. Errors as check_not_stopped(). Requires: the schedule has
-/// no error.
+/// space. The search starts from the best of a few samples and changes one decision at a time,
+/// until no change gives more common steps. The number of points that it constructs is smaller the
+/// larger the weight() of the space is. The point's schedule may be illegal. Errors as
+/// check_not_stopped(). Requires: `schedule` has no error.
 Result<Point> nearest_point(const Space& space, const Schedule& schedule,
                             const StopToken& stop = {});
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Finds choices that construct given steps. This is the inverse of a construction, for schedules
-// whose configuration is not known. Free function; thread-safe if the functions that it gets are.
+// Finds choices from which given steps are constructed. This is the inverse of a construction, for
+// schedules whose configuration is not known. Free function; thread-safe if the functions in
+// PointSearch are.
 
 #include <functional>
 #include <optional>
@@ -12,17 +13,17 @@
 
 namespace tw::schedules {
 
-/// The problem to search: a choice is an index in [0, count), and `counts` has an entry for each
-/// choice.
+/// The problem to search. Choice i is an index in [0, counts[i]).
 struct PointSearch {
   std::vector<int> counts;
-  /// Returns the schedule of the choices, and records in `trace` which steps used which decisions.
+  /// Returns the schedule for the choices, and records in `trace` before which step each decision
+  /// was first used.
   std::function<Schedule(const std::vector<int>& choices, Trace& trace)> construct;
   std::function<bool(const std::vector<int>& choices)> allowed;
 };
 
-/// Returns allowed choices that construct these steps. nullopt if there are none, or if none were
-/// found within `most_constructions`.
+/// Returns allowed choices from which `construct` makes exactly these steps. nullopt if there are
+/// none, or if none were found within `most_constructions` calls of `construct`.
 std::optional<std::vector<int>> find_choices(const PointSearch& search,
                                              const std::vector<Step>& steps,
                                              int most_constructions);

@@ -2,19 +2,20 @@
 #pragma once
 // Search spaces: the schedules worth trying for one problem on one target, derived from the
 // structure of the problem's stages. Operators have no templates: convolutions, products and user
-// expressions go through the same analysis (stage_plan.h). It inlines elementwise producers where
-// that is cheap, makes elementwise consumers of a reduction its epilogue, and lets other producers
-// be computed in a loop of their consumer or in their own phase. Each remaining stage is scheduled
-// by one of the strategies that match it (strategy.h).
+// expressions go through the same analysis (stage_plan.h). The analysis inlines elementwise
+// producers where that is cheap, makes elementwise consumers of a reduction its epilogue, and lets
+// other producers be computed in a loop of their consumer or in their own phase. Each remaining
+// stage is scheduled by one of the strategies that match it (strategy.h).
 //
-// A space is the union of the spaces of all algorithms that the problem allows and that match it
-// (algorithms.h).
+// A space is the union of the spaces of all algorithms that the problem allows and that match its
+// compute (algorithms.h).
 //
-// A space is represented by a list of decisions. The first is the algorithm. Each stage of each
-// algorithm has decisions for its place (inside of its consumer or not), its strategy, and the
-// knobs of its strategies. Knobs of one name in several strategies are one decision, so that a
-// point keeps its value when it changes the strategy. Sampling, mutating and crossing use nothing
-// but the decisions. A Space is immutable and thread-safe to share.
+// A space is represented by a list of decisions. The first is the algorithm, if there are several.
+// Each stage of each algorithm has decisions for its place (inside of its consumer or not), its
+// strategy, and the knobs of its strategies. Knobs of several strategies that have the same name
+// are one decision, so that a point that changes its strategy keeps the knob's value. Sampling,
+// mutating and crossing use nothing but the decisions. A Space is immutable and thread-safe to
+// share.
 
 #include <cstdint>
 #include <memory>
@@ -33,8 +34,8 @@
 
 namespace tw::schedules {
 
-/// A point has, for each decision of the space, the index of a value. If a decision concerns
-/// another algorithm, or a knob that the chosen strategy does not have, its index is 0.
+/// A point has, for each decision of the space, the index of a value. The index is 0 for decisions
+/// of another algorithm and for knobs that the chosen strategy does not have.
 struct Point {
   std::vector<int> choices;
   auto operator<=>(const Point&) const = default;
@@ -45,9 +46,9 @@ struct AlgorithmSpace;
 
 class Space {
  public:
-  /// Derives the space of a problem. Usage if a layout that the problem asks for is not a layout of
-  /// its tensor; Unsupported if no strategy can schedule a stage with these layouts; as
-  /// check_not_stopped() if the token stops.
+  /// Derives the space of a problem. Fails with Usage if a layout that the problem asks for is not
+  /// a layout of its tensor, with Unsupported if no strategy can schedule a stage with these
+  /// layouts, and as check_not_stopped() if the token stops.
   static Result<Space> derive(const Problem& problem, const Target& target,
                               const StopToken& stop = {},
                               std::span<const Strategy> strategies = schedules::strategies());
@@ -68,28 +69,34 @@ class Space {
   /// The number of stages that have decisions under the algorithm of this index.
   size_t stages(size_t algorithm) const;
 
-  /// A good first guess of the direct algorithm, without measurements: the best by the heuristic
-  /// prior of a number of points that depends on the compute alone.
+  /// A good first guess without measurements, for the direct algorithm: of the points that were
+  /// tried, the best by the heuristic prior whose schedule is legal. The number of points that are
+  /// tried depends on the compute alone.
   Point default_point() const;
   /// As default_point(). Errors as check_not_stopped() if the token stops first.
   Result<Point> default_point(const StopToken& stop) const;
   const Problem& problem() const;
-  /// Draws an allowed point: first an algorithm, then a point of that algorithm, both uniformly.
+  /// Draws an allowed point: first an algorithm, uniformly, then a point of that algorithm as
+  /// sample_like() does.
   Point sample(Random& random) const;
-  /// Draws an allowed point of the algorithm of `point`, uniformly.
+  /// Draws an allowed point of the algorithm of `point`. All values of a decision are equally
+  /// likely before illegal combinations are rejected, with two exceptions: knobs with a
+  /// weight_of_last, and in the direct algorithm half of the points have all stages placed alike,
+  /// either all inside of their consumers or none.
   Point sample_like(const Point& point, Random& random) const;
-  /// Changes one or two decisions, to a neighbouring or to any value. The result is allowed.
+  /// Changes one or two decisions of the point. A changed decision takes the value before or after
+  /// its present one, or any value. The result is allowed, and has the same algorithm.
   Point mutate(const Point& point, Random& random) const;
-  /// Takes each decision from `a` or `b`. Returns `a` if no mixture is allowed, as for points of
-  /// two algorithms.
+  /// Takes each decision from `a` or from `b` at random. Returns `a` if no mixture was found that
+  /// is allowed; there is none if the two points have different algorithms.
   Point cross(const Point& a, const Point& b, Random& random) const;
-  /// All allowed points of the same algorithm that differ in one decision.
+  /// All allowed points of the same algorithm that differ from `point` in one decision.
   std::vector<Point> neighbours(const Point& point) const;
   /// True if the configuration of each stage fits the target (register pressure, shared memory,
   /// unrolled size), and the index of every decision without an effect is 0.
   bool allowed(const Point& point) const;
 
-  /// The schedule of a point. It may still be illegal: program() says why.
+  /// The schedule of a point. It may be illegal; program() then returns the reason.
   Schedule schedule(const Point& point) const;
   /// The configuration as text: "algorithm; stage: strategy knob=value ...; ...", without the
   /// algorithm if it is the direct one. parse() returns the point again, or nullopt for text of
@@ -105,12 +112,14 @@ class Space {
 
 /// The number of points, including those that are not allowed.
 double size(const Space& space);
-/// The work to construct and lower the schedule of a point, at least 1; the unit is the work for a
-/// matrix product. Limits of work are numbers of points divided by the weight.
+/// The work to construct and lower the schedule of a point of the heaviest algorithm: 1 for a
+/// matrix product and for all lighter computes, more for others. A search divides its limits by the
+/// weight, to do as much work in each space.
 double weight(const Space& space);
 /// The expected error of an algorithm (Rewritten::expected_error); 0 for the direct one.
 double expected_error(const Space& space, size_t algorithm);
-/// True if every stage that may be computed inside of another one is, and there is at least one.
+/// True if the space has stages that may be computed inside of others, and the point computes all
+/// of these inside of others.
 bool is_fused(const Space& space, const Point& point);
 /// False if the decision belongs to another algorithm than the point's, and so has no effect on the
 /// point.

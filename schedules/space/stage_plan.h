@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The analysis that search spaces begin with. It decides which stages of a compute are merged into
-// other stages, and finds for each remaining stage what strategies need to know: the axes that may
-// become vectors or tiles, the axes that it reduces, and where it may be computed. It depends on
-// the structure of the stages and on the target, not on any choice. Plain values; thread-safe.
+// other stages. For each remaining stage it finds what strategies need to know: the axes that may
+// become vectors or tiles, the axes that the stage reduces, and where it may be computed. The
+// result depends on the structure of the stages and on the target, not on any choice. Plain values;
+// thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -22,53 +23,60 @@
 namespace tw::schedules {
 
 inline constexpr size_t most_tile_axes = 4;
-/// The shortest reduction axis that is blocked.
+/// Reduction axes shorter than this are not split into blocks.
 inline constexpr int64_t least_blocked_extent = 4;
 
-/// A possible vector axis. Neighbours along it are contiguous in the result, or a few elements
-/// apart if no contiguous axis fills a vector.
+/// An axis along which vectors may lie. Elements along it are neighbours in memory in the result.
+/// If no axis fills a vector that way, elements along a vector axis may be a few elements apart.
 struct VectorAxis {
   std::string axis;
   std::vector<std::string> packed;  ///< tensors that must be packed so that the axis is contiguous
 };
 
-/// The spatial axes of a sum of products, by the operands that use them. In each list the axis
-/// along which the result is contiguous is last. All are empty if the stage is no sum of products,
+/// The spatial axes of a sum of products, by the operands that use them. For sum(k) a[b, m, k] *
+/// w[b, k, n], `batch` is {b}, `rows` is {m} and `columns` is {n}. In each list the axis along
+/// which the result is contiguous is last. All lists are empty if the stage is no sum of products,
 /// or if an operand has no axes of its own.
 struct ProductAxes {
-  std::vector<std::string> batch;    ///< used by both operands
-  std::vector<std::string> rows;     ///< used by the first operand alone
-  std::vector<std::string> columns;  ///< used by the second operand alone
+  std::vector<std::string> batch;    ///< axes that both operands use
+  std::vector<std::string> rows;     ///< axes that the first operand alone uses
+  std::vector<std::string> columns;  ///< axes that the second operand alone uses
 };
 
 struct StagePlan {
   std::string name;
-  /// The stage in whose loops this one may be computed; empty if it always has loops of its own.
+  /// The stage in whose loops this stage may be computed; empty if this stage always has its own
+  /// phase.
   std::string owner;
-  /// stages that read it; an epilogue counts under the name of its reduction
+  /// The stages that read this stage. An epilogue counts under the name of its reduction.
   std::vector<std::string> readers;
   /// The axis along which elements of the result are neighbours in memory; empty if the result is a
   /// single number.
   std::string contiguous;
-  /// Stages that are computed in the innermost loop around the stage's tile, consumers first. They
-  /// are an algorithm's transforms along another direction, and no other stage reads them.
+  /// The stages that are computed in the innermost loop around this stage's tile, consumers first.
+  /// They are transforms of an algorithm (Winograd's) along another direction, and no other stage
+  /// reads them.
   std::vector<std::string> nested;
   bool reduces = false;
   bool scans = false;  ///< true if the reduction is a scan; the fields below are then empty
-  // The following fields are for reductions; gathers have a selection too.
-  bool reduces_rows = false;  ///< true if it reduces a long axis along which a tensor is contiguous
-  /// true if lanes of a partial result are at least as good as any vector axis
+  // The following fields describe reductions. Of these, gathers and scatters have a `selection`
+  // too.
+  bool reduces_rows = false;  ///< true if a tensor is contiguous along a long reduction axis
+  /// True if partial results in the lanes of a vector (rfactor) are at least as good as vectors
+  /// along any axis of the result.
   bool prefers_lanes = false;
   std::vector<VectorAxis> vector_axes;
   std::vector<std::string> tile_axes;  ///< spatial axes that may join a register tile
-  /// Adjacent tile axes that may be fused and tiled as one loop, outermost first. They are at least
-  /// two axes of one operand of a product, and none is padded. Empty if there are none.
+  /// Adjacent tile axes that may be fused and tiled as one loop, outermost first, such as y and x
+  /// of a convolution without padding. They are at least two axes of one operand of a product.
+  /// Empty if there are no such axes.
   std::vector<std::string> fused_axes;
-  std::string main_reduction;  ///< the reduction axis that is blocked; may be empty
+  std::string main_reduction;  ///< the reduction axis that is split into blocks; may be empty
   bool has_dots = false;       ///< true if tiles can have dot products along main_reduction
   std::string lane_axis;       ///< the last reduction axis
-  /// The axes that data select in a gather or scatter, and the axes on which the selecting data
-  /// depend. Empty for other stages.
+  /// In a gather or scatter: the axes whose index is compared with data, and the axes on which the
+  /// data depend. For sum(v) select(index[i] == v, table[v, c], 0) they are v and i. Empty for
+  /// other stages.
   dsl::Selection selection;
   ProductAxes product;
   bool placeable() const { return !owner.empty(); }
@@ -79,7 +87,7 @@ struct StagePlan {
 struct ComputePlan {
   dsl::Compute compute;  ///< the compute after the prologue, without inlined and merged stages
   Target target;
-  /// The layouts that the problem asks for, by tensor. Strategies do not change them.
+  /// The layouts that the problem asks for, by name of the tensor. Strategies do not change them.
   std::map<std::string, dsl::Layout> layouts;
   /// The steps that every schedule begins with: inlines, epilogues, the layouts of the problem, and
   /// prepared stages.
@@ -87,33 +95,36 @@ struct ComputePlan {
   std::vector<StagePlan> stages;  ///< consumers first; prepared and nested stages are left out
   dsl::CacheState state = dsl::CacheState::Hot;  ///< state of the caches in the problem
   std::string algorithm = {};  ///< name of the algorithm; empty for the direct one
-  double expected_error = 0;   ///< error to expect (Rewritten::expected_error)
+  double expected_error = 0;   ///< Rewritten::expected_error of the algorithm
 
   const dsl::Stage& stage(const StagePlan& plan) const;
 };
 
 /// Analyses the stages of a problem. `rewritten`, if not null, is the problem's compute as an
-/// algorithm rewrote it. Usage if the problem asks for the layout of a tensor that is neither an
-/// input nor an output, or for text that is no layout of its tensor; as check_not_stopped() if the
-/// token stops. The work is bounded by a count, so that the plan depends only on the problem and
-/// the target. In a compute with thousands of stages the last ones may stay unmerged.
+/// algorithm rewrote it. Fails with Usage if the problem asks for the layout of a tensor that is
+/// neither an input nor an output, or for text that is no layout of its tensor, and as
+/// check_not_stopped() if the token stops. The work is bounded by a count and not by a time, so
+/// that the plan depends only on the problem and the target. In a compute with thousands of stages
+/// the last ones may stay unmerged.
 Result<ComputePlan> plan_stages(const Problem& problem, const Target& target,
                                 const StopToken& stop = {}, const Rewritten* rewritten = nullptr);
 
-/// True if tiles of some stage can have dot products along its blocked reduction.
+/// True if some stage can use dot products along its blocked reduction (StagePlan::has_dots).
 bool has_dot_tiles(const ComputePlan& plan);
 
-/// True if the tensor is packed in tiles along the vector axis: if it is constant or prepared, or
-/// if the axis requires it to be packed.
+/// True if the tensor is packed so that its elements along the vector axis are contiguous. This
+/// holds for constant and prepared tensors, and for those that the axis needs packed
+/// (VectorAxis::packed).
 bool is_packed_along(const Nest& nests, const VectorAxis& vector, const std::string& tensor);
 
-/// The dimension of the read along which its tensor is contiguous. Requires: the read has indices.
+/// The number of the dimension along which the tensor of the read is contiguous. Requires: the read
+/// has indices.
 size_t contiguous_dimension(const ComputePlan& plan, const dsl::Read& read);
-/// The axes in their order, except that the contiguous one is moved last if it is among them.
+/// The axes in their order, except that `contiguous` is moved to the end if it is one of them.
 std::vector<std::string> contiguous_last(std::vector<std::string> axes,
                                          const std::string& contiguous);
-/// The axes whose value chooses between expressions, select(x == 0, ...) or select(y % 4 == 0,
-/// ...), with the number of choices: 0 for x, 4 for y % 4.
+/// The axes whose value chooses between expressions. The number for an axis is 4 if y % 4 chooses,
+/// as in select(y % 4 == 0, ...), and 0 if the axis itself does, as in select(x == 0, ...).
 std::map<std::string, int64_t> choosing_axes(const Expr& body);
 /// Number of elements of the stage's type in a vector register.
 int64_t vector_lanes(const Target& target, const dsl::Stage& stage);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The part of a search space that belongs to one stage: the strategies that match the stage, and
-// its decisions. Indices of decisions are those of the whole space, and `choices` are those of a
-// point of the whole space. Immutable once made; thread-safe to share.
+// the stage's decisions. In this file an index of a decision counts all decisions of the whole
+// space, and `choices` has all choices of a point. Immutable once made; thread-safe to share.
 
 #include <cstddef>
 #include <memory>
@@ -25,23 +25,24 @@ struct Offer {
   std::string_view name;
   std::unique_ptr<const StageStrategy> strategy;
   std::vector<size_t> decisions;  ///< index of the decision of each knob, in the order of the knobs
-  /// Combinations of choices of the first knobs that may be allowed. Empty if the strategy does not
-  /// limit them (StageStrategy::knobs_of_head()).
+  /// Choices of the first knobs that an allowed configuration may begin with, one vector for each
+  /// combination (StageStrategy::knobs_of_head()). Empty if the strategy does not limit them.
   std::vector<std::vector<int>> heads;
 };
 
 class StageSpace {
  public:
-  /// Appends the stage's decisions to `decisions`. If no strategy matches, offers() is empty and
-  /// the stage space must not be used. Requires: the plan outlives the stage space.
+  /// Appends the stage's decisions to `decisions`, the list of the whole space. If no strategy
+  /// matches, offers() is empty and the stage space must not be used. Requires: the plan outlives
+  /// the stage space.
   StageSpace(const ComputePlan& plan, const StagePlan& stage, std::span<const Strategy> strategies,
              std::vector<Knob>& decisions);
 
   const StagePlan& plan() const { return *plan_; }
   const std::vector<Offer>& offers() const { return offers_; }
-  /// Index of the decision "stage.place". Its value 0 means that the stage has its own phase, and 1
-  /// that it is computed inside of its consumer, if that has a loop for it. nullopt if the stage
-  /// always has its own phase.
+  /// Index of the decision "stage.place". Its value 0 means that the stage has its own phase. Its
+  /// value 1 means that the stage is computed inside of its consumer, if the consumer has a loop
+  /// for it. nullopt if the stage always has its own phase.
   std::optional<size_t> place() const { return place_; }
   /// Index of the decision "stage.strategy", whose values are indices of offers(). nullopt if there
   /// is only one offer.
@@ -57,18 +58,19 @@ class StageSpace {
   const Offer& offer(std::span<const int> choices) const;
   /// True if a decision of the stage has an effect under these choices.
   bool is_active(size_t decision, std::span<const int> choices) const;
-  /// Sets the choices that have no effect to 0.
+  /// Sets those choices of the stage to 0 that have no effect.
   void settle(std::span<int> choices) const;
   bool is_settled(std::span<const int> choices) const;
 
-  /// Draws the choices of all decisions of the stage. `place`, if given, is the choice of place().
-  /// All allowed configurations of one offer are equally likely, but configurations that are not
-  /// allowed may be drawn too.
+  /// Draws the choices of all decisions of the stage, unless `place` gives the choice of place().
+  /// All values of a decision are equally likely, except for Knob::weight_of_last and for the first
+  /// knobs, which are drawn from `heads`. The configuration may be one that is not allowed.
   void draw(std::span<int> choices, const std::vector<Knob>& decisions, std::optional<int> place,
             Random& random) const;
 
   KnobValues values(std::span<const int> choices, const std::vector<Knob>& decisions) const;
-  /// True if the strategy has these values and allows the configuration.
+  /// True if the chosen strategy has the chosen values of its knobs, and allows the configuration.
+  /// It may lack a value of a decision that it shares with another strategy.
   bool fits(std::span<const int> choices, const std::vector<Knob>& decisions) const;
 
  private:

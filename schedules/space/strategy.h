@@ -47,10 +47,10 @@ namespace tw::schedules {
 struct Knob {
   std::string name;
   std::vector<int64_t> values;
-  /// True if only some problems have the knob. In text of a configuration without the knob, it has
-  /// its first value.
+  /// True if only some problems have the knob. Text of a configuration may leave out such a knob,
+  /// which then has its first value.
   bool is_optional = false;
-  /// samples take the last value this many times as often as any other
+  /// Samples draw the last value this many times as often as any other value.
   int64_t weight_of_last = 1;
 };
 
@@ -66,25 +66,26 @@ class StageStrategy {
   /// True if the configuration fits the machine and should be built. The answer does not depend on
   /// the configurations of other stages.
   virtual bool allows(std::span<const int64_t> values) const = 0;
-  /// The number of first knobs of which few combinations are allowed. Samples draw these knobs from
-  /// the combinations for which may_begin_with() is true, and not from all combinations. 0: there
-  /// are no such knobs.
+  /// The number of knobs in the head: the first knobs, if only few combinations of their values are
+  /// allowed. Samples draw the head from the combinations for which may_begin_with() is true, and
+  /// every other knob by itself. For example, few sizes of a tile fit the registers. 0 if there is
+  /// no head.
   virtual size_t knobs_of_head() const { return 0; }
-  /// False if no allowed configuration begins with these values. `values` has at most
-  /// knobs_of_head() values.
+  /// False if no allowed configuration begins with these values of the first knobs. There are at
+  /// most knobs_of_head() values.
   virtual bool may_begin_with(std::span<const int64_t> /*values*/) const { return true; }
   /// The heuristic prior of the configuration, before anything is measured; higher is better.
-  /// Ratings of one stage are comparable across strategies, and ratings of several stages are
-  /// added. `placed` is true if the stage is computed inside of another stage, provided that this
-  /// has a loop for it.
+  /// Priors of one stage are comparable across strategies, and the priors of several stages are
+  /// added. `placed` is true if the point asks to compute the stage inside of another stage, which
+  /// may turn out to have no loop for it.
   virtual double rate(std::span<const int64_t> values, bool placed) const = 0;
   /// True if rate() depends on every knob, so that hill climbing on rate() leads to a good
   /// schedule.
   virtual bool can_be_climbed() const { return false; }
-  /// Appends the steps of the stage. `inside` is the site at which the stage is computed, in
-  /// another stage; null if the stage has its own phase. In that case the result is the site at
-  /// which the stage's producers may be computed. `decisions` has the index of the decision of each
-  /// knob.
+  /// Appends the steps of the stage to `c`. If `inside` is not null, it is the site in another
+  /// stage at which this stage is computed. If `inside` is null, the stage has its own phase, and
+  /// the result is the site at which its producers may be computed. `decisions` has the index of
+  /// the decision of each knob.
   virtual Site construct(std::span<const int64_t> values, std::span<const size_t> decisions,
                          const Site* inside, Construction& c) const = 0;
 };
@@ -101,7 +102,7 @@ struct Strategy {
 /// one is the default of points that name no strategy.
 std::span<const Strategy> strategies();
 
-/// Base class of a strategy whose knobs set members of a configuration of type Config.
+/// Base class of a strategy whose knobs set members of a configuration, a struct of type Config.
 template <typename Config>
 class Configured : public StageStrategy {
  public:
@@ -133,14 +134,16 @@ class Configured : public StageStrategy {
   }
 
  protected:
-  /// Selects the member of a configuration that a knob sets: a pointer to member, or a function.
+  /// Returns a reference to the member of a configuration that a knob sets. A pointer to member,
+  /// &Rows::tile, will do.
   using Member = std::function<int64_t&(Config&)>;
   void add_knob(std::string name, std::vector<int64_t> values, Member member) {
     if (values.empty()) values = {1};  // an extent of 0 leaves nothing to choose from
     knobs_.push_back({std::move(name), std::move(values), false});
     members_.push_back(std::move(member));
   }
-  /// As add_knob(), for an optional knob. Requires: no knob is added after it.
+  /// As add_knob(), for a knob that only some problems have. Requires: all later knobs are optional
+  /// too.
   void add_optional_knob(std::string name, std::vector<int64_t> values, Member member,
                          int64_t weight_of_last = 1) {
     add_knob(std::move(name), std::move(values), std::move(member));
@@ -148,7 +151,7 @@ class Configured : public StageStrategy {
     knobs_.back().weight_of_last = weight_of_last;
   }
 
-  /// Computes the members that depend on the members that knobs set.
+  /// Computes those members of the configuration that depend on the members that knobs set.
   virtual void complete(Config&) const {}
   virtual bool fits(const Config&) const { return true; }
   virtual double prior(const Config&, bool /*placed*/) const { return 0; }

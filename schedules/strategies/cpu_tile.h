@@ -2,8 +2,22 @@
 #pragma once
 // The configuration of a reduction by a register tile on a CPU. The registers are vectors
 // (cpu_tile.cpp) or tiles of the core (cpu_core_tile.cpp). cpu_tile_layouts.cpp chooses layouts for
-// a configuration, and cpu_tile_steps.cpp appends its steps. Plain values and free functions;
-// thread-safe.
+// a configuration, and cpu_tile_steps.cpp appends its steps.
+//
+// For example, c[m=60, n=128] = sum(k=256) a[m, k] * b[k, n] with vectors of 8 floats and
+// `vector` = n, vectors=2, tile.m=6, block=64, unroll=4, kblock=2, outer_order=0, tasks=1:
+//
+//   parallel n.0 in 0..8                   tiles of 16 columns: vectors=2
+//     for k.0.0 in 0..2                    groups of kblock=2 blocks, around the loops that reuse b
+//       for m.0 in 0..10                   tiles of 6 rows: tile.m=6
+//         for k.0.1 in 0..2                blocks of block=64 terms
+//           for k.1.0 in 0..16             the loop in a block
+//             unroll k.1.1 in 0..4         unroll=4
+//               unroll m.1 in 0..6         one register for each row and vector,
+//                 unroll n.1.0 in 0..2     6 * 2 = 12 accumulators
+//                   vector n.1.1 in 0..8
+//
+// Plain values and free functions; thread-safe.
 
 #include <array>
 #include <cstdint>
@@ -15,64 +29,80 @@
 namespace tw::schedules {
 
 struct CpuTile {
-  int64_t vector = 0;   ///< index of the vector axis among those of the plan
+  int64_t vector = 0;   ///< index of the vector axis in StagePlan::vector_axes
   int64_t vectors = 1;  ///< number of vectors of the tile along the vector axis
-  /// sizes of the tile along the plan's tile axes
+  /// Sizes of the tile along the axes of StagePlan::tile_axes, in their order.
   std::array<int64_t, most_tile_axes> tiles = {1, 1, 1, 1};
-  /// Size of the tile along the fused axes, which are then one loop; 0 if they are not fused.
+  /// Size of the tile along StagePlan::fused_axes, which are then one loop; 0 if they are separate
+  /// loops. With fused=6, 7 x 7 pixels are one loop of 49, in eight tiles of 6 and one of 1.
   int64_t fused = 0;
-  int64_t block = 1;   ///< size of blocks of the main reduction; the loop in a block is innermost
+  int64_t block = 1;   ///< terms in a block of the main reduction; 256 terms are 4 blocks of 64
   int64_t unroll = 1;  ///< unroll factor of the loop in a block
   /// Number of blocks in a group of the main reduction. The loop over groups is outside of the
   /// loops that reuse the data of a group. 0: there are no groups.
   int64_t kblock = 0;
-  /// unrolled axes of the reduction's window: 0 none, 1 the innermost, 2 all
+  /// The knob "taps": the reduction axes, other than the main one, whose loops are unrolled. They
+  /// are the window of a convolution. 0: none; 1: the innermost; 2: all, 9 taps for 3 x 3.
   int64_t window_axes = 0;
-  /// place of the loops over the window: 0 inside of blocks, 1 outside of blocks, 2 inside of the
-  /// loop in a block
+  /// The place of the loops over the window: 0 between the loop over blocks and the loop in a
+  /// block; 1 outside of the loop over blocks; 2 inside of the loop in a block.
   int64_t reduction_order = 0;
-  /// Place among the outer loops of the loop over tiles along the vector axis: 0 first, or second
-  /// if the first loop is probably a batch; 1 last; 2 last but one.
+  /// The place, among the outer loops, of the loop over tiles along the vector axis. 0: first, but
+  /// second if the result has more than three axes, since the first one is probably a batch.
+  /// 1: last. 2: last but one.
   int64_t outer_order = 0;
-  int64_t tasks = 1;      ///< number of outermost loops that are parallel
-  int64_t strip = 1;      ///< number of iterations of the innermost parallel loop in one task
-  int64_t prefetch = 0;   ///< 1: the weights of the next tile of vectors are prefetched
-  int64_t layout_in = 0;  ///< layout of inputs: 0 as declared, 1 blocked, 2 innermost
-  /// layout of the result and of tensors that are read like it; values as of layout_in
+  int64_t tasks = 1;  ///< number of outermost loops that are parallel
+  /// Number of iterations of the innermost parallel loop in one task. With strip=4 and 10
+  /// iterations there are three tasks, in each of which producers may be computed once.
+  int64_t strip = 1;
+  int64_t prefetch = 0;  ///< 1: the weights of the next tile of vectors are prefetched
+  /// The layout of inputs that are not read along the vector axis, such as in[n, c, y, x] with the
+  /// main reduction c. 0: as declared (NCHW). 1: blocked, NCHW16c with block=16. 2: c innermost,
+  /// NHWC.
+  int64_t layout_in = 0;
+  /// The layout of the result, and of arguments of its shape that the epilogue reads. 0: as
+  /// declared if the vector axis is the last one, else as 1. 1: blocked by vectors, NCHW8c. 2: the
+  /// vector axis innermost, NHWC.
   int64_t layout_out = 0;
   /// Number of neighbours along the main reduction that each lane multiplies and adds in one dot
   /// product (dot_products.h); 1 without dot products.
   int64_t dot = 1;
-  /// The core tile (core_tiles.h) that a register holds; null if registers hold vectors.
+  /// The core tile (core_tiles.h) that a register holds; null if registers hold vectors. The
+  /// members below are for core tiles only. With rows=16, row_tiles=2, vectors=2, lanes=16 and
+  /// groups=16, the register tile is 2 x 2 core tiles: 32 rows and 32 columns, and 16 groups of
+  /// `dot` terms.
   const TensorTile* core = nullptr;
-  int64_t row = 0;        ///< core tiles: index of the tile axis along which the rows lie
-  int64_t rows = 1;       ///< core tiles: number of rows of one
-  int64_t row_tiles = 1;  ///< core tiles: number of tiles along the rows
-  int64_t groups = 1;  ///< core tiles: number of groups of terms of one, along the main reduction
+  int64_t row = 0;        ///< index in StagePlan::tile_axes of the axis along which rows lie
+  int64_t rows = 1;       ///< number of rows of a core tile
+  int64_t row_tiles = 1;  ///< number of core tiles along the rows
+  int64_t groups = 1;     ///< number of groups of terms of a core tile, along the main reduction
   // Computed from the members above:
   const VectorAxis* axis = nullptr;
-  int64_t lanes = 1;         ///< elements of a vector register
-  int64_t accumulators = 1;  ///< vector registers that hold the tile
+  int64_t lanes = 1;         ///< elements of a vector register, or columns of a core tile
+  int64_t accumulators = 1;  ///< registers that hold sums: vectors, or tiles of the core
   int64_t unrolled = 1;      ///< multiply-accumulates of an accumulator in the unrolled body
 
-  /// Number of neighbours along the main reduction that one instruction sums.
+  /// Number of neighbours along the main reduction that one instruction sums: 4 * 16 = 64 for a
+  /// core tile of i8.
   int64_t depth() const { return dot * groups; }
 };
 
-/// Chooses layouts of arguments and results that follow the loops of the tile. The vector axis is
-/// innermost, the blocked reduction axis around it, and the other dimensions outside in the order
-/// of the loops. `width` is the number of elements of a vector. A stage that is computed inside of
-/// another stage (not `is_root`) chooses only the layouts of prepared operands, and of inputs that
-/// no other stage reads.
+/// Sets layouts of arguments and results that follow the loops of the tile. Weights have the vector
+/// axis innermost, the block of the main reduction around it, and the other dimensions outside in
+/// the order of their declaration. For weights OIHW with the vector axis O, vectors=2 of 8 elements
+/// and block=64 the layout is OIHW64i16o. `width` is the number of elements of a vector. A stage
+/// that is computed inside of another stage (not `is_root`) sets only the layouts of prepared
+/// operands, and of inputs that no other stage reads.
 void choose_layouts(Construction& c, const StagePlan& plan, const CpuTile& config, int64_t width,
                     bool is_root);
 
-/// Appends the steps of the configuration. A stage that is computed inside of another stage (not
-/// `is_root`) has no tasks.
+/// Appends the steps of the configuration, with the layouts of choose_layouts(). A stage that is
+/// computed inside of another stage (not `is_root`) gets no parallel loops.
 void append_tile_steps(Construction& c, const StagePlan& plan, const CpuTile& config, bool is_root);
 
-/// The constant that is larger than L2, that the stage reads along the vector axis, each element
-/// for several results, and whose layout follows the tile. Empty if there is none.
+/// The name of the weights for which prefetching pays: a constant that is larger than L2, that the
+/// stage reads along the vector axis, and each element of which is used for several results. Its
+/// layout must be free. Empty if there are no such weights.
 std::string streamed_weights(const ComputePlan& plan, const dsl::Stage& stage,
                              const std::string& vector_axis);
 /// True if the tensor of the read is larger than L2.

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The parts that strategies for products on GPUs share. A sum of products whose operands both have
-// axes of their own is a matrix product of rows by columns (for a convolution, pixels by channels).
-// A block of threads computes a block of the result. Blocks of the reduction pass through shared
-// memory: the threads copy them together (cache_operand; implicit GEMM), several blocks ahead of
-// their use (pipeline). The strategies in gpu_simt.cpp, gpu_mma.cpp and gpu_wgmma.cpp define how
-// threads compute a block. Not thread-safe, but const calls are.
+// The parts that strategies for products on GPUs share. If both operands of a sum of products have
+// axes of their own, the sum is a matrix product of rows by columns (for a convolution, of pixels
+// by channels). A block of threads computes a block of the result. The reduction is cut into blocks
+// of terms, whose operands pass through shared memory: the threads copy them together
+// (cache_operand; implicit GEMM), several blocks ahead of their use (pipeline). The strategies in
+// gpu_simt.cpp, gpu_mma.cpp and gpu_wgmma.cpp define how threads compute a block. Not thread-safe,
+// but const calls are.
+//
+// For example, take 1,024 rows, 1,024 columns and 1,024 terms, with block.rows=128,
+// block.columns=64, blocks of 32 terms, and stages=3. There are 8 x 16 blocks of threads. Each runs
+// through 32 blocks of terms, and three of them, of (128 + 64) * 32 elements each, are in shared
+// memory at once.
 
 #include <algorithm>
 #include <array>
@@ -23,72 +29,80 @@
 
 namespace tw::schedules {
 
-/// The sides of a product, and its operands.
+/// The sides of a product, as indices. Operand 0 has the rows, and operand 1 the columns.
 inline constexpr size_t product_rows = 0, product_columns = 1, product_sides = 2;
 inline constexpr std::string_view side_names[product_sides] = {"rows", "columns"};
 
-// Accumulators live in registers; this bound leaves room for the operand fragments.
+// The most accumulators of a thread. They live in registers, and this bound leaves registers for
+// the elements of operands.
 inline constexpr int64_t most_sums = 128;
 // The largest number of statements in a product's innermost loop. With more statements, compiling
 // costs more than the kernel gains.
 inline constexpr int64_t most_multiplications = 512;
-// Row padding that keeps vector accesses aligned and puts the 8 consecutive reduction elements
-// copied by a quarter-warp into distinct shared-memory banks.
+// Padding of the rows of operands in shared memory, in words of 4 bytes. With 4 words, vector
+// accesses stay aligned, and the 8 consecutive terms that a quarter-warp copies lie in different
+// banks.
 inline constexpr int64_t pad_words = 4, word_bytes = 4;
-/// A value that outweighs all other terms of a stage's prior.
+/// A term of a prior that outweighs all its other terms.
 inline constexpr double far_better = 100;
 
-/// Largest number of axes that are tiled separately: the dimensions of a box except the terms.
+/// Largest number of axes of an operand that are tiled separately, for boxes: the engine's
+/// dimensions except one for the terms.
 inline constexpr size_t most_box_axes = most_tma_dimensions - 1;
 
-/// Values of `copies`: what copies the operands to shared memory. TMA copies the operands that the
-/// strategy can use as boxes; threads copy the others.
+/// Values of the knob `copies`: who copies the operands to shared memory. With TMA, an operand that
+/// the strategy cannot use as a box is still copied by threads.
 enum ProductCopies : int64_t {
-  /// copies by all threads; with several pipeline stages cp.async, if the target has it
+  /// all threads copy; with several pipeline stages by cp.async, if the target has it
   by_threads = 0,
   by_tma = 1,        ///< TMA copies that a computing thread issues
   by_producers = 2,  ///< TMA copies that producer warps issue (the step `specialise`)
-  /// as by_producers, in blocks that compute several tasks (`persist`)
+  /// as by_producers, and each block of threads computes several tasks (the step `persist`)
   by_persistent_producers = 3,
 };
 
-/// The part of the configuration that strategies for products share.
+/// The part of the configuration that all strategies for products share.
 struct GpuProduct {
   struct Side {
-    int64_t block = 8;  ///< rows, or columns, of a block of threads
-    int64_t copy = 0;   ///< kind of copy by threads; the strategy defines the values
+    int64_t block = 8;  ///< rows, or columns, that a block of threads computes
+    int64_t copy = 0;   ///< kind of copies by threads; each strategy defines the values
     int64_t pad = 0;    ///< words of padding between rows in shared memory, for copies by threads
-    /// Extents of the boxes along the axes that are tiled separately (ProductFacts::box_axes). The
-    /// first one is computed: block divided by the others.
+    /// Extents of a box along the axes that are tiled separately (ProductFacts::box_axes). The
+    /// first extent is computed, so that their product is `block`: with block 128 and knobs box.y=8
+    /// and box.x=8, they are 2 images of 8 x 8 pixels.
     std::array<int64_t, most_box_axes> tiles = {1, 1, 1, 1};
-    bool is_box = false;  ///< computed: TMA copies the operand
+    bool is_box = false;  ///< computed: true if TMA copies the operand
   };
   std::array<Side, product_sides> sides;
   int64_t stages = 1;  ///< number of blocks of the reduction that are in shared memory at once
-  int64_t copies = by_threads;  ///< a ProductCopies
+  int64_t copies = by_threads;  ///< a value of ProductCopies
   int64_t unroll = 1;           ///< unroll factor within a block of the reduction
-  /// 1 if the reduction axes are fused to one loop before it is blocked. If TMA copies an operand
-  /// and there are several reduction axes, the loops outside of the blocks are fused instead.
+  /// 1 if the reduction axes are fused to one loop, which is then blocked. There is an exception:
+  /// if TMA copies an operand and there are several reduction axes, only the main one is blocked,
+  /// and the loops outside of the blocks are fused instead.
   int64_t fused = 0;
-  /// number of blocks of the outer side that run next to each other (rasterization)
+  /// Number of blocks of the outer side that run next to each other (rasterization). With raster=4,
+  /// blocks run in groups of 4 rows of blocks, and column by column within a group, if the outer
+  /// side is the rows.
   int64_t raster = 1;
-  int64_t split = 1;  ///< number of parts of the main reduction, each with separate sums
+  int64_t split = 1;  ///< number of parts of the main reduction that are summed separately
   // Computed from the members above, partly by the strategy:
-  int64_t length = 1;  ///< extent of the reduction loop that is blocked
-  std::array<int64_t, product_sides> blocks = {1, 1};  ///< blocks of threads along each side
+  int64_t length = 1;  ///< extent of the reduction loop before it is cut into blocks
+  std::array<int64_t, product_sides> blocks = {1, 1};  ///< number of blocks along each side
   int64_t kblock = 1;                                  ///< terms in a block of the reduction
-  int64_t threads = 1;                                 ///< threads that compute a block
+  int64_t threads = 1;                                 ///< threads of a block
   int64_t sums = 1;          ///< accumulators of a thread, in 32-bit registers
-  int64_t shared_bytes = 0;  ///< shared memory of a block: all stages, and the mbarriers
+  int64_t shared_bytes = 0;  ///< shared memory of a block: all stages and mbarriers
 };
 
-/// The boxes that a strategy can use in shared memory: those that are contiguous along the terms,
-/// those that are contiguous along rows (or columns), and those whose axes are tiled separately.
+/// The kinds of boxes in shared memory that a strategy can use: boxes that are contiguous along the
+/// terms, boxes that are contiguous along rows (or columns), and boxes whose axes are tiled
+/// separately.
 struct UsableBoxes {
   bool terms = true, rows = true, axes = false;
 };
 
-/// Facts about the structure of a product that hold for every configuration.
+/// Facts about a product that hold for every configuration.
 struct ProductFacts {
   ProductFacts(const ComputePlan& compute, const StagePlan& plan, UsableBoxes usable);
 
@@ -96,7 +110,8 @@ struct ProductFacts {
   const StagePlan& plan;
   const dsl::Stage& stage;
   bool rows_last;  ///< true if the contiguous dimension of the output is one of the rows
-  /// The side whose neighbours are contiguous in the output, and the other side.
+  /// The inner side is the one along which the output is contiguous; the outer side is the other
+  /// one.
   size_t inner() const { return rows_last ? product_rows : product_columns; }
   size_t outer() const { return rows_last ? product_columns : product_rows; }
   const Loops& axes(size_t side) const;
@@ -105,44 +120,49 @@ struct ProductFacts {
   int64_t terms;       ///< terms of a sum
   int64_t most_block;  ///< largest block of rows or columns
   std::vector<Expr> operands;
-  /// For each operand, how TMA can copy it; None if the target has no TMA, or if the strategy
-  /// cannot use the copy.
+  /// For each operand, the direction in which its boxes are contiguous. None if the target has no
+  /// TMA, if TMA cannot copy the operand, or if the strategy cannot use its boxes.
   std::array<TmaNeighbours, product_sides> boxes = {TmaNeighbours::None, TmaNeighbours::None};
-  /// For each operand that TMA can copy, the axes that are then tiled separately; empty if they are
-  /// fused to one loop.
+  /// For each operand that TMA can copy, the axes that are tiled separately if TMA copies it. Empty
+  /// if all its axes are fused to one loop.
   std::array<std::vector<TmaChoice::Axis>, product_sides> box_axes;
-  /// For each operand, a layout in which TMA can copy it, if the schedule may choose the layout.
+  /// For each operand, the layout that it must get so that TMA can copy it; empty if it gets none.
   std::array<ChosenLayout, product_sides> box_layouts;
-  /// Bytes of an element that is stored, possibly after an epilogue converted it.
+  /// Bytes of a result in memory, where an epilogue may have converted it to another type.
   int64_t result_bytes;
-  /// If TMA copies an operand: the number of terms along the reduction axes other than the main
-  /// one. One loop runs over the blocks of the main reduction for each of them.
+  /// Used if TMA copies an operand: the product of the extents of all reduction axes but the main
+  /// one, such as the 9 taps of a 3 x 3 convolution. For each of these terms there is a loop over
+  /// the blocks of the main reduction.
   int64_t other_terms = 1;
 };
 
-/// The tensor tile that computes the stage with the accuracy of the stage's type; null if the
-/// target has none, or if the stage is too small for it.
+/// The tensor tile, of a warp or of a warpgroup, that computes the stage as accurately as the
+/// stage's type requires. Null if the target has none, or if the stage is too small for it.
 const TensorTile* tensor_tile_for(const ComputePlan& compute, const StagePlan& plan,
                                   bool is_of_warpgroup);
 
-/// True if TMA copies an operand.
+/// True if TMA copies at least one operand in this configuration.
 bool has_boxes(const GpuProduct& config);
-/// Computes `length`, `blocks`, `is_box` and the first element of each `tiles`.
+/// Computes `length`, `blocks`, and of each side `is_box` and the first of the `tiles`.
 void complete_product(const ProductFacts& facts, GpuProduct& config);
-/// Number of boxes that cover a side whose axes are tiled separately.
+/// Number of boxes that cover a side whose axes are tiled separately, including incomplete boxes.
 int64_t boxes_of(const ProductFacts& facts, const GpuProduct& config, size_t side);
-/// Bytes of shared memory of a block of threads if one pipeline stage takes `stage_bytes`.
+/// Bytes of shared memory of a block of threads. `stage_bytes` are the bytes of the operands in one
+/// stage of the pipeline.
 int64_t shared_bytes_of(const GpuProduct& config, int64_t stage_bytes);
-/// True if the configuration can be used: `raster` divides the number of blocks, the parts of a
-/// split reduction are long enough, TMA copies are of whole boxes, all stages of the pipeline are
-/// used, and a block stays within the target's threads and shared memory.
+/// True if the configuration can be used. `raster` must divide the number of blocks of the outer
+/// side, the parts of a split reduction must be long enough, and TMA copies must be of whole boxes.
+/// The loop must have at least as many iterations as the pipeline has stages, and a block must stay
+/// within the target's threads and shared memory.
 bool product_fits(const ProductFacts& facts, const GpuProduct& config);
-/// The heuristic prior. It prefers few idle multiprocessors and sums that are not split.
+/// The part of the heuristic prior that strategies for products share. It prefers that few
+/// multiprocessors are idle, and that sums are not split.
 double product_prior(const ProductFacts& facts, const GpuProduct& config);
-/// Minus the distance of `value` from `wanted`, in powers of two, times the weight.
+/// A term of a prior that is highest, 0, if `value` is `wanted`, and falls by `weight` for each
+/// factor of 2 between them: preference(8, 2, 0.5) is -1.
 double preference(int64_t value, double wanted, double weight);
 
-/// True if neighbours in the operand's memory are terms of the same sum.
+/// True if neighbours in the memory of the side's operand are terms of the same sum.
 bool reduces_along_memory(const ProductFacts& facts, size_t side);
 
 /// Base class of strategies for products. Requires: Config derives from GpuProduct.
@@ -154,7 +174,8 @@ class ProductStrategy : public Configured<Config> {
   bool can_be_climbed() const override { return true; }
 
  protected:
-  /// Adds a knob of one side. `member` selects the member of the configuration that the knob sets.
+  /// Adds a knob for one side: "block.rows" for name "block" and the rows. `member` selects the
+  /// member of the configuration that the knob sets.
   void add_side_knob(std::string_view name, size_t side, std::vector<int64_t> values,
                      typename Configured<Config>::Member member) {
     this->add_knob(std::string(name) + "." + std::string(side_names[side]), std::move(values),
@@ -168,8 +189,9 @@ class ProductStrategy : public Configured<Config> {
     add_side_knob("copy", side, std::move(values),
                   [side](Config& c) -> int64_t& { return c.sides[side].copy; });
   }
-  /// Adds the knobs of the pipeline: the number of its stages, and, if TMA can copy an operand,
-  /// what copies. Producers are offered only if TMA can copy both operands.
+  /// Adds the knobs of the pipeline: `stages`, the number of its stages, and, if TMA can copy an
+  /// operand, `copies`, a ProductCopies. Producer warps are offered only if TMA can copy both
+  /// operands.
   void add_pipeline() {
     this->add_knob("stages", {1, 2, 3, 4}, &Config::stages);
     const auto others = std::count(facts_.boxes.begin(), facts_.boxes.end(), TmaNeighbours::None);
@@ -180,7 +202,8 @@ class ProductStrategy : public Configured<Config> {
       this->add_knob("copies", {by_threads, by_tma}, &Config::copies);
   }
   void add_unroll() { this->add_knob("unroll", {1, 2, 4, 8}, &Config::unroll); }
-  /// Adds the knobs for boxes whose axes are tiled separately.
+  /// Adds the knobs "box.<axis>", the extents of boxes along axes that are tiled separately. The
+  /// first axis has no knob, since its extent follows from the others.
   void add_box_axes() {
     for (size_t side = 0; side < product_sides; ++side)
       for (size_t i = 1; i < facts_.box_axes[side].size(); ++i) {
@@ -191,7 +214,8 @@ class ProductStrategy : public Configured<Config> {
             [side, i](Config& c) -> int64_t& { return c.sides[side].tiles[i]; });
       }
   }
-  /// Adds the knobs for the order of blocks, which every product has after the strategy's knobs.
+  /// Adds the knobs for the order of blocks (`fused`, `raster`, `split`), which every product has
+  /// after the knobs of its strategy.
   void add_order() {
     if (facts_.stage.reduction.size() > 1) this->add_knob("fused", {0, 1}, &Config::fused);
     this->add_knob("raster", {1, 2, 4, 8}, &Config::raster);
@@ -211,38 +235,42 @@ class ProductSteps {
  protected:
   ProductSteps(Construction& c, const ProductFacts& facts, const GpuProduct& config);
 
-  /// Sets the layouts that TMA copies of operands need.
+  /// Sets the layouts that operands need so that TMA can copy them.
   void set_layouts();
-  /// Stores the partial sums of a split reduction in an order in which the contiguous axis of the
-  /// results is last. `axes` are those of the partial sums.
+  /// Sets the layout of the partial sums of a split reduction: the axis along which the results are
+  /// contiguous becomes the last one. `axes` are the axes of the partial sums.
   void order_partials(const Loops& axes);
-  /// Orders the axes for blocking: batches, rows, columns, reduction.
+  /// Puts the loops into the order that blocking starts from: batch, rows, columns, reduction.
   void order_axes();
-  /// Splits a side into a loop over blocks, whose name it returns, and a loop in a block, whose
-  /// name it stores in `loop`.
+  /// Fuses and splits the loops of a side into a loop over blocks and a loop in a block. Returns
+  /// the name of the first, and stores the name of the second in `loop`.
   std::string split_side(size_t side, std::string& loop);
   /// Splits the innermost loop of the reduction, or the fused reduction, into blocks of `block`
-  /// terms. Sets `outside_` and returns the loop in a block. If TMA copies an operand, the loops
-  /// outside of the blocks are fused to one, whose iterations a pipeline can overlap.
+  /// terms. Returns the loop in a block, and sets `outside_` to the loops around it. If TMA copies
+  /// an operand, the loops outside of the blocks are fused to one loop, so that a pipeline runs
+  /// through all their iterations.
   std::string split_blocks(int64_t block);
-  /// Returns the loops over blocks of threads. A few blocks of the outer side are adjacent, so that
-  /// blocks that run at the same time also share data of the inner side.
+  /// Returns the loops over blocks of threads in their final order. `outer` and `inner` are the
+  /// loops over the blocks of the two sides. Groups of `raster` blocks of the outer side run next
+  /// to each other, so that blocks that run at the same time also share data of the inner side.
   Loops order_blocks(std::string outer, const std::string& inner);
-  /// Stages an operand's block of the reduction in shared memory, in a buffer with these loops as
-  /// dimensions. Returns the name of the new stage; empty if the step fails.
+  /// Stages an operand's block of terms in shared memory. The dimensions of the buffer are `loops`.
+  /// Returns the name of the new stage; empty if the step fails.
   std::string cache_operand(size_t side, const Loops& loops);
-  /// Pipelines the copies of an operand by the configuration's number of stages.
+  /// Pipelines the copies of a staged operand, if the configuration has several stages.
   void pipeline(const std::string& operand);
-  /// Makes the copies of an operand TMA copies if the configuration says so.
+  /// Turns the copies of the staged operand of a side into TMA copies, if the configuration says
+  /// so.
   void bulk(size_t side, const std::string& operand);
-  /// Distributes the loops of a copy over `threads` threads, with the loops `vectors` as vectors
-  /// inside of them. The elements that one thread copies are unrolled; if each has its own
-  /// condition, only up to `most_guarded` elements.
+  /// Distributes the copies of a staged operand over `threads` threads. `loops` are fused and
+  /// shared by the threads, and `vectors` are loops inside of them that become vectors. If a thread
+  /// copies up to 16 times, its copies are unrolled. If each element has its own condition, they
+  /// are unrolled only if they are at most `most_guarded` elements.
   void share_copy(const std::string& operand, const Loops& loops, const Loops& vectors,
                   int64_t threads, int64_t most_guarded);
   void specialise();
   /// Schedules the final sums of a split reduction. Neighbouring threads compute neighbouring sums,
-  /// and each thread reads all partial sums of its element at once.
+  /// and each thread reads all partial sums of its element in unrolled code.
   void sum_partials();
 
   std::string split_off(std::string& loop, int64_t factor) {
@@ -252,10 +280,10 @@ class ProductSteps {
   Construction& c_;
   const ProductFacts& facts_;
   const GpuProduct& product_;
-  std::string name_;  ///< the stage that is tiled: the product, or the stage of its partial sums
-  Loops batch_;       ///< axes of that stage that both operands use
-  Loops reduction_;   ///< reduction loops of that stage, the main loop innermost
-  Loops outside_;     ///< reduction loops outside of the blocks
+  std::string name_;  ///< the tiled stage: the product, or its partial sums if it is split
+  Loops batch_;       ///< axes of the tiled stage that both operands use
+  Loops reduction_;   ///< reduction loops of the tiled stage, the main loop last
+  Loops outside_;     ///< reduction loops around the loop in a block
 };
 
 }  // namespace tw::schedules
