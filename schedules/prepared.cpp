@@ -17,8 +17,9 @@ const StageNest* stage_with_result(const Nest& nest, const std::string& tensor) 
   return found == nest.stages.end() ? nullptr : &*found;
 }
 
-/// The reason why a tensor that a prepared stage reads is not constant; nullopt if it is constant,
-/// or if its producer is placed in `prepared`, as such stages are checked by themselves.
+/// The reason why a tensor that the stage `prepared` reads is not constant. nullopt if the tensor
+/// is constant, or if its producer is computed inside of `prepared`, since such stages are checked
+/// by themselves.
 std::optional<std::string> why_not_constant(const Nest& nest, const StageNest& prepared,
                                             const std::string& tensor) {
   if (const dsl::Input* input = nest.compute.find_input(tensor)) {
@@ -33,8 +34,8 @@ std::optional<std::string> why_not_constant(const Nest& nest, const StageNest& p
                      tensor);
 }
 
-/// The first reason why the reads of `reader`, which is the prepared stage or placed in it, are not
-/// constant.
+/// The reason why the first read of `reader` that is not constant is not; nullopt if all are.
+/// `reader` is the stage `prepared` or a stage that is computed inside of it.
 std::optional<std::string> why_not(const Nest& nest, const StageNest& prepared,
                                    const StageNest& reader) {
   std::optional<std::string> why;

@@ -12,12 +12,12 @@ namespace {
 
 using Row = std::vector<Fraction>;
 
-/// The positive points a of `pairs` pairs a and -a at which the algorithm interpolates. With each a
-/// the set has its inverse, as it has infinity with 0. Of all such sets of fractions with
-/// numerators and denominators up to 5, these have the smallest amplification() of F(4, 3), F(6,
-/// 3), F(4, 7) and F(6, 7). Points other than 1, 2, 1/2, ... were proposed by Alam, Anderson,
-/// Barabasz and Gregg, Winograd Convolution for Deep Neural Networks: Efficient Point Selection,
-/// ACM TECS 21(6), 2022.
+/// The positive points a of `pairs` pairs a and -a at which the algorithm interpolates. If a is in
+/// the set, 1 / a is too, as the set always contains both 0 and infinity. Of all such sets of
+/// fractions with numerators and denominators up to 5, these have the smallest amplification() of
+/// F(4, 3), F(6, 3), F(4, 7) and F(6, 7). Points other than 1, 2, 1/2, ... were proposed by Alam,
+/// Anderson, Barabasz and Gregg, Winograd Convolution for Deep Neural Networks: Efficient Point
+/// Selection, ACM TECS 21(6), 2022.
 Row pairs_of_points(size_t pairs) {
   static const std::vector<Row> of_pairs = {
       {},
@@ -49,8 +49,8 @@ Row powers_of(const Fraction& a, size_t count) {
   return row;
 }
 
-/// The coefficients, lowest first, of the product of (x - point) over all points except that of
-/// index `without`, in a row of `length`.
+/// The coefficients, lowest first, of the product of (x - point) over all points except point
+/// number `without`. The row has `length` entries; missing coefficients are 0.
 Row product_of_roots(const Row& points, size_t without, size_t length) {
   Row polynomial = {fraction(1)};
   for (size_t i = 0; i < points.size(); ++i) {

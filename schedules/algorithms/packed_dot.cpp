@@ -1,5 +1,5 @@
-// Packs the factors of sums for dot products. It pads axes, for example the three channels of an
-// image to four, and widens elements once instead of in each product.
+// The algorithm packed_dot packs the factors of sums for dot products. It pads axes, for example
+// the three channels of an image to four, and widens elements once instead of in each product.
 
 #include <algorithm>
 #include <limits>
@@ -18,20 +18,21 @@ using dsl::Axis;
 using dsl::Compute;
 using dsl::Stage;
 
-// The largest time of the packed products, relative to the products as they are declared. The rest
-// is for the copies.
+// The largest time of the packed products, as a fraction of the time of the products as they are
+// declared. The time that is saved pays for the copies.
 constexpr double most_time = 0.75;
-// The time of products that widen their factors, relative to other products: layers of u8 and i8
-// with `vpmaddwd` ran at 1.13 times the f32 peak of a Zen 4 that was limited to AVX2, where twice
-// the peak is possible.
+// The time of products that widen their factors, as a multiple of the time of other products.
+// Layers of u8 and i8 with `vpmaddwd` ran at 1.13 times the f32 peak of a Zen 4 that was limited to
+// AVX2, where twice the peak is possible.
 constexpr double time_of_widening = 2 / 1.13;
 // The smallest number of products for each copied element at which packing is worth it. A product
 // with a single row has one product for each weight, and would read the wider weights at the speed
 // of memory.
 constexpr double least_packed_products = 8;
 
-/// The time of the products along an axis by a dot product. The unit is that of a multiply-add of
-/// vectors for each term of the axis.
+/// The time of the products along an axis by a dot product, divided by the time of the same
+/// products by multiply-adds of vectors. It includes the terms that are added to reach the depth of
+/// the instruction.
 double time_of(const Axis& axis, const DotInstruction& dot, const Target& target) {
   const double terms = static_cast<double>(round_up(axis.extent, dot.depth));
   return terms / static_cast<double>(axis.extent) / dot.speed(target.machine.core);

@@ -1,5 +1,6 @@
-// Copies the padded factors of sums together with their zeros, for core tiles, which need whole
-// rows. The rows of a padded convolution are whole only in such a copy.
+// The algorithm padded_tile copies the padded factors of sums together with the zeros of the
+// padding. Core tiles need whole rows, and the rows of a padded convolution are whole only in such
+// a copy.
 
 #include "schedules/program/core_tiles.h"
 #include "schedules/space/algorithms.h"

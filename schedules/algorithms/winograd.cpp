@@ -19,21 +19,21 @@ using dsl::Compute;
 using dsl::Stage;
 
 constexpr int most_directions = 2;
-// The smallest number of products for each transformed element, and for each sum, at which the
-// algorithm is worth it. A depthwise convolution has one, and its transforms take longer than its
-// products.
+// The algorithm is used if there are at least this many products for each transformed element, and
+// for each sum. A depthwise convolution has one product for each, and its transforms take longer
+// than its products.
 constexpr double least_products = 8;
 
-// The largest error of a sum of n products, relative to the largest sum, divided by u sqrt(n /
-// taps), where u is the unit roundoff. Measured in f32: 0.44 to 0.55, for 64 to 512 channels and
-// N(0, 1) data.
+// The largest error of a sum of n products is this factor times u sqrt(n / taps) times the largest
+// sum, where u is the unit roundoff. Measured in f32: 0.44 to 0.55, for 64 to 512 channels and N(0,
+// 1) data.
 constexpr double error_of_sums = 0.5;
 // An algorithm with a larger expected error is left out, as no measurement would find it accurate
 // enough for `fast`.
 constexpr double hopeless_error = 2 * dsl::error_of_fast;
 
-/// True if there are at least `least_products` products for each sum, which has `length` products,
-/// and for each element that is transformed.
+/// True if there are at least `least_products` products for each transformed element and for each
+/// sum. A sum has `length` products.
 bool pays(const Compute& compute, const std::string& products, double length) {
   const std::string of = products.substr(0, products.rfind('.'));
   const double transformed = dsl::evaluations_of(*compute.find_stage(of + ".v"));

@@ -66,8 +66,8 @@ class Emitter {
     return with_windows(s, l, loop(l, std::move(body)));
   }
 
-  /// Allocates the buffers of the windows that slide along the loop around the loop, and adds the
-  /// iterations that fill the windows before the first one:
+  /// Allocates the buffers of the windows that slide along loop `l`, and adds, before the first
+  /// iteration, iterations that fill the windows:
   ///
   ///     for k: compute(k), use(k)   ->   for k in -2..0: compute(k)
   ///                                      for k: compute(k), use(k)
@@ -140,9 +140,10 @@ class Emitter {
   }
   static Block loop(const NestLoop& l, Block body) { return single({loop_of(l, std::move(body))}); }
 
-  /// Loop `i` of the stage in the code that initialises or writes accumulators. There the loops of
-  /// a tensor tile are unrolled, and the innermost one is a vector over a lane's neighbours. The
-  /// rows of a core tile are in memory then, so their loop stays.
+  /// Loop number `i` of the stage, as it is in the code that initialises or writes accumulators. In
+  /// this code the loops of a tensor tile are unrolled, and the innermost one is a vector over a
+  /// lane's neighbours. The loop over the rows of a core tile stays, since the sums are then in
+  /// memory.
   static NestLoop init_or_write_loop(const StageNest& s, size_t i) {
     NestLoop l = s.loops[i];
     const bool is_innermost = std::all_of(s.loops.begin() + static_cast<ptrdiff_t>(i) + 1,
@@ -198,8 +199,8 @@ class Emitter {
            scope_at(nest_, *nest_.find(s.at->consumer), loop_around(nest_, s)) == Scope::Shared;
   }
 
-  /// True if the copy may be asynchronous: no thread of the phase writes its source, and no two
-  /// iterations of a shifted tail write one element.
+  /// True if the copy of `value` may be asynchronous. No thread of the phase may write the copy's
+  /// source, and no two iterations of a shifted tail may write one element.
   bool is_asynchronous(const StageNest& s, const Expr& value) const {
     const bool overlaps = std::ranges::any_of(s.loops, &NestLoop::overlaps);
     const dsl::Read* r = is_copied_ahead(s) && !overlaps ? value.as<dsl::Read>() : nullptr;
@@ -222,8 +223,9 @@ class Emitter {
       guarded.guard = Guard{over_loops(nest_, s, s.stage, select->condition), select->b};
       return loops(s, i, true, [&] { return guard(inside, single({guarded})); });
     }
-    // A fill and a guarded copy take the place of a select in the innermost loop, if no stage is
-    // placed in the loops.
+    // A select in the innermost loop, one of whose values is a constant, becomes two loops: one
+    // fills all elements with the constant, and one copies under a guard. Stages that are placed in
+    // the loops would be computed twice.
     if (select && select->b.as<dsl::Const>() && !has_placed(s)) {
       Block fill = loops(s, i, true, [&] { return guard(inside, assign(select->b)); });
       const Expr condition = over_loops(nest_, s, s.stage, select->condition);
@@ -248,8 +250,8 @@ class Emitter {
   ///
   ///     acc = 0;  for j:  acc += term(j);  out[j] = acc
   ///
-  /// A scan without the own term stores before it adds. With an epilogue, the epilogue of the
-  /// running value is stored.
+  /// If the sum of an element leaves out the element's own term (k < j), the value is stored before
+  /// the term is added. With an epilogue, the epilogue of the running value is stored.
   Block scan(const StageNest& s, size_t start) {
     const Accumulator acc = accumulator_of_running_values(s, start);
     const Expr running = dsl::read(acc.buffer.name, acc.at, s.stage.type);
@@ -327,8 +329,8 @@ class Emitter {
     return single({Allocate{acc.buffer, block(std::move(body))}});
   }
 
-  /// Copies staged results to their tensor. `inside` and `result_at`: the guard and the indices of
-  /// a result, over the loops of the stage that computes it.
+  /// Copies staged results to their tensor. `inside` is the guard of a result, and `result_at` are
+  /// its indices, both in terms of the loops of the stage that computes it.
   Block copied_results(const StageNest& s, const StageNest& copy, const Expr& inside,
                        const std::vector<Expr>& result_at) {
     dsl::Substitution to_copy;

@@ -82,8 +82,8 @@ class Finisher {
     return true;
   }
 
-  /// The expression, of which only the alternative that iteration i takes remains. Substituting the
-  /// variable in all alternatives would be slow.
+  /// The expression `e` with each choice by `variable` replaced by the alternative that iteration i
+  /// takes. Substituting the variable in all alternatives would be slow.
   static Expr chosen(const Expr& e, const std::string& variable, int64_t i) {
     const dsl::Binary* choice = dsl::choosing_comparison(e);
     const dsl::Var* v = choice ? choice->a.as<dsl::Var>() : nullptr;
@@ -190,8 +190,8 @@ class Finisher {
 
   Expr rewrite(const Expr& expr) { return rewrite(expr, false); }
 
-  /// Rewrites an expression. Reads under a select are speculative, as they may be executed even if
-  /// the condition fails: their indices are clamped into the buffer.
+  /// Rewrites an expression. `speculative` is true for the values of a select: their reads may be
+  /// executed even if the condition fails, so their indices are clamped into the buffer.
   Expr rewrite(const Expr& expr, bool speculative) {
     return dsl::visit(
         expr,

@@ -13,8 +13,8 @@
 namespace tw::schedules {
 namespace {
 
-/// Simplifies the comparisons that choose between expressions, so that they name the loop that
-/// chooses: select((4 a + b) % 4 == 0, ...) becomes select(b == 0, ...).
+/// Simplifies the comparisons that choose between expressions, so that they use only the loop that
+/// decides: select((4 a + b) % 4 == 0, ...) becomes select(b == 0, ...).
 Expr with_simple_choices(const StageNest& s, const Expr& expr) {
   if (!has_choice(expr)) return expr;
   const Bounds bounds = bounds_of_loops(s);

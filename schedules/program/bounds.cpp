@@ -16,15 +16,15 @@ using dsl::BinaryOp;
 
 namespace {
 
-// Limits on the use of rules other than ranges: in one proof, and in the whole search for a proof.
-// Proofs about the loops of schedules use 0 to 3. The second limit bounds the work if there is no
-// proof.
+// Limits on the use of rules other than elimination by ranges: in one proof, and in the whole
+// search for a proof. Proofs about the loops of schedules use such rules 0 to 3 times. The second
+// limit bounds the work if there is no proof.
 constexpr int most_rules = 6;
 constexpr int search_steps = 400;
 
-// Search steps before witnesses are asked whether the search can succeed, and the number of
-// witnesses. Among 48 witnesses there is mostly one in which the row and the kernel position lie
-// beyond an edge.
+// Number of search steps after which witnesses are asked whether the search can succeed, and the
+// number of witnesses. Among 48 witnesses there is mostly one in which the row and the kernel
+// position lie beyond an edge.
 constexpr int steps_before_witnesses = 2;
 constexpr size_t witness_count = 48;
 
@@ -243,8 +243,8 @@ bool Bounds::needs_both(const Linear::Term& term) const {
          (term.coefficient > 0 ? AtomKind::Min : AtomKind::Max);
 }
 
-/// k * linear without the floor of its term +-floor(e / k). Then linear >= 0 if and only if the
-/// result is >= 0, and linear is the result divided by k, rounded down.
+/// The form linear * k in which the floor of the term +-floor(e / k) is removed. Then linear >= 0
+/// if and only if the result is >= 0, and linear is the result divided by k, rounded down.
 ///   floor(e/k) + r  ->  e + k r
 ///   r - floor(e/k)  ->  k r - e + k - 1
 Bounds::Unfloored Bounds::without_floor(const Linear& linear, const Linear::Term& term) const {
@@ -505,8 +505,8 @@ Bounds::Bound Bounds::atom_bound_by_ranges(int id, bool below) const {
   return known.bound;
 }
 
-/// True if no fact mentions the variables of the form: the bound by their ranges then is the
-/// smallest value of the form.
+/// True if no fact mentions the variables of the form. The smallest value of the form then follows
+/// from the variables' ranges.
 bool Bounds::only_ranges_apply(const Linear& linear) const {
   return std::all_of(linear.terms.begin(), linear.terms.end(), [&](const Linear::Term& term) {
     const Atom& atom = atoms_[static_cast<size_t>(term.atom)];
@@ -519,8 +519,8 @@ bool Bounds::has_choice(const Linear& linear) const {
                      [&](const Linear::Term& term) { return is_min_or_max(term.atom); });
 }
 
-/// Bound by ranges alone: the sum of the terms' bounds, which does not depend on the order of
-/// elimination.
+/// The bound that follows from ranges alone: the sum of the bounds of the terms. The order of
+/// elimination does not matter.
 Bounds::Bound Bounds::bound_by_ranges(const Linear& linear) const {
   int64_t sum = linear.constant;
   for (const Linear::Term& term : linear.terms) {
@@ -531,9 +531,9 @@ Bounds::Bound Bounds::bound_by_ranges(const Linear& linear) const {
   return sum;
 }
 
-// Eliminates atoms by ranges, innermost variable first. At any point another rule may be applied,
-// at most `rules` times in all. The search tries few rules before many, because existing proofs are
-// short.
+// Eliminates atoms by their ranges, beginning with the innermost variable. Before each elimination
+// another rule may be applied instead, at most `rules` times in all. The search tries few rules
+// before many, because existing proofs are short.
 Bounds::Bound Bounds::bound_below(const Linear& linear, int rules, Bound enough) const {
   if (linear.terms.empty()) return linear.constant;
   if (rules == 0 && !has_choice(linear)) return bound_by_ranges(linear);
@@ -567,10 +567,10 @@ Bounds::Bound Bounds::bound_below(const Linear& linear, int rules, Bound enough)
   return result;
 }
 
-// Chooses the atom to eliminate next: the innermost one. Among several, atoms that are not
+// Chooses the atom to eliminate next: an innermost one. If there are several, atoms that are not
 // variables come first, since they may contain the variables. A minimum or maximum for which both
-// sides must hold comes before those of which either side may be chosen, so that the choice may
-// depend on it.
+// sides must be proved comes before one of which a single side may be chosen, so that the choice
+// may differ between the two proofs.
 Bounds::Linear::Term Bounds::next_to_eliminate(const Linear& linear) const {
   const Linear::Term* next = &linear.terms[0];
   int deepest = depth_of(next->atom);
@@ -603,8 +603,8 @@ Bounds::Bound Bounds::bound_of_choice(const Linear& linear, const Linear::Term& 
   return best(either, bound_by_mean(linear, term, rules, enough));
 }
 
-// Uses 2 max(a, b) >= a + b and 2 min(a, b) <= a + b. For example, max(i, -i) >= 0 and min(i, 2 n -
-// i) <= n, which neither operand of a reflected index implies alone.
+// Uses 2 max(a, b) >= a + b and 2 min(a, b) <= a + b. This proves max(i, -i) >= 0 and min(i, 2 n -
+// i) <= n, the bounds of a reflected index, which do not follow from either operand alone.
 Bounds::Bound Bounds::bound_by_mean(const Linear& linear, const Linear::Term& term, int rules,
                                     Bound enough) const {
   Linear twice;

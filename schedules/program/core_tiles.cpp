@@ -23,8 +23,8 @@ tl::unexpected<Error> illegal_core_tile(const std::string& why, const Loop& loop
 
 int64_t extent(const Loop& loop) { return *dsl::as_int(loop.end); }
 
-/// A perfect nest of loops, each of which contains only the next, and the assignment in the
-/// innermost loop; null if that contains anything but a single assignment.
+/// A perfect nest: loops each of which contains only the next one, and the assignment in the
+/// innermost loop. `assign` is null if the innermost loop contains anything but one assignment.
 struct PerfectNest {
   std::vector<const Loop*> loops;
   const Assign* assign = nullptr;

@@ -41,8 +41,8 @@ bool has_all(const Target& target, const DotInstruction& row) {
                              [&](std::string_view feature) { return target.has(feature); });
 }
 
-/// True if an instruction for factors of the type takes this factor. Narrower integers are widened
-/// to the type; floats are not.
+/// True if an instruction whose factors have the type can use this factor. An integer factor may be
+/// narrower, and is widened; a float must have exactly the type.
 bool takes(DType type, const dsl::Read& factor, const std::optional<Digit>& digit = {}) {
   if (is_float(type) || is_float(factor.type)) return type == factor.type;
   const IntegerLimits all = integer_limits(type), values = limits_of(factor, digit);

@@ -41,8 +41,8 @@ struct Memory {
   std::vector<CommitGroup>
       commit_group;  ///< group of the asynchronous copy that an element arrives with
 
-  /// Forgets accesses before `task_begin`. Later ones are kept: a shared buffer that a loop
-  /// allocates is the same memory in each iteration.
+  /// Forgets accesses before the task that begins with the actor `task_begin`. Later accesses are
+  /// kept, because a shared buffer that a loop allocates is the same memory in each iteration.
   void reset(Actor task_begin) {
     const auto elements = static_cast<size_t>(buffer->elements());
     written.assign(elements, is_input);
@@ -362,8 +362,8 @@ class Evaluator {
     for (; arrived_ < end; ++arrived_) arrived_in_[static_cast<size_t>(arrived_)] = stretch_begin_;
   }
 
-  /// The actor that wrote the element, in the stretch in which the write arrived. Requires: it has
-  /// arrived.
+  /// The actor that wrote the element. If an asynchronous copy wrote it, this is the copying thread
+  /// in the stretch in which the copy arrived. Requires: the copy has arrived.
   Actor writer_of(const Memory& memory, size_t i) const {
     const Actor writer = memory.writer[i];
     const CommitGroup group = memory.commit_group[i];
@@ -445,8 +445,8 @@ class Evaluator {
     return true;
   }
 
-  /// True if the actor `number` belongs to another task of this phase, or is another thread since
-  /// the last barrier.
+  /// True if the actor `number` belongs to another task of this phase, or if it is another thread
+  /// of this task and no barrier came since.
   bool others(Actor number) const {
     if (number < phase_begin_ || number == actor()) return false;
     return number < task_begin_ || number >= stretch_begin_;

@@ -159,8 +159,8 @@ bool has_guards(const Block& body) {
   });
 }
 
-/// Moves prefetches in front of a single branch into it, so that its condition can leave the loop
-/// or trim it:
+/// If a block has prefetches and a single `if`, moves the prefetches into the `if`, so that its
+/// condition can leave the loop or trim it:
 ///
 ///     for k: prefetch; if k < 7: s   ->   for k: if k < 7: prefetch; s
 Block with_prefetches_inside(Block body) {
@@ -259,8 +259,8 @@ class Resolver {
   Block run(const BlockPtr& body, const std::vector<TaskAxis>& axes, size_t next_axis);
 
  private:
-  /// The range of a variable in which all guards that would stay in hot loops hold and no clamped
-  /// index of a vector access is clamped.
+  /// The range of a variable outside of which iterations are peeled. Inside of the range, all
+  /// guards that would stay in hot loops hold, and no index of a vector access is clamped.
   struct Steady {
     int64_t low = std::numeric_limits<int64_t>::min();
     int64_t high = std::numeric_limits<int64_t>::max();  // inclusive
@@ -313,8 +313,8 @@ void Resolver::gather(const Block& body, Inside& inside) {
         [&](const Allocate& allocate) { gather(*allocate.body, inside); },
         [&](const Assign& assign) {
           if (!clamps_) return;
-          // Clamping makes the lanes of a vector access not contiguous. For a single element it
-          // costs little.
+          // If the index of a vector access is clamped, its lanes are not contiguous. For a single
+          // element a clamp costs little.
           for (const Affine& affine : clamps_of(assign))
             if (innermost_kind(affine, inside) == LoopKind::Vector) narrow(affine, inside);
         },
@@ -331,8 +331,8 @@ void Resolver::gather(const Loop& loop, Inside& inside) {
   bounds_.restore(mark);
 }
 
-/// The kind of the innermost loop among the inner loops that the constraint uses. It decides where
-/// the constraint can be placed.
+/// The kind of the innermost inner loop whose variable the constraint uses, which is where the
+/// constraint has to be tested. Serial if it uses none of them.
 LoopKind Resolver::innermost_kind(const Affine& affine, const Inside& inside) {
   for (auto loop = inside.loops.rbegin(); loop != inside.loops.rend(); ++loop)
     if (uses(affine, loop->variable)) return loop->kind;

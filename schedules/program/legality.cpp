@@ -114,8 +114,8 @@ class AccessChecker {
     return {};
   }
 
-  /// Checks a pipelined loop. Code generators count slots together with the loop, and rely on the
-  /// number of commit groups in flight that the loop states.
+  /// Checks a pipelined loop. Code generators rely on two facts that the loop states: the number of
+  /// slots, and the number of commit groups in flight.
   static Status check_pipeline(const Loop& loop, const Stmt& stmt) {
     const Block& body = *loop.body;
     const auto end = dsl::as_int(loop.end);

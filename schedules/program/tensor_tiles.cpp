@@ -121,8 +121,9 @@ class TileChecker {
     return status;
   }
 
-  /// Checks a body. All lanes of a warp must get the same values of the expressions that decide
-  /// whether the body runs.
+  /// Checks the body of a loop or condition. `decide` are the bounds or the condition, which decide
+  /// whether the body runs. A tile in the body requires that all lanes of a warp get the same
+  /// values of these expressions.
   Status inside(const std::vector<Expr>& decide, const Block& body) {
     const size_t before = decide_.size();
     decide_.insert(decide_.end(), decide.begin(), decide.end());
@@ -214,10 +215,11 @@ class TileChecker {
     int64_t rows;
   };
 
-  /// Checks the position of a factor in shared memory. K-major: rows as long as the swizzle lie one
-  /// after the other, the first at a multiple of the swizzle's period, and a tile's terms are part
-  /// of a row. MN-major: a row holds at most 64 neighbours of one term, a tile has a row for each
-  /// term, and groups of columns have a constant stride.
+  /// Checks the position of a factor of a warpgroup's tile in shared memory, for the two layouts
+  /// that tensor_tiles.h describes. K-major: rows as long as the swizzle lie one after the other,
+  /// the first at a multiple of the swizzle's period, and the terms of a tile are part of a row.
+  /// MN-major: a row holds at most 64 neighbours of one term, a tile has a row for each term, and
+  /// groups of columns have a constant stride.
   Status check_rows(const TensorNest& nest, const dsl::Read& factor,
                     const std::vector<RowLoop>& loops, const Stmt& stmt) const {
     const auto found = buffers_.find(factor.tensor);
@@ -286,8 +288,8 @@ class TileChecker {
     return {};
   }
 
-  /// Checks that a factor is not private to a thread, since all lanes read parts of it for each
-  /// other, and that it does not change within the nest.
+  /// Checks that a factor is not private to a thread, since each lane reads elements that other
+  /// lanes use too, and that the threads of the nest do not write it.
   Status check_factor(const TensorTile& tile, const dsl::Read& factor, const Stmt& stmt) const {
     std::vector<std::string> buffers = {factor.tensor};
     for (const Expr& index : factor.indices)
@@ -488,8 +490,8 @@ std::vector<Expr> row_indices(const TensorNest& nest, const Expr& part, const Ex
 }
 
 std::vector<Expr> column_indices(const TensorNest& nest, const Expr& i) {
-  // The instruction distributes columns over lanes in the same way as rows: r is the number of the
-  // column in the tile.
+  // The instruction distributes columns over lanes in the same way as rows: lane row r reads column
+  // number r of the tile.
   const Expr k = dsl::var(nest.lane_column) * Expr(lane_elements(*nest.tile)) + i;
   const Expr number = dsl::var(nest.lane_row);
   return dsl::substitute(nest.by_column->indices,

@@ -37,9 +37,9 @@ bool has_threads(const Stmt& stmt) {
 
 // ---- barriers -------------------------------------------------------------------------------
 
-/// The slot of a buffer that an access touches: the index of the first dimension, if it is the same
-/// for all threads, as an expression of the loops around them. A pipeline reads one slot and writes
-/// others.
+/// The slot of a buffer that an access touches. It is the index of the buffer's first dimension, as
+/// an expression of the loops around the threads, if this is the same for all threads. A pipeline
+/// reads one slot and writes others.
 struct Slot {
   Affine index;
   int64_t count = 1;  ///< number of slots: the index is taken modulo this
@@ -139,9 +139,10 @@ int64_t count_barriers(const Block& body) {
   return count;
 }
 
-/// True if the indices differ between any two iterations of the loops. To prove it, each loop's
-/// variable must be in one index, and its factor must exceed the largest sum of the terms with
-/// smaller factors: `i * 8 + t` with t in 0..8 tells iterations apart, `i * 7 + t` does not.
+/// True if any two iterations of the loops have different indices. To prove it, each loop's
+/// variable must occur in one index, and its factor must exceed the largest sum of the terms with
+/// smaller factors: `i * 8 + t` with t in 0..8 has a different value in each iteration, and `i * 7
+/// + t` has not.
 bool tells_apart(const std::vector<Expr>& indices, const std::vector<const Loop*>& loops) {
   std::set<std::string> told;
   for (const Expr& index : indices) {
@@ -225,8 +226,8 @@ class BarrierPlacer {
   }
 
  private:
-  /// True for statements in which threads other than the first take part: those around nests, and
-  /// reductions by a warp.
+  /// True for a statement that all threads execute: it contains a nest, or a reduction by a warp,
+  /// but is neither of these itself.
   static bool concerns_all(const Stmt& stmt) {
     if (as_thread_loop(stmt) || as_reduce_loop(stmt)) return false;
     return has_threads(stmt) || has_reductions(Block{stmt});
@@ -268,8 +269,8 @@ class BarrierPlacer {
     return with_body(stmt, block(run(*allocate.body)));
   }
 
-  /// Places barriers inside of a loop. If accesses before the loop alone make a barrier inside of
-  /// it necessary, the barrier is placed before the loop, where it is passed once.
+  /// Places barriers inside of a loop. A barrier may be necessary in the loop only because of
+  /// accesses before the loop. It is then appended to `before`, so that it is executed once.
   Stmt inside(const Loop& loop, const Stmt& stmt, Block& before) {
     const Touched entered = since_;
     const bool passed = passed_;
@@ -288,8 +289,9 @@ class BarrierPlacer {
     return with_body(stmt, block(std::move(body)));
   }
 
-  /// The loop's body with barriers. `entered` was accessed before the loop, since the last barrier.
-  /// The last accesses of an iteration may conflict with the first ones of the next.
+  /// The loop's body with barriers. `entered` are the accesses before the loop since the last
+  /// barrier. The last accesses of an iteration may conflict with the first accesses of the next
+  /// iteration.
   Block inside_after(const Touched& entered, const Loop& loop) {
     around_.insert(loop.variable);
     passed_ = false;
@@ -309,9 +311,10 @@ class BarrierPlacer {
     passed_ = passed;
   }
 
-  /// The accesses since the last barrier, in terms of the loop's next iteration. If iterations have
-  /// no barrier, the accesses may be those of any earlier iteration. If there are only a few
-  /// iterations, as at the beginning of a pipeline, each of them is considered separately.
+  /// The accesses since the last barrier, as the next iteration of the loop sees them. If
+  /// iterations have no barrier, the accesses may be those of any earlier iteration. If there are
+  /// only a few iterations, as in the loop that fills a pipeline, each of them is considered
+  /// separately.
   Touched before_next(const Loop& loop) const {
     constexpr int64_t few = 4;
     Touched left = since_, all;
@@ -427,7 +430,7 @@ class UniformMarker {
     if (is_marked && !proved && !unproved_) unproved_ = &stmt;
     return proved;
   }
-  /// True if the expression has the same value in all threads. Reads of shared buffers have:
+  /// True if the expression has the same value in all threads. A read of a shared buffer has:
   /// between two barriers no thread writes an element that another thread reads.
   bool is_uniform(const Expr& expr) const {
     bool uniform = true;
@@ -479,8 +482,8 @@ tl::unexpected<Error> illegal_threads(const std::string& why, const Stmt& stmt) 
   return fail(ErrorCode::Invalid, fmt::format("[threads] {}\n{}", why, to_string(Block{stmt}, 1)));
 }
 
-/// The threads that access a private buffer that is allocated outside of the nests: the loops that
-/// number them, and the dimension of the buffer that each loop indexes.
+/// For a private buffer that is allocated outside of the nests: the thread loops whose iterations
+/// each have their own elements, and for each loop the dimension that its variable indexes.
 struct Owners {
   std::vector<std::pair<std::string, int64_t>> loops;
   std::vector<size_t> dimensions;

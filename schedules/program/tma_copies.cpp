@@ -141,8 +141,8 @@ class AffineForms {
  public:
   explicit AffineForms(const BoxLoops& loops) : loops_(loops) {}
 
-  /// Splits an affine form; nullopt if it is not linear in the loops of the box. Digits of other
-  /// loops are not joined, because the indices in conditions have them separately too.
+  /// Splits an affine form; nullopt if it is not linear in the loops of the box. Digits that use no
+  /// loop of the box are not joined, because conditions have them as separate terms too.
   std::optional<BoxForm> split(Affine affine) const {
     while (join_digits(affine, &loops_)) {
     }
@@ -201,8 +201,8 @@ int64_t stride_of(const BoxForm& split, const std::string& loop) {
 
 // ---- one copy -------------------------------------------------------------------------------
 
-/// A dimension of the box whose index is being determined. The index is first + v for the values v
-/// of the dimension's loop.
+/// A dimension of the box while its index is being determined. The index is first + v, where v is
+/// the variable of the dimension's loop.
 struct Dimension {
   std::string loop;
   int64_t box = 1, stride = 1;
@@ -356,9 +356,9 @@ class CopyFinder {
     return is_lower ? bound_below(main->first, room) : bound_above(main->first, room);
   }
 
-  /// Adds floor(part / a) to `room` as a quotient of a number that is not negative, for 0 <=
-  /// part.constant < a. Returns false if the number is not proved to be non-negative. A bound from
-  /// above has -floor((x + a - 1) / a) where a bound from below has floor(x / a), so that their sum
+  /// Adds floor(part / a) to `room`, for 0 <= part.constant < a, as a quotient of a number that is
+  /// not negative. Returns false if the number is not proved to be non-negative. A bound from below
+  /// has floor(x / a), and a bound from above must have -floor((x + a - 1) / a), so that their sum
   /// is constant.
   bool add_quotient(Affine part, int64_t a, Affine& room) const {
     const bool is_negative = part.terms.front().coefficient < 0;
@@ -432,8 +432,9 @@ class CopyFinder {
     return {};
   }
 
-  /// Assigns a constant offset of whole rows that no other dimension covers to a dimension without
-  /// a loop, if there is one or room for one. Returns the offset. `next` is the stride of rows.
+  /// Moves whole rows of the constant offset of the address to a dimension without a loop: to the
+  /// last dimension if it has none, else to a new one if there is room. Returns the part of the
+  /// offset that was moved, 0 if none was. `next` is the stride of rows.
   int64_t place_rows_beyond(int64_t offset, int64_t next, Affine& rest) {
     if (next == 0 || offset < next) return 0;
     Dimension rows{"", 1, offset - offset % next, {}, true, true, {}};
@@ -470,8 +471,9 @@ class CopyFinder {
     }
   }
 
-  /// Places the part of the address that no dimension covers, for example the offset of a batch, in
-  /// a separate dimension if there is room.
+  /// Moves the part of the address that no dimension covers, for example the offset of a batch, to
+  /// a new dimension if there is room, else to the index of the innermost dimension if that is not
+  /// fixed.
   Status place_elsewhere(Affine& rest) {
     int64_t stride = 0;
     for (const Affine::Term& term : rest.terms) stride = std::gcd(stride, term.coefficient);
@@ -634,7 +636,7 @@ bool has_tma_copies(const Block& body) {
 }
 
 // At its end a pipeline leaves as many empty groups as its copies run ahead, and the next pipeline
-// begins with as many groups of its own.
+// begins with that many groups again. So there are twice as many.
 int64_t tma_barriers(const Block& body) {
   if (!has_tma_copies(body)) return 0;
   int64_t ahead = 1, groups = 1;

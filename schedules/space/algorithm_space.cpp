@@ -16,8 +16,8 @@ constexpr double nodes_per_stage = 100, nodes_of_weight_one = 105;
 /// Phases of a schedule: a stage that has a loop for others, and those that are computed in it.
 class Phases {
  public:
-  /// The site at which a stage may be computed if all its readers are in one phase; null if they
-  /// are not, or if that phase has no loop for the stage.
+  /// The site at which a stage may be computed: the site of the phase that all its readers are in.
+  /// Null if they are in several phases, or if that phase has no loop for the stage.
   const Site* site_for(const StagePlan& stage) const {
     const Site* common = nullptr;
     for (const std::string& reader : stage.readers) {

@@ -97,9 +97,9 @@ class Climber {
     return better;
   }
 
-  /// Searches the decisions depth first, in the order in which a construction uses them. A choice
-  /// is given up as soon as a step differs that no open decision can change: only decisions that
-  /// are used before a step can change the step.
+  /// Searches the decisions depth first, in the order in which a construction uses them. Only a
+  /// decision that is used before a step can change the step. So a choice is given up as soon as a
+  /// step differs that none of the decisions still open can change.
   bool descend(const Attempt& current) {
     if (current.agreement.complete) return true;
     const std::optional<size_t> open = open_decision(current);

@@ -23,14 +23,14 @@ using dsl::Stage;
 namespace {
 
 constexpr size_t most_vector_axes = 3;
-// The largest distance between neighbours of a vector in the result. Elements that are not
-// contiguous are stored one by one; up to this distance the vectors of a tile still fill cache
-// lines together.
+// The largest distance, in elements, between neighbours of a vector in the result. Elements that
+// are not contiguous are stored one by one. Up to this distance the vectors of a tile together
+// still fill cache lines.
 constexpr int64_t most_result_stride = 4;
-// Bounds on inlining a stage that is read more than once: nodes of the largest body that results,
-// and the factor by which the number of computed values may grow. Three rounds of z * z + c are
-// some 250 nodes, and lowering takes some 200 ns a node; a stage that is not inlined costs a store
-// and loads.
+// Bounds on inlining a stage that is read more than once: the number of nodes of the largest
+// expression that may result, and the factor by which the number of computed values may grow. Three
+// rounds of z * z + c are some 250 nodes, and lowering takes some 200 ns a node. A stage that is
+// not inlined costs a store and loads.
 constexpr int64_t largest_inlined_body = 256, most_inlined_work = 2;
 // A stage that unpacks constants, f32(w[k, n]) * scale[n], is computed once for all rows of a
 // product if there are at least this many rows, and if unpacking an element takes at least this
@@ -47,8 +47,8 @@ bool divides_integers(const dsl::Binary& b) {
   return (b.op == dsl::BinaryOp::Div || b.op == dsl::BinaryOp::Mod) && !is_float(b.b.type());
 }
 
-/// Number of functions, and of divisions by anything but integer literals, which take many times as
-/// long as other operations.
+/// Counts the operations that take many times as long as others: functions, and divisions by
+/// anything but integer literals.
 int64_t count_expensive(const Expr& body) {
   int64_t count = 0;
   dsl::for_each(body, [&](const Expr& e) {
@@ -86,8 +86,8 @@ bool reads_reduction(const Compute& compute, const Stage& stage) {
   return found;
 }
 
-/// True if a reader tests which element equals an element of the stage. An element that is computed
-/// again may differ in its last bits from the one that it is compared with.
+/// True if a reader compares floats of the stage for equality. If such an element is computed
+/// again, it may differ in its last bits from the element with which it is compared.
 bool is_compared(const Stage& stage, const std::vector<const Stage*>& readers) {
   if (!is_float(stage.type)) return false;
   bool compared = false;
@@ -100,8 +100,8 @@ bool is_compared(const Stage& stage, const std::vector<const Stage*>& readers) {
   return compared;
 }
 
-/// Counts the values that one element of a stage needs: reads, and operations outside of indices.
-/// Equal values count once, as compilers compute them once.
+/// Counts the values that are computed or read for one element of a stage: reads, and operations
+/// outside of indices. Equal values count once, as compilers compute them once.
 int64_t count_values(const Expr& expr, std::unordered_set<size_t>& known) {
   const auto counted = [&](const auto&... operands) {
     const bool is_new = known.insert(expr.hash()).second;
@@ -170,9 +170,9 @@ bool should_inline(const Compute& compute, const Stage& stage,
   return !(into_reduction && reads_reduction(compute, stage));
 }
 
-/// True if the epilogue can store the result of the reduction. An epilogue of another type than the
-/// reduction needs an accumulator inside of a loop over a spatial axis of the reduction. The
-/// accumulator of a scatter would be as large as the result.
+/// True if the epilogue can store the result of the reduction. If their types differ, the reduction
+/// needs an accumulator inside of a loop over one of its spatial axes. A scatter cannot have one:
+/// its accumulator would be as large as the result.
 bool can_store(const Stage& epilogue, const Stage& reduction) {
   return epilogue.type == reduction.type || (!reduction.axes.empty() && !dsl::scatters(reduction));
 }
@@ -281,9 +281,9 @@ Schedule plan_prologue(Schedule schedule, const Compute& declared,
   return schedule;
 }
 
-/// The stages that are computed in the innermost loop of another one, by the name of the stage
-/// whose tile they belong to. Such a stage chooses its expression by an index, as the transforms of
-/// an algorithm do, and one other stage without a reduction reads it.
+/// The nested stages (StagePlan::nested): for the name of each, the name of the stage in whose
+/// innermost loop it is computed. A nested stage chooses its expression by an index, as the
+/// transforms of an algorithm do, and only one other stage reads it, which does not reduce.
 std::map<std::string, std::string> nested_stages(const Nest& nests) {
   const Readers readers = readers_of(nests.compute);
   std::map<std::string, std::string> owners;
@@ -301,9 +301,9 @@ std::map<std::string, std::string> nested_stages(const Nest& nests) {
   return owners;
 }
 
-/// For each tensor, the indices of the stages that read it, among the planned stages. Stages are
-/// numbered from the last one, consumers first. A read by a nested stage counts as a read by the
-/// nested stage's owner.
+/// For each tensor, the numbers of the planned stages that read it. Planned stages are numbered
+/// from the last stage of the compute, consumers first. A read by a nested stage counts as a read
+/// by the stage in which it is nested.
 std::map<std::string, std::vector<size_t>> reading_nests(
     const Nest& nests, const std::map<std::string, std::string>& nested) {
   std::map<std::string, std::vector<size_t>> readers;
@@ -331,8 +331,8 @@ bool may_be_inside_readers(const Stage& stage) {
   return !stage.scan && !dsl::scatters(stage);
 }
 
-/// The stage in whose loops all readers are, or may be, computed. The readers are planned already.
-/// Empty if there is no such stage, or no reader.
+/// The stage in whose loops all readers are computed, or may be. Empty if there is no such stage,
+/// or if there are no readers. Requires: the readers are planned already.
 std::string common_owner(const std::vector<const StagePlan*>& readers) {
   std::string owner;
   for (const StagePlan* reader : readers) {
@@ -408,8 +408,8 @@ bool is_contiguous(const dsl::Read& read, const std::string& axis, const Fixed& 
   return last.factor == 0 || (use.packable && last.factor % width == 0);
 }
 
-/// The distance in the stage's result, whose indices are the stage's axes, between neighbours along
-/// the axis. nullopt if a vector of `width` elements would lie in several blocks.
+/// The distance in memory between neighbours along the axis, in the stage's result, in elements.
+/// nullopt if a vector of `width` elements would extend over several blocks of the layout.
 std::optional<int64_t> result_stride(const Stage& stage, const std::string& axis,
                                      const dsl::Layout& layout, int64_t width) {
   const std::vector<int64_t> extents = layout.storage_shape(stage.shape());
@@ -423,9 +423,9 @@ std::optional<int64_t> result_stride(const Stage& stage, const std::string& axis
   return std::nullopt;
 }
 
-/// True if the lanes of a vector along the axis read different elements. Vectors begin at multiples
-/// of their width, so all lanes have the same quotient by a multiple of the width, as in the index
-/// of the block that contains the vector.
+/// True if the lanes of a vector along the axis read different elements. An index such as x / 16
+/// does not differ between the lanes of a vector of 8: vectors begin at multiples of their width,
+/// so x has the same quotient by a multiple of the width in all lanes.
 bool varies_in_vector(const dsl::Read& read, const std::string& axis, int64_t width) {
   const auto is_shared = [&](const Expr& e) {
     const dsl::Binary* b = e.as<dsl::Binary>();
@@ -444,11 +444,11 @@ bool varies_in_vector(const dsl::Read& read, const std::string& axis, int64_t wi
   return std::any_of(read.indices.begin(), read.indices.end(), varies);
 }
 
-/// Makes `axis` the vector axis of a stage; nullopt if it cannot be. Each tensor must have one
-/// element for all lanes of a vector, be contiguous along the axis, or be packable. A tensor is
-/// packable if it is an argument whose layout is not fixed, and the axis alone is the index of one
-/// dimension. In a result with a fixed layout, neighbours along the axis must be at most
-/// `most_stride` elements apart.
+/// Makes `axis` the vector axis of a stage; nullopt if it cannot be. For each tensor one of these
+/// must hold: all lanes of a vector read the same element, the tensor is contiguous along the axis,
+/// or it is packable. A tensor is packable if it is an argument whose layout is not fixed, and the
+/// axis alone is the index of one dimension. In a result with a fixed layout, neighbours along the
+/// axis must be at most `most_stride` elements apart.
 std::optional<VectorAxis> as_vector_axis(const StageNest& nest, const std::string& axis,
                                          int64_t lanes, const Fixed& fixed, int64_t most_stride) {
   const Stage& stage = nest.stage;
@@ -534,8 +534,9 @@ bool prefers_lanes(const Stage& stage, const std::vector<VectorAxis>& axes, bool
          stage.reduction.back().extent >= 16;
 }
 
-/// True if a tile can have dot products with terms along the axis: an instruction fits its extent,
-/// and both factors can have neighbours along it side by side.
+/// True if a tile can have dot products whose terms lie along the axis. There must be an
+/// instruction whose depth divides the extent, and both factors must have, or be packed to have,
+/// neighbours along the axis side by side.
 bool has_dot_tiles(const Nest& nests, const Stage& stage, const Axis& terms, const Target& target,
                    const std::vector<VectorAxis>& vector_axes) {
   const std::vector<StageDot> dots = dots_along(target, stage, terms.name);
@@ -645,8 +646,8 @@ std::vector<std::string> scratch_tensors(const Nest& nests, const Target& target
   return names;
 }
 
-/// Prepares the stages that read only constants. They take no time in calls, so no strategy and no
-/// decision is about them.
+/// Adds `prepare` for the stages that read only constants. They take no time in calls, so no
+/// strategy schedules them, and no decision concerns them.
 void prepare_constant_stages(const std::set<std::string>& unpacked, Schedule& prologue) {
   for (size_t i = 0; i < prologue.nest().stages.size(); ++i) {
     const StageNest& stage = prologue.nest().stages[i];

@@ -45,8 +45,8 @@ std::optional<Strides> strides_of(const Affine& address, const dsl::Stage& stage
   return strides;
 }
 
-/// Stride of the axis that fusing `axes` makes; nullopt if there are none, or if they cannot be
-/// addressed by one stride.
+/// The stride of the loop that fusing `axes` makes. nullopt if there are no axes, or if the
+/// elements along the fused loop have no common stride.
 std::optional<int64_t> fused_stride(const Strides& strides, const dsl::Stage& stage,
                                     const std::vector<std::string>& axes) {
   std::optional<int64_t> stride;
@@ -144,8 +144,8 @@ class Chooser {
     });
   }
 
-  /// The axes of the indices that the condition keeps inside of the tensor, as a padding does.
-  /// nullopt if the condition contains anything but such bounds.
+  /// The axes of those indices that the condition keeps inside of the tensor, as the condition of a
+  /// padding does. nullopt if the condition contains anything else.
   std::optional<std::set<std::string>> padded_axes() const {
     const Constraints constraints = split_condition(operand_.condition);
     if (!constraints.opaque.empty()) return std::nullopt;
@@ -158,8 +158,9 @@ class Chooser {
     return padded;
   }
 
-  /// The axis of the index that `at_least_zero` bounds: x for 0 <= x * 2 + s - 1 < 56. The stride
-  /// must divide the extent, so that pixels with the same remainder form a tensor.
+  /// The axis of the index that is bounded by `at_least_zero`: x for 0 <= x * 2 + s - 1 < 56.
+  /// nullopt if there is none, or if the stride 2 does not divide the extent 56: pixels with the
+  /// same remainder must form a tensor.
   std::optional<std::string> padded_axis(const Affine& at_least_zero) const {
     for (size_t d = 0; d < shape_.size(); ++d) {
       const Affine index = to_affine(operand_.read->indices[d]);

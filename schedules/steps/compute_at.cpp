@@ -19,8 +19,9 @@ class Region {
  public:
   explicit Region(int64_t extent) : last_(extent - 1) {}
 
-  /// Adds a read of the element with this index; nullopt is an unknown index. An index that is cut
-  /// off at the last element, min(e, last), reads either the element at e or the last element.
+  /// Adds a read of the elements in the interval; nullopt stands for an unknown index. An index
+  /// that is cut off at the last element, min(e, last), reads either the element at e or the last
+  /// element.
   void add(std::optional<Interval> interval) {
     if (!interval) {
       whole_ = true;
@@ -35,8 +36,8 @@ class Region {
   /// nullopt: all of the dimension.
   std::optional<Interval> covered() && {
     for (const Interval& cut : cut_) {
-      // The box begins at an element that is read, so at or before the last element, and reaches
-      // from there to e. A box that begins behind the last element is illegal.
+      // The first element of the box is read, so it is not after the last element of the tensor,
+      // and the box reaches from there to e. A box that begins after the last element is illegal.
       const Interval uncut{cut.low.as<dsl::Binary>()->a, cut.extent};
       const auto both = box_ ? cover(*box_, uncut) : std::nullopt;
       const bool begins_alike = both && dsl::equal(both->low, box_->low);

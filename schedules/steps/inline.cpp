@@ -21,8 +21,8 @@ int64_t count_reads(const Expr& body, const std::string& tensor) {
   return count;
 }
 
-/// True for an expression that is larger than any that people declare. The passes are not designed
-/// for such expressions.
+/// True if the expression is larger than people would declare. The code for expressions is not
+/// designed for such sizes.
 bool is_too_large(const Expr& body) {
   return body.node().size > dsl::largest_expression || body.node().height > dsl::tallest_expression;
 }

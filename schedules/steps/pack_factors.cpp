@@ -25,8 +25,9 @@ int64_t reads_along(const Stage& stage, const std::string& axis) {
   return reads;
 }
 
-/// The two factors, if they are elements of different tensors and no other read uses the axis.
-/// Conditions must not use it either, because they are evaluated for the padded terms too.
+/// The two factors of the stage's product. nullopt unless they are elements of different tensors
+/// and no other read uses the axis. Conditions must not use the axis either, because they are
+/// evaluated for the padded terms too.
 std::optional<std::vector<CopiedFactor>> packed_factors(const Stage& stage,
                                                         const std::string& axis) {
   const Expr body = unpadded(stage.body);

@@ -18,7 +18,7 @@ using dsl::Stage;
 namespace {
 
 /// The condition under which a factor is an element of its tensor and not the 0 of a padding;
-/// nullopt if it always is an element.
+/// nullopt if the factor has no such condition.
 std::optional<Expr> condition_of(const Expr& factor) {
   if (const dsl::Cast* cast = factor.as<dsl::Cast>()) return condition_of(cast->a);
   const dsl::Select* guard = factor.as<dsl::Select>();

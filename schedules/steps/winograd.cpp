@@ -22,8 +22,8 @@ namespace {
 
 using Axes = std::vector<Axis>;
 
-/// A sum over `taps`, and perhaps over further axes, of data times weights. The data are a function
-/// of `outputs` + `taps`, and the weights of `taps`.
+/// The parts of a convolution: a sum of data times weights, over `taps` and perhaps over further
+/// axes. The data depend on `outputs` + `taps`, and the weights on `taps`.
 struct Convolution {
   Axis outputs, taps;
   Expr data;  ///< over an index called as `position` instead of outputs and taps
@@ -112,8 +112,8 @@ Expr row_of_powers(const std::vector<Fraction>& row, const std::vector<Expr>& va
   return is_added ? sum_of(even) + sum_of(odd) : sum_of(even) - sum_of(odd);
 }
 
-/// A row of the transform of outputs. The columns of a and -a are adjacent; they are added or
-/// subtracted before they are scaled.
+/// A row of the transform of outputs. The columns of the points a and -a are adjacent. The values
+/// of the two are added or subtracted before they are scaled.
 Expr row_of_points(const std::vector<Fraction>& row, const std::vector<Expr>& values) {
   std::vector<Term> terms;
   for (size_t i = 0; i < row.size(); ++i) {
@@ -153,10 +153,11 @@ Expr transformed(const Expr& index, const FractionMatrix& matrix, const std::vec
 
 /// Makes the stages of one step:
 ///
-///   out.d  data as the taps see them: padding and conversions are done once. Only where the data
-///          are more than a read.
-///   out.u  transformed weights, out.v: transformed data
-///   out.m  their products
+///   out.d  data as the taps read them, with padding and conversions; this stage exists only if the
+///          data are more than a read of a tensor
+///   out.u  transformed weights
+///   out.v  transformed data
+///   out.m  sums of products of out.u and out.v
 ///   out    the outputs
 ///
 /// The operands have the order of matrix products: data[..., rows, reduced], weights[..., reduced,
@@ -187,8 +188,9 @@ class Stages {
   }
 
  private:
-  /// Merges the rows of the window, of a 3 x 3 convolution that is transformed along its columns:
-  /// data over y + r become data over y_in, which out.m reads at y + r.
+  /// Merges each other axis of the window with its output axis. In a 3 x 3 convolution that is
+  /// transformed along its columns, data over y + r become data over y_in, and out.m reads them at
+  /// y + r.
   void merge_windows() {
     for (const Axis& axis : stage_.axes)
       for (const Axis& taps : stage_.reduction) {

@@ -1,5 +1,5 @@
 // A sum of products on a CPU with tile registers (Intel AMX), by a register tile of core tiles
-// (core_tiles.h). In one operand neighbours of the main reduction lie side by side; its rows are
+// (core_tiles.h). One operand has neighbours along the main reduction side by side; its rows are
 // the rows of the tiles. The other operand is packed by groups of neighbours. The loops, and the
 // layouts that follow them, are those of tiles of vectors (cpu_tile.cpp).
 
@@ -59,9 +59,10 @@ std::optional<DotFactors> factors_along(const StagePlan& plan, const Stage& stag
   return factors;
 }
 
-/// The rows and columns of tiles whose columns lie along the vector axis. The factor along that
-/// axis is packed. The other factor has a layout that follows the tiles, or is declared with its
-/// terms side by side.
+/// The axes along which the rows of tiles may lie if their columns lie along the vector axis number
+/// `vector`; nullopt if there is no such tile. The factor along the vector axis must be packed. The
+/// other factor must be free to get a layout that follows the tiles, or be declared with its terms
+/// side by side.
 std::optional<CoreTileAxes> axes_along(const ComputePlan& plan, const StagePlan& stage_plan,
                                        int64_t vector) {
   const Stage& stage = plan.stage(stage_plan);

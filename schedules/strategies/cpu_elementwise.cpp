@@ -1,7 +1,7 @@
-// A stage without a reduction on a CPU: vectors along the axis that is contiguous in the result,
-// several of them unrolled, and a tile of a second axis, so that loads along both axes are near
-// each other. If an input is transposed, the second axis is the one along which that input is
-// contiguous; else it is the axis before the contiguous one.
+// A stage without a reduction on a CPU. Vectors lie along the axis that is contiguous in the
+// result, and several of them are unrolled. A second axis is tiled too, so that loads along both
+// axes are near each other. If an input is transposed, the second axis is the one along which that
+// input is contiguous; else it is the axis before the contiguous one.
 
 #include <algorithm>
 #include <optional>

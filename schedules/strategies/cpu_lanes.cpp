@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A reduction along contiguous elements on a CPU: the lanes of a few vectors hold partial results
-// (rfactor), which are reduced in the end. Results that share an operand, as those of a product of
-// a matrix and a vector share the vector, may be computed a few at a time.
+// A reduction along contiguous elements on a CPU. The lanes of a few vectors hold partial results
+// (rfactor), which are combined in the end. Results that share an operand may be computed a few at
+// a time: in a product of a matrix and a vector, all results share the vector.
 
 #include <algorithm>
 
@@ -14,8 +14,8 @@ namespace tw::schedules {
 namespace {
 
 // The largest number of partial results that are combined by straight-line code, which LLVM turns
-// into a tree of vectors. A loop would be a chain: 64 additions take as long as 4096 elements of a
-// row.
+// into a tree of vector operations. A loop would be a chain of dependent additions: 64 of them take
+// as long as 4096 elements of a row.
 constexpr int64_t most_unrolled = 64;
 
 struct CpuLanes {
@@ -55,8 +55,8 @@ class CpuLanesStage : public Configured<CpuLanes> {
     return static_cast<double>(config.rows - 1);
   }
 
-  /// The last axis with several results, if one of the tensors that are reduced does not depend on
-  /// it; else empty.
+  /// The last axis of extent above 1, if the results along it share a factor, i.e. if one of the
+  /// reduced tensors does not depend on the axis; else empty.
   std::string shared_along() const {
     const auto axis = std::find_if(stage_.axes.rbegin(), stage_.axes.rend(),
                                    [](const auto& a) { return a.extent > 1; });
@@ -107,8 +107,8 @@ class CpuLanesStage : public Configured<CpuLanes> {
   }
 
   /// Computes vectors of partial results, in registers, for the results of an iteration of the loop
-  /// `at`. A reduction to a single number has no such loop, so its partial results are a stage
-  /// before it.
+  /// `at`. If `at` is empty, the reduction is to a single number and has no such loop; its partial
+  /// results are then a stage before it.
   void append_partial_results(const CpuLanes& config, const std::string& at,
                               Construction& c) const {
     const std::string partial = plan_.name + ".rf";

@@ -66,8 +66,8 @@ class CpuSelectStage : public Configured<CpuSelect> {
       c.uses(config.vectors);
       split_lanes(config, tiles, unrolled, lanes, c);
     }
-    // A scatter reads its updates once and adds to its result in memory, so the tiles of vectors
-    // are inside. A gather has its sums in registers.
+    // A scatter reads its updates once and adds to its result in memory, so the loops over tiles of
+    // vectors are inside of the reduction. A gather keeps its sums in registers.
     const bool scatters = !scattered_.empty();
     const Loops outer = scatters ? outer_ : concat({outer_, tiles});
     const Loops order = concat(
@@ -83,8 +83,8 @@ class CpuSelectStage : public Configured<CpuSelect> {
   }
 
   /// Splits the contiguous axis into loops over tiles, over the vectors of a tile, and over the
-  /// elements of a vector. If it is the only axis, a loop of one iteration stays around its tile,
-  /// for the accumulator.
+  /// elements of a vector. If this is the only axis, a loop of one iteration stays around the tile,
+  /// because the accumulator needs a loop.
   void split_lanes(const CpuSelect& config, Loops& tiles, Loops& unrolled, Loops& lanes,
                    Construction& c) const {
     std::string lane = plan_.contiguous;

@@ -1,8 +1,9 @@
-// A reduction on a CPU: a register tile over a vector axis and up to three more axes, which are
-// tiled separately or, if adjacent, as one loop. Along the vector axis every tensor that uses it is
-// contiguous, or can be packed to be; if there is no such axis, neighbours of the result lie a few
-// elements apart. Knobs are K-blocking, unrolling, loop orders, and packed layouts that follow the
-// loops (NeoCPU, ATC'19, section 3.1).
+// A reduction on a CPU: a register tile over a vector axis and up to three more axes. These are
+// tiled separately or, if they are adjacent, as one loop. Along the vector axis every tensor that
+// uses the axis is contiguous, or can be packed to be. If there is no such axis, the neighbours of
+// a vector lie a few elements apart in the result. The knobs are K-blocking, unrolling, loop
+// orders, and packed layouts that follow the loops (NeoCPU, ATC'19, section 3.1). cpu_tile.h has an
+// example.
 
 #include "schedules/strategies/cpu_tile.h"
 
@@ -35,10 +36,10 @@ constexpr int64_t few_blocks = 16;
 // The share of its work that a tile of a size that suits the registers may waste.
 constexpr double most_waste = 0.2;
 
-/// Tile sizes along a short axis of one operand of a product. Along 7 elements only tiles of 1 and
-/// 7 waste at most a tenth. If the registers hold two vectors for each element of a tile, the tile
-/// may waste a fifth. Most of that is not spent, because the last tile has separate code: 7
-/// elements are tiles of 4 and 3.
+/// Tile sizes along a short axis of one operand of a product. Usually a tile may waste a tenth of
+/// the work, which for 7 elements allows only tiles of 1 and 7. If the registers hold two vectors
+/// for each element of a tile, the tile may waste a fifth. Most of that is not lost, because the
+/// last tile has separate code: 7 elements are tiles of 4 and 3.
 std::vector<int64_t> sizes_along_short(int64_t extent, const Core& core) {
   std::vector<int64_t> sizes = tile_sizes(extent, most_accumulators);
   for (const int64_t t : tile_sizes(extent, (core.vector_registers - 2) / 2, most_waste))
@@ -58,8 +59,8 @@ std::vector<int64_t> block_sizes(int64_t extent, int64_t least, int64_t most) {
   return sizes;
 }
 
-/// The number of comparisons of indices in the stage that use the axis, at most 2. Most are guards
-/// of a padding, and each makes separate loops for the tiles at one border.
+/// The number of comparisons of indices in the stage that use the axis, at most 2. Most of them are
+/// guards of a padding, and each gives the tiles at one border loops of their own.
 int64_t borders_along(const Stage& stage, const std::string& axis) {
   int64_t borders = 0;
   dsl::for_each(stage.body, [&](const Expr& e) {
@@ -101,9 +102,10 @@ bool streams_operand(const ComputePlan& plan, const Stage& stage) {
   return streams;
 }
 
-// CpuTileStage::statements() may be too high if tiles do not divide an extent. With this tolerance,
-// 52 of 8,087 legal samples of eight padded convolutions for AVX2 and AVX-512 exceed the limit, and
-// half of the samples within the limit are legal. Without statements at borders a third was legal.
+// Tolerance for CpuTileStage::statements(), whose estimate may be too high if tiles do not divide
+// an extent. With this tolerance, 52 of 8,087 legal samples of eight padded convolutions for AVX2
+// and AVX-512 are rejected, and half of the samples that are not rejected are legal. Without the
+// statements at borders only a third was legal.
 constexpr double tolerance_of_statements = 0.1;
 
 // Products of integers without dot products take at least twice as long. With this weight most
@@ -160,10 +162,11 @@ class CpuTileStage : public Configured<CpuTile> {
                                                     : tile_sizes(extent, most_accumulators);
   }
 
-  /// 0, and for each number of vectors the longest tile that leaves registers for the vectors of
-  /// one operand and for an element of the other: of 16 registers, 6 for two vectors and 4 for
-  /// three. Divisors and multiples of the innermost extent are left out, since tiles of the
-  /// separate axes have the same elements.
+  /// Sizes of tiles of the fused axes: 0 for no fusing, and for each number of vectors the longest
+  /// tile that fits the registers. It leaves registers for the vectors of one operand and for one
+  /// element of the other: of 16 registers, 6 * 2 hold sums for two vectors, and 4 * 3 for three.
+  /// Divisors and multiples of the innermost extent are left out, since tiles of the separate axes
+  /// have the same elements.
   std::vector<int64_t> fused_sizes() const {
     if (plan_.fused_axes.empty()) return {};
     const int64_t registers = compute_.target.machine.core.vector_registers;
@@ -204,10 +207,11 @@ class CpuTileStage : public Configured<CpuTile> {
     if (!dots_.empty()) add_optional_knob("dot", depths, &CpuTile::dot, weight_of_dots);
   }
 
-  /// 0, groups of a few blocks, and larger groups as far as their weights stay in L2. Only 0 if the
-  /// result has another type than the sum: between groups, partial sums are stored in the result's
-  /// array, which cannot hold them. Only 1 if an operand is streamed: with blocks of 4, four whole
-  /// rows of it are read side by side.
+  /// Values of the knob `kblock`, numbers of blocks in a group: 0 for no groups, a few blocks, and
+  /// more as long as the weights of a group stay in L2. If the result has another type than the
+  /// sum, 0 is the only value: between groups, partial sums are stored in the result's array, which
+  /// cannot hold them. A group of one block is offered only if an operand is streamed: with
+  /// block=4, four whole rows of that operand are then read side by side.
   std::vector<int64_t> group_sizes() const {
     if (stores_another_type(compute_, plan_.name)) return {0};
     const int64_t extent = extent_of(stage_, plan_.main_reduction);
@@ -219,8 +223,8 @@ class CpuTileStage : public Configured<CpuTile> {
     return sizes;
   }
 
-  /// True if the weights of `reduced` elements of the main reduction, for a tile of `vectors`
-  /// vectors, fit half of L2. The other half is for the elements of the other operand that are read
+  /// True if the weights of a tile of `vectors` vectors, for `reduced` terms of the main reduction,
+  /// fit half of L2. The other half is for the elements of the other operand that are read
   /// meanwhile (Goto and van de Geijn, TOMS 34(3), 2008).
   bool is_panel(int64_t reduced, int64_t vectors) const {
     const int64_t bytes = reduced * unrolled_window(2) * vectors *

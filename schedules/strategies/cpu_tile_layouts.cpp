@@ -65,10 +65,11 @@ class LayoutChoice {
     if (uses_vector && (must_pack || is_constant)) {
       if (std::find(axes.begin(), axes.end(), vector_.axis) == axes.end()) return;
       // Weights are stored by whole tiles; other packed operands are stored by vectors. Prefetched
-      // weights have to be contiguous. The weights of a stage within loops of another stage are
-      // read one panel after the other, so they should be contiguous too: pieces of 1 KB, 128 KB
-      // apart, came from memory at half of its speed on a Zen 3. Prepared weights have further
-      // dimensions, whose loops are around all panels.
+      // weights have to be contiguous. If a stage is computed in loops of another stage, its
+      // weights are read one panel (those of a tile of vectors) after the other, so each panel
+      // should be contiguous too: pieces of 1 KB, 128 KB apart, came from memory at half of its
+      // speed on a Zen 3. Prepared weights have further dimensions, whose loops are around all
+      // panels.
       const bool is_read_by_panels = !is_root_ && !is_prepared;
       const bool has_panels = is_constant && (is_read_by_panels || is_prefetching());
       set(read.tensor, axes,
@@ -137,9 +138,9 @@ class LayoutChoice {
                     const Blocking& blocking) const {
     const std::string letters = c_.plan().compute.letters_of(tensor);
     const std::vector<int64_t> shape = c_.plan().compute.shape_of(tensor);
-    // Weights are stored in the order in which the loops of a tile read them. Reduction windows are
-    // inside of the blocks if their loops are, and all of the main reduction is inside of the
-    // tiles, unless a loop over blocks is around them.
+    // Weights are stored in the order in which the loops of a tile read them. The dimensions of a
+    // reduction's window are inside of the blocks if the window's loops are. All of the main
+    // reduction is inside of the tiles, unless a loop over groups of blocks is around the tiles.
     const bool windows_inside = blocking.packed && config_.reduction_order == 2;
     const bool blocked = blocking.packed || blocking.choice > 0;
     const bool whole = !blocking.packed && blocking.choice == 2;

@@ -63,8 +63,8 @@ class TileSteps {
  private:
   void split_vector_axis(int64_t extent, int64_t width, int64_t vectors) {
     lane_ = config_.axis->axis;
-    // The axis keeps a loop around its tile, even one of a single iteration, if an accumulator
-    // needs the loop.
+    // The vector axis keeps a loop around its tile, even a loop of a single iteration, if an
+    // accumulator must be allocated in it.
     const bool needs_loop =
         config_.core || (stage_.axes.size() == 1 && stores_another_type(c_.plan(), plan_.name));
     if (vectors * width < extent || needs_loop)
@@ -108,8 +108,8 @@ class TileSteps {
     return tile;
   }
 
-  /// Inserts the loop over tiles of the vector axis into the outer loops. Its place is first
-  /// (second if the first loop is probably a batch), last, or last but one.
+  /// Inserts the loop over tiles of the vector axis into the outer loops: as the first (or the
+  /// second if the first loop is probably a batch), as the last, or as the last but one.
   void place_vector_tiles() {
     c_.uses(config_.outer_order);
     Loops& outer = tile_.outer;

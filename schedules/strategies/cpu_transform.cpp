@@ -1,8 +1,9 @@
-// A stage without a reduction on a CPU, in a compute that an algorithm rewrote. It is a transform,
-// which chooses its expression by indices (a point of Winograd's algorithm, an output in its tile),
-// a copy of the data with their padding, or a consumer of the result. Loops along the choosing
-// indices are unrolled, so that each copy has one expression, and copies share the elements that
-// they read. Vectors lie along the last axis of the stages that are read.
+// A stage without a reduction on a CPU, in a compute that an algorithm rewrote. The stage is a
+// transform, a copy of the data with their padding, or a consumer of the result. A transform
+// chooses its expression by indices, such as a point of Winograd's algorithm or an output in a
+// tile. Loops along these indices are unrolled, so that each copy of the body has one expression,
+// and the copies share the elements that they read. Vectors lie along the last axis of the stages
+// that are read.
 //
 //   parallel columns of vectors
 //     parallel n, strips, segments     producers may be computed here: their buffers hold one strip
@@ -11,8 +12,8 @@
 //         unrolled y, x in a tile
 //           vectorized k
 //
-// A strip has several tiles along the rows, and a whole row or a segment of it. Only the stage of
-// an output has strips and columns.
+// A strip has several tiles along the rows, and a whole row or a segment of it. Only a stage that
+// is an output has strips and columns.
 
 #include <algorithm>
 #include <cctype>
@@ -30,8 +31,8 @@ namespace {
 using dsl::Axis;
 using dsl::Stage;
 
-// The longest axis along which expressions are chosen separately. Algorithms have at most
-// most_products points; a longer axis has a condition that the user declared.
+// The longest axis for which each value of the index gets its own expression. Algorithms have at
+// most most_products points, so a condition on a longer axis is one that the user declared.
 constexpr int64_t most_choices = most_products;
 // The shortest segment of a row of tiles, longer than a register tile. Rows of 24 tiles or more may
 // exceed L2: with 64 channels and 36 points, data and products of 56 tiles take 1 MiB.
@@ -96,8 +97,9 @@ class CpuTransformStage : public Configured<CpuTransform> {
                        [&](const Axis& axis) { return axis.name == name; });
   }
 
-  /// The last axis of the first stage that this stage, or a stage nested in it, reads from memory,
-  /// if this stage has the axis; else the last axis of this stage.
+  /// The axis along which vectors lie. It is the last axis of the first stage that this stage, or a
+  /// stage nested in it, reads from memory. If this stage does not have that axis, it is the last
+  /// axis of this stage.
   std::string lane_axis() const {
     std::string lane;
     for (const Stage* stage : bodies_)
@@ -136,8 +138,8 @@ class CpuTransformStage : public Configured<CpuTransform> {
     return lengths;
   }
 
-  /// Inputs and outputs whose layouts are free and that are read or written along the lanes, with
-  /// the dimension along which the lanes lie.
+  /// The inputs and outputs whose layouts are free and that are read or written along the lanes,
+  /// each with the number of the dimension along which the lanes lie.
   std::map<std::string, size_t> arguments() const {
     std::map<std::string, size_t> found;
     const auto add = [&](const std::string& tensor, size_t dimension) {

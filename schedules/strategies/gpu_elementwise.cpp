@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strategy for a stage on a GPU that is neither a product nor a reduction of rows: each thread
+// Strategy for a stage on a GPU that is neither a product nor a reduction of rows. Each thread
 // computes a vector of neighbouring elements, and neighbouring threads compute neighbouring
-// vectors. If blocks are rows, producers may be computed in them. One thread computes a single
-// number.
+// vectors. If each block computes a row, producers may be computed in the block. A result that is a
+// single number is computed by one thread.
 
 #include <algorithm>
 #include <cmath>

@@ -24,8 +24,9 @@ struct GpuSimt : GpuProduct {
   std::array<Tile, product_sides> tiles;
 };
 
-/// The loops of one side of a block's tile. A thread has `apart` vectors of `together` neighbours,
-/// at a stride, so that the vectors of neighbouring threads are neighbours.
+/// The loops of one side of a block's tile. Along the side a thread has `apart` vectors of
+/// `together` neighbours. The vectors of one thread lie at a stride, between those of the other
+/// threads, so that the vectors of neighbouring threads are neighbours.
 struct SimtSide {
   std::string block;      ///< loop over tiles
   Loops strided, vector;  ///< one loop or none each

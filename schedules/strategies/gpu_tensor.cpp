@@ -20,8 +20,8 @@ constexpr int64_t most_block_registers = 64 << 10, own_registers = 48;
 // Bytes of one vector copy by a thread.
 constexpr int64_t vector_bytes = 16;
 
-/// The loops of one side of a block's tile that warps, or warpgroups, compute by tensor tiles. Each
-/// warp has neighbouring tiles, and in each tile a lane has two rows, eight apart, or two
+/// The loops of one side of a block's tile that warps, or warpgroups, compute by tensor tiles. The
+/// tiles of a warp are neighbours. In each tile a lane has two rows, eight apart, or two
 /// neighbouring columns.
 struct TensorSide {
   std::string block;   ///< loop over tiles of blocks

@@ -20,8 +20,8 @@ class GpuWgmmaStage : public GpuTensorStage {
     return tensor_fits(facts_, tile_, config, 0);
   }
 
-  /// True if the rows of a TMA copy form whole groups of neighbours; groups are a dimension of its
-  /// box, so the last one must be complete.
+  /// True if the rows that a TMA copy moves are whole groups of neighbours. Groups are a dimension
+  /// of the copy's box, so the last group must be complete too.
   bool groups_fit(const GpuTensor& config, size_t side) const {
     const GpuProduct::Side& chosen = config.sides[side];
     if (!chosen.is_box || facts_.boxes[side] != TmaNeighbours::Rows) return true;
