@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Schedule is a Compute and the steps that say how to compute it. Immutable and printable. The
-// database stores its text, which has the same meaning wherever it is parsed.
+// A Schedule is a Compute and the steps that say how to compute it. A schedule is immutable and
+// printable. The database stores the text of schedules, which has the same meaning wherever it is
+// parsed.
 //
 //   Schedule s = Schedule(gemm)
 //       .split("c", "m", 6).split("c", "n", 64).reorder("c", {"m.0", "n.0", "k", "m.1", "n.1"})
@@ -43,8 +44,8 @@ class Schedule {
   /// copied.
   void add(Step step);
 
-  // The parameters are the fields of each step in order (step.h). docs/schedules.md shows the
-  // effect of each step.
+  // Each function below appends the step of its name. The parameters are the fields of the step in
+  // order (step.h). docs/schedules.md shows the effect of each step.
   Schedule split(std::string stage, std::string loop, int64_t factor, Tail tail = Tail::Guard,
                  OwnNames<2> names = {}) const {
     return then(Split{std::move(stage), std::move(loop), factor, tail, std::move(names)});

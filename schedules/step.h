@@ -133,8 +133,8 @@ struct Parallel {
 };
 /// Turns the loop's iterations into threads of a block (TVM: bind to threadIdx). Bound loops that
 /// directly contain each other number the threads together, row by row. A reduction loop can be
-/// bound if it is the innermost loop and the only reduction loop of its stage: the threads of a
-/// warp then share its iterations and combine their partial results.
+/// bound if it is the innermost loop and the only reduction loop of its stage. The threads of a
+/// warp then share the iterations of this loop and combine their partial results.
 struct Bind {
   static constexpr std::string_view name = "bind";
   std::string stage, loop;
@@ -277,10 +277,10 @@ struct Specialise {
   std::string stage;
   static constexpr auto fields() { return std::tuple(field("stage", &Specialise::stage)); }
 };
-/// Lets each block of threads compute several tasks of the stage one after another; as many blocks
-/// are launched as the GPU runs at once (CUTLASS: persistent kernel). Producer warps start the
-/// copies of the next task while the threads that compute still store their results, so the stage
-/// must have producer warps (specialise).
+/// Makes the blocks of threads persistent (CUTLASS: persistent kernel): only as many blocks are
+/// launched as the GPU runs at once, and each computes several tasks of the stage one after
+/// another. Producer warps start the copies of the next task while the threads that compute still
+/// store their results, so the stage must have producer warps (specialise).
 struct Persist {
   static constexpr std::string_view name = "persist";
   std::string stage;

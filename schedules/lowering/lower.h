@@ -23,8 +23,8 @@
 
 namespace tw::schedules {
 
-/// Lowers a nest. Invalid, with the reason, if the nest is illegal or exceeds the limits. Pure and
-/// deterministic.
+/// Lowers a nest to a program. Invalid, with the reason, if the nest is illegal or exceeds the
+/// limits. Pure and deterministic.
 Result<Program> lower(const Nest& nest, const Limits& limits = {});
 
 }  // namespace tw::schedules

@@ -46,7 +46,8 @@ class Bounds {
   Mark mark() const { return {variables_.size(), facts_.size()}; }
   void restore(Mark mark);
 
-  /// The best constant lower or upper bound that can be proved; nullopt if none can.
+  /// The best constant lower (or upper) bound of the expression that can be proved; nullopt if none
+  /// can.
   std::optional<int64_t> lower(const Expr& expr) const;
   std::optional<int64_t> upper(const Expr& expr) const;
   std::optional<int64_t> lower(const Affine& affine) const;
@@ -115,8 +116,8 @@ class Bounds {
     Linear at_least_zero;
     int depth;  ///< depth of its innermost variable
   };
-  /// A linear form multiplied by k in which the term floor(e / k) was replaced by e. From x / 4 + 3
-  /// * y it is x + 12 * y, with the divisor k = 4.
+  /// A linear form multiplied by k in which the term floor(e / k) was replaced by e. From x / 4 + y
+  /// * 3 it is x + y * 12, with the divisor k = 4.
   struct Unfloored {
     Linear linear;
     int64_t divisor;

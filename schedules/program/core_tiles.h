@@ -48,7 +48,8 @@ double dots_per_cycle(const TensorTile& tile, const Core& core);
 /// vector, which adds one.
 double speed_of(const TensorTile& tile, const Core& core);
 
-/// The loops of a tile in a program, and the reads of its factors. Points into the program.
+/// The loops of a core tile in a program, its sum, and the reads of its factors. The pointers point
+/// into the program.
 struct CoreNest {
   const TensorTile* tile;
   const Loop *row, *column, *group, *term;  ///< the loops m, n, g and t above

@@ -70,14 +70,15 @@ struct Digit {
   int64_t mask;
 };
 
-/// The factors of a dot product as they are in memory. Points into the product.
+/// The factors of a dot product, as reads of memory. The pointers point into the product.
 struct DotFactors {
   const dsl::Read *shared, *own;
   /// the bits of an element of `own` that are the factor; nullopt if the whole element is
   std::optional<Digit> digit;
 };
-/// The factors of a product in which the variable `lane` numbers the lanes and `term` the terms;
-/// nullopt if the product is no dot product over these variables.
+/// Finds the factors of a product in a dot product. `lane` is the variable that numbers the lanes,
+/// and `term` the variable that numbers the terms of a lane. nullopt if the product is no term of a
+/// dot product over these variables.
 std::optional<DotFactors> dot_factors(const Expr& product, const std::string& lane,
                                       const std::string& term);
 
@@ -86,7 +87,7 @@ std::optional<DotFactors> dot_factors(const Expr& product, const std::string& la
 const DotInstruction* find_dot_instruction(const Target& target, const DotFactors& factors,
                                            DType accumulator, int64_t depth);
 
-/// A dot product by which a stage can be computed.
+/// A way to compute a stage by dot products.
 struct StageDot {
   const DotInstruction* instruction;
   std::string lanes;  ///< the axis along which the lanes lie
@@ -117,7 +118,7 @@ double dot_speed(const Target& target, const dsl::Compute& compute);
 /// i8 for 8-bit integers.
 bool multiplies(const Target& target, DType type);
 
-/// The parts of a dot product. Points into the program.
+/// The factors, loops and sum of a dot product. The pointers point into the program.
 struct DotProduct : DotFactors {
   const Loop *lanes, *depth;
   const Assign* sum;

@@ -22,7 +22,7 @@ inline BuffersByName global_buffers(const Program& program) {
   return buffers;
 }
 
-/// Adds the bounds of the phase's axes.
+/// Adds the phase's axes, with their ranges of values, to `bounds`.
 inline void push_axes(const Phase& phase, Bounds& bounds) {
   for (const TaskAxis& axis : phase.axes)
     bounds.push_loop(axis.variable, Expr(0), Expr(axis.extent));

@@ -129,8 +129,9 @@ struct If {
   /// same iteration of the loops around it, so that no warp diverges.
   bool uniform = false;
 };
-/// Selects one of two values to store. The first value may be evaluated only if the condition
-/// holds, for example because its element may be beyond the edge of a tensor.
+/// The condition of a guarded assignment. If it holds, the assignment stores its value, else it
+/// stores `otherwise`. The value may be evaluated only if the condition holds, since it may read an
+/// element beyond the edge of a tensor.
 struct Guard {
   Expr condition;
   Expr otherwise;        ///< the literal that is stored if the condition fails
@@ -146,8 +147,8 @@ struct Assign {
   Combine combine = Combine::None;
   /// True if the store is an asynchronous copy. It may complete at any time before the thread has
   /// waited for its commit group, and until then no thread may access the element. Allowed only if
-  /// a read or a zero is stored in a Shared buffer. A literal of the guard that is not zero is
-  /// stored at once.
+  /// the buffer is Shared, and the value is a read or a zero. If the guard's literal is not zero,
+  /// it is stored at once.
   bool asynchronous = false;
   std::optional<Guard> guard = std::nullopt;
 };

@@ -41,10 +41,10 @@ struct SpecialisedBody {
 /// the phase's body, so they can be found by address. Requires: check_specialised() succeeds.
 SpecialisedBody specialised_body(const Phase& phase);
 
-/// Checks a specialised phase; any other phase passes. It must have one pipeline, outside of other
-/// loops, and all copies of the pipeline must be TMA copies. Threads in the pipeline may write only
-/// to their private buffers. The threads must be whole warps and leave room for the producer warps
-/// in the block. Fails with ErrorCode::Invalid.
+/// Checks a specialised phase; a phase that is not specialised passes. The phase must have one
+/// pipeline, outside of other loops, and all copies of the pipeline must be TMA copies. Threads in
+/// the pipeline may write only to their private buffers. The threads must be whole warps and leave
+/// room for the producer warps in the block. Fails with ErrorCode::Invalid.
 Status check_specialised(const Phase& phase, const Limits& limits);
 
 }  // namespace tw::schedules

@@ -108,7 +108,8 @@ bool has_columns(const TensorTile& tile, int64_t columns);
 /// True if the instruction can read a factor that is MN-major with that number of neighbours.
 bool has_mn_major(const TensorTile& tile, int64_t neighbours);
 
-/// The loops of a tile in a program, and the reads of its factors. Points into the program.
+/// The loops of a tile in a program, its sum, and the reads of its factors. The pointers point into
+/// the program.
 struct TensorNest {
   const TensorTile* tile;
   const Loop *part, *column, *depth;  ///< the loops h, e and k above

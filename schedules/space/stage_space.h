@@ -58,7 +58,8 @@ class StageSpace {
   const Offer& offer(std::span<const int> choices) const;
   /// True if a decision of the stage has an effect under these choices.
   bool is_active(size_t decision, std::span<const int> choices) const;
-  /// Sets those choices of the stage to 0 that have no effect.
+  /// Sets those choices of the stage to 0 that have no effect, i.e. those for knobs that the chosen
+  /// strategy does not have.
   void settle(std::span<int> choices) const;
   bool is_settled(std::span<const int> choices) const;
 

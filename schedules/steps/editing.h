@@ -94,9 +94,10 @@ void erase_stage(Nest& nest, const std::string& name);
 /// Adds `stage` to the nest and to its compute, with default loops, before the stage `name`.
 void insert_before(Nest& nest, const std::string& name, const dsl::Stage& stage);
 
-/// The chain of stages from this one outwards, in which each stage is computed in a loop of the
-/// next, and the last one in a loop of `consumer`. Empty if the stage is not computed inside of
-/// `consumer`.
+/// The chain of stages from `stage` to one that is placed in `consumer`. Each stage of the chain is
+/// computed in a loop of the next stage, and the last one in a loop of `consumer`. If s is computed
+/// in a loop of t, and t in a loop of out, placed_inside(s, "out") is {s, t}. Empty if the stage is
+/// not computed inside of `consumer`.
 std::vector<const StageNest*> placed_inside(const Nest& nest, const StageNest& stage,
                                             const std::string& consumer);
 

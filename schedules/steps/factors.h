@@ -41,8 +41,8 @@ dsl::Stage copy_of_factor(const dsl::Compute& compute, const dsl::Stage& reader,
 /// The factor with its read of the tensor replaced by the element's read of the copy.
 Expr of_copy(const Expr& factor, const CopiedFactor& of, const dsl::Stage& copy);
 
-/// Gives a stage to which no step was applied a new definition that reads the copies, and adds the
-/// copies to the nest.
+/// Gives `stage` the new definition `definition`, which reads the copies, and adds the stages that
+/// make the copies to the nest. Requires: no step was applied to `stage`.
 void redefine(Nest& nest, StageNest& stage, const dsl::Stage& definition,
               const std::vector<dsl::Stage>& copies);
 
