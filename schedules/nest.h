@@ -77,8 +77,8 @@ struct StageNest {
   bool prepared = false;     ///< computed once, when constants are loaded (prepare)
   bool specialised = false;  ///< producer warps issue its TMA copies (specialise)
   bool persistent = false;  ///< each block of threads computes several tasks of the stage (persist)
-  /// Number of iterations whose data the buffer holds at once (pipeline), of the loop at which the
-  /// stage is computed; 1 without a pipeline.
+  /// Number of iterations for which the buffer holds data at once (pipeline); 1 without a pipeline.
+  /// They are iterations of the loop at which the stage is computed.
   int64_t depth = 1;
   /// Padding of the buffer (pad): the dimensions from `dimension` inwards are fused into one, and
   /// `elements` unused elements follow. Padding of 8 from dimension 1 on turns [4, 32] into [4,

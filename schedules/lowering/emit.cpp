@@ -223,9 +223,9 @@ class Emitter {
       guarded.guard = Guard{over_loops(nest_, s, s.stage, select->condition), select->b};
       return loops(s, i, true, [&] { return guard(inside, single({guarded})); });
     }
-    // A select in the innermost loop, one of whose values is a constant, becomes two loops: one
-    // fills all elements with the constant, and one copies under a guard. Stages that are placed in
-    // the loops would be computed twice.
+    // A select whose second value is a constant becomes two loops: one fills all elements with the
+    // constant, and one copies the first value under a guard. The innermost loop then has no
+    // select. This is not done if stages are placed in the loops.
     if (select && select->b.as<dsl::Const>() && !has_placed(s)) {
       Block fill = loops(s, i, true, [&] { return guard(inside, assign(select->b)); });
       const Expr condition = over_loops(nest_, s, s.stage, select->condition);

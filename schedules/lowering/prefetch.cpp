@@ -182,7 +182,8 @@ Result<PrefetchLines> prefetch_lines(const Nest& nest, const StageNest& stage,
   TW_TRY(const int64_t share,
          share_of(lines, turns.count, stage.loops[static_cast<size_t>(at)], stage));
   // If there are more turns than lines, none are left for the last turns, which request the last
-  // lines again. The last line of a request is cut off at the end of the tensor.
+  // lines again. A request at the end of the tensor begins earlier, so that all its lines begin
+  // inside of the tensor.
   const Expr begin = dsl::min(turns.turn * Expr(share), Expr(lines - share)) * Expr(line);
   const Expr last = Expr(next.elements() - 1 - (share - 1) * line);
   return PrefetchLines{ahead.tensor, simplify(dsl::min(part.first + begin, last), next.bounds()),

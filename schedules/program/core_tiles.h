@@ -41,11 +41,12 @@ bool has_core_tile(const TensorTile& tile, const Target& target);
 bool has_core_tiles(const Target& target);
 /// The core tile that can compute the stage's sum of products on the target; null if there is none.
 const TensorTile* core_tile_for(const Target& target, const dsl::Stage& stage);
-/// Number of dot products of one group of terms (a row and a column of the loop g) that the core
-/// computes per cycle by the tile's instruction. A full tile counts as 16 * 16 for each group.
+/// Number of dot products of vectors that the core computes per cycle by the tile's instruction. A
+/// dot product of vectors is one row, one group of terms, and all columns as lanes, so a full tile
+/// of 16 rows and 16 groups counts as 256.
 double dots_per_cycle(const TensorTile& tile, const Core& core);
-/// Number of terms of a sum that the tile's instruction adds in the time of one multiply-add of a
-/// vector, which adds one.
+/// Number of terms that the tile's instruction adds to each sum in the time of one multiply-add of
+/// a vector, which adds one term to each lane.
 double speed_of(const TensorTile& tile, const Core& core);
 
 /// The loops of a core tile in a program, its sum, and the reads of its factors. The pointers point

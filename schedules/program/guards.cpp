@@ -331,8 +331,8 @@ void Resolver::gather(const Loop& loop, Inside& inside) {
   bounds_.restore(mark);
 }
 
-/// The kind of the innermost inner loop whose variable the constraint uses, which is where the
-/// constraint has to be tested. Serial if it uses none of them.
+/// The kind of the innermost inner loop whose variable the constraint uses. It decides where the
+/// constraint can be placed. Serial if the constraint uses none of these variables.
 LoopKind Resolver::innermost_kind(const Affine& affine, const Inside& inside) {
   for (auto loop = inside.loops.rbegin(); loop != inside.loops.rend(); ++loop)
     if (uses(affine, loop->variable)) return loop->kind;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Hoists and resolves guards. Lowering puts the guards of split tails and of windows in the padding
-// into an `if` around the innermost statement. Where possible they become loop bounds.
+// into an `if` around the innermost statement. Where possible the guards become loop bounds.
 //
 //   for y / for ky in 0..3 / for x:  if 1 <= y + ky: s        (guards innermost)
 //   for y / for ky in 0..3:  if 1 <= y + ky:  for x:  s       (hoisted)
@@ -9,8 +9,9 @@
 //
 // A guard that would remain inside an unrolled or vector loop is removed by peeling an outer loop.
 // The iterations for which the guard always holds stay a loop. The few other iterations are written
-// out with the loop variable as a constant, which makes the bounds of the inner loops constant. If
-// ky is unrolled, for example, y = 0 is peeled: ky in 1..3, and then y in 1.. with ky in 0..3.
+// out with the loop variable as a constant, which makes the bounds of the inner loops constant. For
+// example, if ky is unrolled, the iteration y = 0 is written out with ky in 1..3. The loop over the
+// other y has ky in 0..3 and no guard.
 
 #include <optional>
 

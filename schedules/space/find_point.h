@@ -15,9 +15,9 @@ namespace tw::schedules {
 /// Returns an allowed point whose schedule has the steps of `schedule`. It may be another point
 /// than the one from which the schedule was made. nullopt if the schedule has an error or is of
 /// another space, or if no point was found within `most_constructions`, the number of schedules
-/// that are constructed and compared. One takes about 50 us. Half of all points are found with 62
-/// constructions and nine in ten with 184. Computes with five stages (attention) take the most, and
-/// all are found within the default.
+/// that are constructed and compared. A construction takes about 50 us. Half of all points are
+/// found with 62 constructions and nine in ten with 184. Computes with five stages (attention) take
+/// the most, and all are found within the default.
 std::optional<Point> point_of(const Space& space, const Schedule& schedule,
                               int most_constructions = 20'000);
 
