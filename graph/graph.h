@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Graph is a neural network as a value: operators in dependency order between named tensors.
-// Every operator is a dsl::Workload. So the interpreter defines the meaning of an operator, the key
-// of the workload finds its records in the database, and two operators are fused by joining their
+// A Graph is a neural network as a value: operators, in an order in which each comes after those
+// whose results it reads, and the named tensors between them. Every operator is a dsl::Workload.
+// Therefore the interpreter of the DSL defines what the operator computes, the key of the workload
+// finds the operator's records in the database, and two operators are fused by joining their
 // stages.
 //
 //   Graph graph;
@@ -61,42 +62,42 @@ struct Operator {
   dsl::Workload workload;            ///< without layouts, which the plan chooses
   std::vector<std::string> inputs;   ///< names of tensors, one for each input of the compute
   std::vector<std::string> outputs;  ///< names of tensors, one for each output of the compute
-  /// Index into Graph::loops of the loop around the operator; nullopt: none.
+  /// Index in Graph::loops of the loop that contains the operator; nullopt outside of loops.
   std::optional<size_t> loop = {};
 
   const std::string& name() const { return outputs.front(); }
 };
 
-/// Operators that run `trips` times, such as a recurrent layer, whose time steps are the trips. The
-/// operators of the loop are its body and are adjacent in Graph::operators. They read constants and
-/// tensors of the body only. A tensor from outside is visible in the body under a second name,
-/// given by a Share, Slice or State; results leave the body by a State or a stack. All tensors that
-/// enter or leave the body are row-major.
+/// Operators that run `trips` times. In a recurrent layer, for example, each time step is a trip.
+/// The operators of a loop are its body and are adjacent in Graph::operators. They read constants
+/// and tensors of the body only. A tensor from outside is visible in the body under a second name,
+/// which a Share, Slice or State gives it. Results leave the body through a State or an entry of
+/// `stacks`. All tensors that enter or leave the body are row-major.
 ///
 ///   loop rnn: 100
 ///   slice x: xs              // in trip t, x is xs[t]
 ///   share u: v               // in every trip, u is v
-///   state h: h0, h1, hn      // h is h0, and then the h1 of the trip before; hn is the last h1
+///   state h: h0, h1, hn      // h is h0 in trip 0, else h1 of trip t - 1; hn: the last h1
 ///   stack ys: h1             // ys[t] is the h1 of trip t
 ///   h1 = ...(x, u, h)
 ///   end
 struct Loop {
-  /// A tensor from outside of the body that is the same in every trip, and its name in the body.
+  /// Makes the tensor `outside` visible in the body as `inside`, with the same value in every trip.
   struct Share {
     std::string inside, outside;
   };
-  /// A tensor of the body, and a tensor outside that holds its values of all trips along the first
-  /// dimension, either in the order of the trips or backward, so that trip 0 has the last element.
+  /// Relates a tensor of the body, `inside`, to a tensor `outside` of it with one more dimension,
+  /// the first. In trip t, `inside` is outside[t], or outside[trips - 1 - t] if `is_backward`.
   struct Slice {
     std::string inside, outside;
     bool is_backward = false;
   };
-  /// A value that each trip hands to the next one. An operator of the body writes `next`.
+  /// A value that each trip hands to the next trip. An operator of the body writes `next`.
   struct State {
     std::string inside;  ///< in the body: the value before the trip
     std::string first;   ///< outside of the body: the value before trip 0
     std::string next;    ///< in the body: the value after the trip
-    /// Outside of the body: the value after the last trip; empty if nothing reads it.
+    /// Outside of the body: the value after the last trip; empty if nothing reads that value.
     std::string last;
   };
 
@@ -126,38 +127,47 @@ std::vector<std::string> results_of(const Loop& loop);
 /// Names of the tensors of the body that get their values from outside of the body or from the trip
 /// before.
 std::vector<std::string> entries_of(const Loop& loop);
-/// Names of the tensors of the body that leave the body or are handed to the next trip, each once.
+/// Names of the tensors of the body that leave the body or are handed to the next trip. Each name
+/// occurs once.
 std::vector<std::string> exits_of(const Loop& loop);
 
 /// For each loop, the index of its first operator and the index after its last operator. Requires:
 /// a valid graph.
 std::vector<std::pair<size_t, size_t>> loop_ranges(const Graph& graph);
-/// Number of runs of an operator in one call of the graph: the trips of its loop, or 1.
+/// Number of runs of an operator in one call of the graph: the trips of the loop that contains the
+/// operator, or 1 outside of loops.
 int64_t runs_of(const Graph& graph, const Operator& op);
-/// The number of trips of the loop for each tensor in the body of a loop, by the tensor's name.
-/// Constants are left out.
+/// The number of trips of the loop, for each tensor in the body of a loop, by the tensor's name.
+/// Constants are left out, and so are tensors outside of loops.
 std::map<std::string, int64_t> trips_of_tensors(const Graph& graph);
 
 /// Types of all tensors by name: inputs, constants, outputs of operators, and the tensors through
 /// which values enter or leave the body of a loop. Requires: a valid graph.
 std::map<std::string, TensorType> tensor_types(const Graph& graph);
 
-/// Checks that names are well formed and unique; that operators come after the producers of their
-/// inputs, and their tensors have the types that the computes declare; that inputs which a compute
-/// declares as weights are constants; that the outputs exist; and that loops are as Loop describes
-/// them. Otherwise Invalid, naming the operator, tensor or loop.
+/// Checks that a graph is valid. Otherwise Invalid, naming the operator, tensor or loop. In a valid
+/// graph
+/// - names are well formed, and no two tensors have the same name;
+/// - each operator comes after the operators that write its inputs;
+/// - the inputs and outputs of an operator have the types that its compute declares, and inputs
+///   that the compute declares as weights are constants;
+/// - the workloads of operators have no layouts;
+/// - the outputs of the graph exist and are distinct;
+/// - loops are as Loop describes them.
 Status validate(const Graph& graph);
 
-/// True if the text is a valid name of a tensor: not empty, and without spaces, control characters
-/// and `,:=()#`.
+/// True if the text is a valid name of a tensor: not empty, and without white space, control
+/// characters and `,:=()#`.
 bool is_tensor_name(std::string_view name);
 
-/// Computes all tensors of the graph that are not constants, operator by operator, by
-/// dsl::interpret(). It is slow and the reference of tests. `inputs` has an array for each input of
-/// the graph. Tensors in the body of a loop get their values of the last trip.
+/// Computes a graph by the interpreter of the DSL, operator by operator. This is slow and serves as
+/// the reference of tests. `inputs` has an array for each input of the graph, by name. The result
+/// has the arrays of all tensors except constants, by name. A tensor in the body of a loop has its
+/// value of the last trip. Usage if an input is missing or has another type.
 Result<dsl::Arrays> interpret(const Graph& graph, const dsl::Arrays& inputs);
 
-/// The text of a graph, one line for each tensor. A constant is written as its hash.
+/// The text of a graph: one line for each input, constant and operator, and a last line with the
+/// names of the outputs. A constant is written as the hash of its bytes.
 ///
 ///   input x: f32[1, 3, 224, 224]
 ///   const w: f32[64, 3, 7, 7] #3f2a...
@@ -168,12 +178,13 @@ Result<dsl::Arrays> interpret(const Graph& graph, const dsl::Arrays& inputs);
 /// stack in backward order ends with the word `backward`.
 std::string to_text(const Graph& graph);
 
-/// Parses the text of to_text() and validates the graph. Constants are looked up in `constants` by
-/// their hash. Invalid, naming the line, for any other text.
+/// Parses a text of to_text() and validates the graph. The text has hashes in place of the bytes of
+/// constants. `constants` must have a constant of each of these hashes, under any name. Invalid if
+/// the text cannot be parsed, naming the line, or if the graph is not valid.
 Result<Graph> parse_graph(std::string_view text,
                           const std::map<std::string, Constant>& constants = {});
 
-/// A hash of the graph, weights included: 16 hex digits.
+/// A hash of the graph, weights included, as 16 hex digits.
 std::string hash(const Graph& graph);
 
 /// The graph in the language of Graphviz' dot: operators are nodes and tensors are edges.

@@ -12,14 +12,17 @@
 // The choice is solved as a network of costs (cost_network.h). Each operator is a variable whose
 // states are its schemes. A copy of a tensor in layout L costs time if a reader asks for L and the
 // producer writes another layout. If only one operator can ask for L, the cost of the copy is a
-// factor over that operator and the producer. Otherwise auxiliary variables of two states mean "one
-// of these readers asks for L". They form a chain from the last reader to the first. Tensors with
-// the same last readers share the end of the chain, which keeps separators small in dense blocks,
-// where each operator reads all earlier tensors.
+// factor over that operator and the producer. If several can, the copy is still paid only once. An
+// auxiliary variable with two states then says whether at least one of them asks for L.
 //
-// Layouts that place the elements of a tensor alike (NCHW and NHWC of 1 x 1 images) count as one
-// layout. Plans call such a layout row-major if one of its spellings is, else by the spelling of
-// the first scheme that uses it. Pure functions; thread-safe.
+// Each auxiliary variable joins one reader with the variable of the readers after it, so that the
+// variables form a chain from the last reader to the first. Tensors with the same last readers
+// share the end of the chain. In dense blocks, where each operator reads all earlier tensors, this
+// keeps the tables of the solver small.
+//
+// Two layouts that place the elements of a tensor alike count as one layout: NCHW and NHWC do so
+// for images of 1 x 1. Plans name such a layout row-major if a row-major layout is among them, else
+// by the name in the first scheme that uses the layout. Pure functions; thread-safe.
 
 #include <functional>
 #include <map>
@@ -35,10 +38,10 @@
 
 namespace tw::graph {
 
-/// One way to run an operator: the layouts of its arrays, one for each input and output of its
-/// compute, and its time. Layouts of constant inputs are ignored, because constants are packed for
-/// the kernel ahead of the calls. Among schemes of an operator with the same layouts, only the
-/// cheapest can be chosen; of several equally cheap ones, the first.
+/// A scheme is one way to run an operator: the layouts of its arrays, one for each input and output
+/// of its compute, and its time. Layouts of constant inputs are ignored, because constants are
+/// packed for the kernel ahead of the calls. If several schemes of an operator have the same
+/// layouts, only the cheapest of these can be chosen, and among equally cheap ones only the first.
 struct Scheme {
   std::vector<dsl::Layout> inputs, outputs;
   /// The time of all runs of the operator in one call of the graph; finite, not negative.
@@ -46,9 +49,9 @@ struct Scheme {
   bool is_measured = false;
 };
 
-/// A copy of a tensor into another layout than the one that its producer writes. In plans of
-/// Choice::Blocked, a tensor that is not produced row-major is first copied to row-major, and the
-/// copies in further layouts are made from the row-major copy.
+/// A copy of a tensor into a layout that its producer does not write. In plans of Choice::Blocked,
+/// a tensor that is not produced row-major is first copied to row-major, and copies in further
+/// layouts are made from the row-major copy.
 struct Transform {
   std::string tensor;
   dsl::Layout from, to;
@@ -57,13 +60,13 @@ struct Transform {
 
 struct Plan {
   std::vector<size_t> schemes;  ///< index of the chosen scheme of each operator of the graph
-  /// The layout that the producer writes, for each tensor that is not a constant.
+  /// For each tensor that is not a constant, by name, the layout that its producer writes.
   std::map<std::string, dsl::Layout> produced;
   std::vector<Transform> transforms;  ///< sorted by tensor, then by layout
   double predicted_ns = 0;            ///< sum of the times of all kernels and transforms
   double lower_bound_ns = 0;          ///< no choice among these schemes takes less time
-  /// True if the plan is proved to be the cheapest; in a list of plans, the cheapest of all plans
-  /// that do not precede it in the list.
+  /// True if the plan is proved to be the cheapest. In a list of plans from make_plans(), plan i is
+  /// then proved to be the cheapest of all plans except the i plans before it.
   bool is_optimal = false;
 };
 
@@ -76,30 +79,32 @@ struct PlanOptions {
 using TransformCost =
     std::function<double(const TensorType&, const dsl::Layout& from, const dsl::Layout& to)>;
 
-/// The `count` cheapest plans, cheapest first: at least one, and fewer than `count` if there are no
-/// more or a limit ended the search. Inputs and outputs of the graph are row-major. Every copy is
-/// made from the layout that the producer writes. Fails with
-/// - Invalid, naming the operator or tensor, if an operator has no scheme, if a scheme has a wrong
-///   number of layouts, a layout of another rank or a cost that is no time, or if impossible copies
+/// The `count` cheapest plans, cheapest first. The list has at least one plan, and fewer than
+/// `count` if no more exist or a limit ended the search. In each plan, inputs and outputs of the
+/// graph are row-major, and every copy is made from the layout that the producer writes. Fails with
+/// - Invalid, naming the operator or tensor, if an operator has no scheme; if a scheme has a wrong
+///   number of layouts, a layout of another rank or a cost that is no time; or if impossible copies
 ///   rule out all schemes of an operator;
 /// - Unsupported if schemes ask for more than 64 layouts of one tensor;
 /// - NoCandidate if the limits ended the search before it found a plan.
+///
 /// Requires: a valid graph; a list of schemes for each operator; count >= 1.
 Result<std::vector<Plan>> make_plans(const Graph& graph,
                                      const std::vector<std::vector<Scheme>>& schemes,
                                      const TransformCost& transform_cost, size_t count,
                                      const PlanOptions& options = {});
 
-/// The transform that makes a tensor of this shape available in this layout; nullptr if the tensor
-/// is produced in this layout. Requires: an operator of the plan or the caller reads the tensor in
-/// this layout.
+/// The transform of the plan that copies the tensor, which has this shape, into this layout;
+/// nullptr if no copy is needed because the tensor is produced in this layout. Requires: an
+/// operator of the plan or the caller reads the tensor in this layout.
 const Transform* transform_to(const Plan& plan, const std::string& tensor,
                               const std::vector<int64_t>& shape, const dsl::Layout& layout);
 
 /// For each operator and scheme, the time in nanoseconds of the cheapest plan that uses the scheme
-/// (a min-marginal); infinite if there is no such plan. A scheme would be chosen if its cost were
-/// lower by the difference between this time and the time of the cheapest plan. nullopt if the
-/// exact elimination exceeds the limits of the solver. Fails as make_plans() does.
+/// (a min-marginal); infinite if no plan can use the scheme. If the cheapest plan takes 100 ns and
+/// the cheapest plan with scheme s takes 103 ns, s would be chosen if its cost were more than 3 ns
+/// lower. nullopt if the exact elimination exceeds the limits of the solver. Fails as make_plans()
+/// does.
 Result<std::optional<std::vector<std::vector<double>>>> cheapest_with(
     const Graph& graph, const std::vector<std::vector<Scheme>>& schemes,
     const TransformCost& transform_cost, const PlanOptions& options = {});
@@ -108,12 +113,14 @@ Result<std::optional<std::vector<std::vector<double>>>> cheapest_with(
 /// of the same size.
 bool is_same_storage(const std::vector<int64_t>& shape, const dsl::Layout& a, const dsl::Layout& b);
 
-/// The methods of choosing layouts that NeoCPU's ablation compares (ATC 2019, table 3). All methods
-/// use the same costs of kernels and of the copies that the layouts make necessary.
+/// The methods of choosing layouts that NeoCPU compares (ATC 2019, table 3). All methods use the
+/// same costs of kernels, and add the costs of the copies that their choice of layouts makes
+/// necessary.
 enum class Choice {
   RowMajor,  ///< the cheapest row-major scheme of each operator
-  /// The kernels of Uniform for operators with weights (reductions that read constants), each of
-  /// which copies its arrays from and to row-major; row-major schemes for all others.
+  /// Operators with weights (sums that read constants) run the kernels that Uniform chooses, but
+  /// each of these copies its arrays from row-major and back. All other operators run row-major
+  /// schemes.
   Blocked,
   /// The cheapest scheme of each operator; among equally cheap ones, the scheme that reads the most
   /// inputs in the layouts that their producers write.
@@ -124,7 +131,7 @@ enum class Choice {
 /// "row_major", "blocked", "local_best", "uniform", "global"
 std::string_view to_string(Choice choice);
 
-/// Makes a plan by one of these methods. Fails as make_plans() does, and with Invalid, naming the
+/// Makes a plan by one of these methods. Fails as make_plans() does. Also Invalid, naming the
 /// operator, if an operator has no scheme of the kind that the method needs.
 Result<Plan> choose(const Graph& graph, const std::vector<std::vector<Scheme>>& schemes,
                     const TransformCost& transform_cost, Choice choice,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The optimisation problem that plan.h solves, in numbers: tensors and operators are indices,
-// layouts of a tensor that place its elements alike share one number, and the cost of each copy is
-// known. Private to graph/. Plain values; thread-safe.
+// The optimisation problem that plan.h solves, in numbers. Tensors and operators are indices.
+// Layouts that place the elements of a tensor alike have one number, counted from 0 for each
+// tensor. The cost of each copy is known. Private to graph/. Plain values; thread-safe.
 
 #include <bit>
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace tw::graph {
 
-/// Layouts of one tensor, one bit each: layout l of a tensor is bit 1 << l.
+/// A set of layouts of one tensor, as bits: layout l is bit 1 << l. The layouts 0 and 3 are 0b1001.
 using LayoutSet = uint64_t;
 constexpr size_t most_layouts = 64;
 constexpr LayoutSet only(size_t layout) { return LayoutSet{1} << layout; }
@@ -38,21 +38,22 @@ struct PlanTensor {
   /// the body of a loop and for results of loops, which are row-major.
   std::optional<size_t> producer;
   std::vector<size_t> readers;  ///< operators that read the tensor, each once, in order
-  /// True if the tensor must exist in layout 0 (row-major): an output of the graph, or a tensor
-  /// that a loop reads from outside or takes from its body.
+  /// True if the tensor must exist in layout 0 (row-major) because it is an output of the graph, or
+  /// because a loop reads it from outside or takes it from its body.
   bool is_output = false;
 
-  /// The numbers of the producer, if there is one, and of the readers.
+  /// The numbers of the producer, if there is one, and then of the readers.
   std::vector<size_t> operators() const;
   size_t count_operators() const { return readers.size() + (producer ? 1 : 0); }
-  /// The time to copy the tensor from one layout to another; 0 if both are the same.
+  /// The time to copy the tensor from one layout to another; 0 if they are equal.
   double copy_ns(size_t from, size_t to) const;
-  /// The time of all copies if the tensor is produced in layout `produced` and read in those of
-  /// `needed`.
+  /// The time of all copies if the tensor is produced in layout `produced` and must also exist in
+  /// the layouts `needed`.
   double copies_ns(size_t produced, LayoutSet needed) const;
 };
 
-/// The cheapest of an operator's schemes that have these layouts.
+/// Stands for all schemes of an operator that have the layouts `layouts`: it is the cheapest of
+/// them.
 struct PlanScheme {
   size_t index;  ///< index in the list of schemes that the caller gave for the operator
   double cost_ns;
@@ -66,7 +67,8 @@ struct PlanOperator {
       tensors;       ///< tensors that the operator reads, then those that it writes; no constants
   size_t reads = 0;  ///< how many of `tensors` the operator reads
   std::vector<PlanScheme> schemes;
-  /// For each scheme of the caller, the index in `schemes` of the scheme with the same layouts.
+  /// For each scheme that the caller gave, the index in `schemes` of the scheme with the same
+  /// layouts.
   std::vector<size_t> equivalent;
 
   /// The layouts in which the scheme reads the tensor.
@@ -87,18 +89,19 @@ struct PlanProblem {
   LayoutSet asked(size_t tensor) const;
 };
 
-/// Makes the problem for a graph. Fails as make_plans() does for operators without schemes, wrong
-/// schemes and wrong costs.
+/// Makes the problem for a graph. Fails as make_plans() does if an operator has no scheme, or if a
+/// scheme or the cost of a copy is wrong.
 Result<PlanProblem> make_problem(const Graph& graph,
                                  const std::vector<std::vector<Scheme>>& schemes,
                                  const TransformCost& transform_cost);
 
-/// Removes dominated schemes. Scheme A is dominated if another scheme B of the operator is cheaper
-/// even with the cost of all copies that a change from A to B could make necessary. The cheapest
-/// plan stays the same; plans that use dominated schemes are lost.
+/// Removes dominated schemes. Scheme A is dominated if the same operator has a scheme B that is
+/// cheaper than A even after adding the cost of all copies that a change from A to B could make
+/// necessary. The cheapest plan stays the same; other plans that use dominated schemes are lost.
 PlanProblem without_dominated(PlanProblem problem);
 
-/// The part of the problem that has the first `count` operators only.
+/// The problem of the first `count` operators alone. make_plans() uses it to find the first
+/// operator for which no plan exists.
 PlanProblem first_operators(PlanProblem problem, size_t count);
 
 /// The layout from which copies of a tensor are made: the layout that the producer writes
@@ -107,12 +110,12 @@ PlanProblem first_operators(PlanProblem problem, size_t count);
 enum class Exchange { AsProduced, RowMajor };
 
 /// The plan in which operator `op` runs by scheme `choice[op]` of PlanOperator::schemes, with the
-/// copies that the layouts make necessary. The lower bound of the plan counts kernels and no
-/// copies.
+/// copies that the layouts make necessary. The plan's lower bound is the time of the cheapest
+/// kernels, without copies.
 Plan plan_of(const PlanProblem& problem, const std::vector<size_t>& choice,
              Exchange exchange = Exchange::AsProduced);
 
-/// Implements make_plans() on the problem in numbers.
+/// The `count` cheapest plans of the problem, as make_plans() returns them, with the same errors.
 Result<std::vector<Plan>> cheapest_plans(PlanProblem problem, size_t count,
                                          const PlanOptions& options);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Plans as text for people: a table of the operators and transforms in the order in which they run,
-// and a drawing. Layouts are spelled with the dimension letters of each operator (NCHW16c). Pure
+// Prints plans: as a table of the operators and transforms in the order in which they run, and as a
+// drawing. Layouts are written with the dimension letters of each operator (NCHW16c). Pure
 // functions; thread-safe.
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace tw::graph {
 
-/// The kernel of an operator, as a table names it.
+/// The text about an operator's kernel in a line of the table.
 struct KernelLabel {
   std::string algorithm;  ///< "direct", "winograd 4 x 4"; empty: no kernel runs
   /// The largest error of an element, relative to the largest element of the result; nullopt: the
@@ -20,9 +20,10 @@ struct KernelLabel {
   std::optional<double> error;
 };
 
-/// A table with a line for each operator and each transform, in the order in which they run:
-/// layouts, time, share of the total, whether the time was measured, algorithm and error. The sums
-/// follow, and whether the plan is proved to be optimal.
+/// A table with a line for each operator and each transform, in the order in which they run. A line
+/// has the layouts, the time, its share of the total, whether the time was measured, the algorithm
+/// and the error. Below are the sums, and a line that says whether the plan is proved to be
+/// optimal.
 ///
 ///   operator     layouts             time   share             algorithm     error  workload
 ///   transform x  NCHW -> NCHW4c    1.0 µs   2.4 %
@@ -36,8 +37,8 @@ struct KernelLabel {
 std::string to_text(const Graph& graph, const std::vector<std::vector<Scheme>>& schemes,
                     const Plan& plan, const std::vector<KernelLabel>& kernels);
 
-/// The graph in the language of Graphviz' dot: operators and transforms are nodes with their times,
-/// tensors are edges with their layouts. Requires: as to_text().
+/// The graph in the language of Graphviz' dot. Operators and transforms are nodes with their times,
+/// and tensors are edges with their layouts. Requires: a plan for this graph and these schemes.
 std::string to_dot(const Graph& graph, const std::vector<std::vector<Scheme>>& schemes,
                    const Plan& plan);
 

@@ -17,13 +17,14 @@
 
 namespace tw::graph {
 
-/// A compute whose names depend on its structure alone, so that two operators of different networks
-/// that compute the same thing in the same way have one key:
-/// - inputs are in0, in1, ... in the order in which stages read them, stages t0, t1, ...;
-/// - outputs are out0, out1, ..., or `out` if there is one;
-/// - axes are named by the letters of their dimensions;
-/// - an index into a dimension of extent 1 is replaced by the stage's axis at the same position, if
-///   that axis has extent 1 too.
+/// A compute whose names depend on its structure alone. Two operators of different networks that
+/// compute the same thing in the same way then have the same key in the database. The names are
+/// - in0, in1, ... for inputs, in the order in which stages read them; t0, t1, ... for stages;
+/// - out0, out1, ... for outputs, or `out` if there is one output;
+/// - the letters of the dimensions for axes.
+///
+/// An index into a dimension of extent 1 is replaced by the stage's axis at the same position, if
+/// that axis has extent 1 too.
 struct Canonical {
   dsl::Compute compute;
   std::map<std::string, std::string> names;  ///< of inputs and outputs: former name -> new one
@@ -33,46 +34,52 @@ struct Canonical {
 Canonical canonical(const dsl::Compute& compute);
 
 /// Makes an operator that computes `compute`. `inputs` and `outputs` are tensors of a graph, one
-/// for each input and output of the compute. `hint` is the workload of the operator that was fused
-/// or rewritten. If it is an operator by name (dsl::operators()) whose flags (bias, residual, relu)
-/// can be set so that it declares this compute, the workload is that operator; else it is an
-/// expression in canonical form. Inputs are declared as weights if and only if their tensors are in
-/// `constants`.
+/// for each input and output of the compute. Inputs are declared as weights if and only if their
+/// tensors are in `constants`.
+///
+/// The operator's workload is one of the named operators of dsl::operators() if `hint`, the
+/// workload of the operator that was fused or rewritten, is such an operator and setting its flags
+/// (bias, residual, relu) makes it declare this compute. Otherwise the workload is an expression in
+/// canonical form.
 Result<Operator> make_operator(const dsl::Compute& compute, const std::vector<std::string>& inputs,
                                const std::vector<std::string>& outputs,
                                const std::map<std::string, Constant>& constants,
                                const dsl::Workload* hint = nullptr);
 
 /// Fuses operators, given in the order in which they run, into one operator whose outputs are the
-/// tensors in `outputs`. Stages are inlined as by inline_stages(). Requires: a tensor between two
-/// of the operators has one type in both; each name is written once. Invalid if the joined compute
-/// is not valid, because a stage reads a later one or the compute is too large.
+/// tensors `outputs`. Stages are inlined as by inline_stages(). Requires: the operators agree on
+/// the type of each tensor that one writes and another reads; no tensor is written twice. Invalid
+/// if the joined compute is not valid, because a stage reads a later stage or the compute is too
+/// large.
 Result<Operator> fuse(std::span<const Operator> operators, const std::vector<std::string>& outputs,
                       const std::map<std::string, Constant>& constants);
 
 /// Inlines stages: a read of a stage is replaced by the expression that the stage computes. A stage
-/// is inlined if it is neither a reduction nor an output, and if it is read at one place, or at
-/// several places of one stage without a reduction that all read it at that stage's axes. Large
-/// expressions stay stages.
+/// is inlined if it is neither a reduction nor an output, and if it is read at one place only, or
+/// if all reads of it are in one stage without a reduction, at the axes of that stage. Large
+/// expressions are not inlined.
 dsl::Compute inline_stages(const dsl::Compute& compute);
 
-/// The compute of a reshape: the elements of the input in row-major order, in another shape.
+/// The compute of a reshape: the elements of the input, in row-major order, in another shape.
 /// Invalid unless both shapes have the same number of elements.
 Result<dsl::Compute> reshape(DType dtype, const std::vector<int64_t>& from,
                              const std::vector<int64_t>& to);
-/// True if the operator's compute is that of reshape(). On row-major tensors a reshape is a view.
+/// True if the operator's compute is one that reshape() makes. On row-major tensors a reshape is a
+/// view.
 bool is_reshape(const Operator& op);
 
-/// The permutation of a transpose: dimension i of the input is dimension position[i] of the output.
-/// A copy is the identity. nullopt for any other operator.
+/// If the operator is a transpose, its permutation: dimension i of the input is dimension
+/// position[i] of the output. If the operator is a copy, the identity. nullopt for any other
+/// operator.
 std::optional<std::vector<size_t>> as_transpose(const Operator& op);
 
-/// The array with permuted dimensions: dimension i of the result is dimension order[i] of the
-/// array.
+/// The array with permuted dimensions: dimension i of the result is dimension order[i] of `array`.
+/// With order {1, 0}, a matrix is transposed.
 dsl::Array permuted(const dsl::Array& array, const std::vector<size_t>& order);
 
-/// The inputs of a concatenation, by their numbers, in their order along `dimension` of the
-/// operator's only output. An input may occur several times.
+/// A concatenation along `dimension` of the operator's only output. `inputs` are the numbers of the
+/// operator's inputs in the order in which they follow one another. An input may occur several
+/// times.
 struct Concatenation {
   size_t dimension = 0;
   std::vector<size_t> inputs;
