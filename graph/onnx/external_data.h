@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Reads tensors that lie beside a model, in files that the model names. A model is untrusted, so
-// only regular files below its folders are read.
-//
-// Download caches store each file under its hash and make symbolic links to it, for models and for
-// their data:
+// only regular files below the model's folder are read, with one extension for download caches.
+// These store each file under its hash and make symbolic links to it, for models and for their
+// data:
 //
 //   snapshots/1/model.onnx      -> ../../blobs/aa
 //   snapshots/1/model.onnx_data -> ../../blobs/bb
 //
-// So a symbolic link may also lead to files below the folder that really holds the model's file.
-// This gives access to nothing that the model could not name if it were read by its real path.
-// Private to graph/onnx; thread-safe.
+// So a symbolic link may also lead to files below the folder that holds the real file of the model
+// (blobs). This is no additional risk: the model could name these files itself if it were read by
+// its real path. Private to graph/onnx; thread-safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,22 +25,25 @@ namespace tw::graph::onnx {
 struct ExternalRange {
   std::string location;  ///< path relative to DataFolders::folder
   int64_t offset = 0;    ///< in bytes
-  /// Length in bytes; nullopt: to the end of the file.
+  /// Length in bytes; nullopt stands for the rest of the file.
   std::optional<int64_t> length = std::nullopt;
 };
 
 /// The folders below which external data may lie.
 struct DataFolders {
-  /// Folder of the model's path, to which locations are relative; empty: there is none.
+  /// The folder that the model was read from; locations are relative to this folder. Empty if the
+  /// model has no folder: external data cannot be read then.
   std::string folder;
-  /// Folder of the file to which the model's path leads by links; empty: the same folder.
+  /// The folder of the model's file after symbolic links are resolved; empty if this is the same
+  /// folder.
   std::string real = {};
 };
 
-/// Reads the range, which must have `bytes` bytes. Everything is checked before memory is taken.
-/// Invalid if the location leads out of the model's folder, if symbolic links lead out of both
-/// folders or to anything but a regular file, and if the range is not in the file or has another
-/// size. Environment if the file cannot be read.
+/// Reads a range of a file. `bytes` is the number of bytes that the range must have. All checks
+/// come before memory is taken. Environment if the file cannot be read. Invalid
+/// - if the location leads out of the model's folder;
+/// - if symbolic links lead out of both folders, or to anything but a regular file;
+/// - if the range is not inside of the file or has another number of bytes.
 Result<std::vector<std::byte>> read_external(const DataFolders& folders, const ExternalRange& range,
                                              int64_t bytes);
 

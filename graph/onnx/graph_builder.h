@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The Builder of an import. It collects operators, computes those whose inputs are all known, and
-// makes a graph from which everything that no output needs is left out. Private to graph/onnx; for
-// one thread.
+// The Builder of an import. It collects operators and computes those at once whose inputs are known
+// and whose results are small. From the others it makes a graph, without the operators that no
+// output needs. Private to graph/onnx; for one thread.
 //
 //   GraphBuilder builder;
 //   builder.add_input(builder.claim("x:0"), {Float32, {3}});     // the tensor "x_0"
@@ -21,27 +21,29 @@
 
 namespace tw::graph::onnx {
 
-/// The most elements of a result that is computed at import when all inputs are known, as in shape
-/// arithmetic, masks and tables. Larger results are left to the passes.
+/// The most elements of a result that is computed at import because all inputs are known. Such
+/// results are those of shape arithmetic, masks and tables. Larger results are left to the passes
+/// over the graph.
 inline constexpr int64_t largest_folded = int64_t{1} << 20;
 /// Most bytes of one tensor that is computed at import rather than read from the model. The limit
 /// is needed because a model of a hundred bytes may ask for 2^60 elements.
 inline constexpr int64_t most_made_bytes = int64_t{64} << 20;
-/// Most bytes of one tensor whose elements are all equal, and of all tensors of this kind together.
-/// Models that were published without weights have such tensors (ConstantOfShape) in their place.
+/// Most bytes of one tensor whose elements are all equal, and of all such tensors together. In
+/// models that were published without their weights, tensors of equal elements (ConstantOfShape)
+/// take the place of the weights.
 inline constexpr int64_t most_filled_bytes = int64_t{512} << 20,
                          most_filled_bytes_of_all = int64_t{2} << 30;
 
 class GraphBuilder final : public Builder {
  public:
-  /// All tensors of equal elements together take at most `most_bytes`, and at most
+  /// `most_bytes` limits the bytes of all tensors of equal elements together, in addition to
   /// most_filled_bytes_of_all.
   explicit GraphBuilder(int64_t most_bytes = most_filled_bytes_of_all)
       : left_filled_bytes_(std::min(most_bytes, most_filled_bytes_of_all)) {}
 
-  /// Keeps large constants of 8 bits quantized, with operators that dequantize them, since products
-  /// with quantized activations can then read them as they are. Without this call such weights are
-  /// dequantized at import.
+  /// Keeps large constants of 8 bits quantized and adds operators that dequantize them, since
+  /// products with quantized activations can then read the constants as they are. Without this call
+  /// such constants are dequantized at import.
   void keep_quantized_constants() { keeps_quantized_ = true; }
 
   /// A tensor of the graph, and the name under which it becomes an output.
@@ -68,13 +70,14 @@ class GraphBuilder final : public Builder {
   Status add_stack(const std::string& tensor, const std::string& whole, bool is_backward) override;
   void end_loop() override;
 
-  /// A name that no tensor has yet, as similar to `name` as possible.
+  /// Reserves and returns a name that no tensor has yet: `name` with invalid characters replaced,
+  /// and with a number at its end if the name is taken.
   std::string claim(std::string_view name);
   void add_input(const std::string& name, const TensorType& type);
-  /// Adds a constant of the model. Its bytes do not count as computed at import.
+  /// Adds a constant of the model. Its bytes are not counted as bytes that are computed at import.
   void add_initializer(const std::string& name, dsl::Array array);
-  /// Counts `bytes` as constants of the model. This raises the limit of the bytes that are computed
-  /// at import.
+  /// Counts `bytes` as bytes of the model's constants. The more there are, the more bytes may be
+  /// computed at import.
   void admit_bytes(int64_t bytes) { model_bytes_ += bytes; }
   /// True if the name is that of a tensor or of an alias of a tensor.
   bool knows(const std::string& name) const { return types_.contains(resolved(name)); }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Reads ONNX models into graphs. Shapes are static when the graph is made: symbolic dimensions are
-// given values, arithmetic on shapes is folded. Only sources of this folder include protobuf and
-// the schema of the `onnx` package.
+// Reads ONNX models into graphs. The shapes of a graph are static: symbolic dimensions get their
+// values at import, and arithmetic on shapes is folded. Only sources of this folder include
+// protobuf and the schema of the `onnx` package.
 //
 //   TW_TRY(OnnxModel model, read_onnx("resnet50.onnx", {.dimensions = {{"batch", 1}}}));
 //   model.graph;   // and model.warnings
@@ -25,8 +25,8 @@ struct OnnxOptions {
   /// Values of symbolic dimensions, by the name of the dimension or as "x.0" for dimension 0 of the
   /// input x. The second form takes precedence.
   std::map<std::string, int64_t> dimensions = {};
-  /// Inputs that become constants, by name, with their elements in row-major order. Integers beyond
-  /// 2^53 cannot be given.
+  /// Values of inputs that become constants: the elements in row-major order, by the input's name.
+  /// Integers beyond 2^53 cannot be given.
   std::map<std::string, std::vector<double>> constants = {};
   int64_t most_bytes = int64_t{16} << 30;  ///< limit for all constants together
 };
@@ -34,20 +34,21 @@ struct OnnxOptions {
 struct OnnxModel {
   Graph graph;
   /// One sentence for each fault of the model that the import ignored, and for each decision that
-  /// the author of the model may not expect. The sentences have no prefix.
+  /// the author of the model may not expect. The sentences do not begin with "[onnx]".
   std::vector<std::string> warnings;
 };
 
-/// Reads the model in a file. Nodes that no output needs are ignored. Fails with Environment if the
-/// file cannot be read; Invalid, naming node or tensor, if it is no valid model; Usage if a
-/// symbolic dimension has no value, if options name a dimension or input that the model does not
-/// have, or if they give an input values that it cannot have; Unsupported, listing all of them at
-/// once, if nodes have an operator, an opset, a domain, a data type or an attribute that is not
-/// implemented.
+/// Reads the model in a file. Nodes that no output needs are ignored. Fails with
+/// - Environment if the file cannot be read;
+/// - Invalid, naming node or tensor, if the file is no valid model;
+/// - Usage if a symbolic dimension has no value, if `options` name a dimension or input that the
+///   model does not have, or if they give an input values that it cannot have;
+/// - Unsupported if nodes have an operator, an opset, a domain, a data type or an attribute that is
+///   not implemented. One message lists all of these.
 Result<OnnxModel> read_onnx(const std::string& path, const OnnxOptions& options = {});
 
-/// As read_onnx(), for the bytes of a model. `folder` holds the external data; empty if there is
-/// none.
+/// As read_onnx(), for the bytes of a model. `folder` holds the external data; empty if the model
+/// has none.
 Result<OnnxModel> parse_onnx(std::string_view bytes, const std::string& folder,
                              const OnnxOptions& options = {});
 

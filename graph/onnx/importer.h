@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Turns the nodes of a parsed model into operators of a graph. The nodes of each body (the main
-// graph, a function, a branch or the body of a loop) are ordered and imported one by one, in a
-// scope of their own. So functions and branches end up in one graph, and the protobuf message is
-// never rewritten. importer.cpp implements inputs, tensors and nodes; importer_bodies.cpp
-// implements functions, branches and loops. Private to graph/onnx. Not thread-safe.
+// Turns the nodes of a parsed model into operators of a graph. A body is a list of nodes with names
+// of its own: the main graph, a function, a branch or the body of a loop. Each body is ordered and
+// imported node by node, in a Scope of its own, directly into the one graph that results. The
+// protobuf message need not be rewritten for this. importer.cpp implements inputs, tensors and
+// nodes; importer_bodies.cpp implements functions, branches and loops. Private to graph/onnx. Not
+// thread-safe.
 
 #include <fmt/format.h>
 #include <onnx-ml.pb.h>
@@ -40,22 +41,24 @@ using ::onnx::ValueInfoProto;
 
 /// Scope of the names in one body: the main graph, a branch, the body of a loop, or a function.
 struct Scope {
-  /// The scope around a branch or a loop; nullptr for the main graph and functions.
+  /// The scope that encloses a branch or a loop; nullptr for the main graph and functions.
   Scope* outer = nullptr;
-  /// Put before the names of nodes and tensors, in messages and in the graph.
+  /// Prefix of the names of the body's nodes and tensors, in messages and in the graph, such as
+  /// "call1/".
   std::string prefix = "";
   int level = 0;
   int64_t opset = 0;
-  /// Tensors of the graph by their names in the body; empty: an optional input that is left out.
+  /// Maps names of the body to tensors of the graph. An empty tensor stands for an optional input
+  /// that the caller of the body leaves out.
   std::map<std::string, std::string, std::less<>> tensors = {};
   std::map<std::string, const TensorProto*, std::less<>> initializers = {};  ///< read when needed
   std::set<std::string, std::less<>> sparse = {};  ///< initializers that are not implemented
-  /// In a function and the bodies inside of it: the attributes of the node that calls the function,
-  /// and the function's default values of attributes that the node does not have.
+  /// In a function and the bodies inside of it, the attributes of the node that calls the function,
+  /// by name. If the node leaves an attribute out, the function's default value is here.
   std::map<std::string, const AttributeProto*, std::less<>> attributes = {};
 
-  /// The attribute itself or, if it refers to an attribute of the enclosing function, the value of
-  /// that attribute; nullptr if it has none.
+  /// The attribute itself or, if it refers to an attribute of the enclosing function, that
+  /// attribute's value. nullptr if the referred attribute has no value.
   const AttributeProto* bound(const AttributeProto& attribute) const {
     if (attribute.ref_attr_name().empty()) return &attribute;
     const auto found = attributes.find(attribute.ref_attr_name());
@@ -78,14 +81,14 @@ struct Failure {
   std::string name;  ///< name of the first node; empty: no node
   int64_t count = 1;
 
-  /// "48 nodes (Loop): why; the first is 'a'"
+  /// The line of the message, such as "48 nodes (Loop): why; the first is 'a'".
   std::string line() const {
     if (count == 1 || name.empty()) return text;
     return fmt::format("{} nodes {}; the first is '{}'", count, key, name);
   }
 };
 
-/// One import of a model, from its main graph to the graph of operators.
+/// Imports one model. An Importer is made for each model, and run() is called once.
 class Importer {
  public:
   Importer(ModelProto& model, const DataFolders& folders, const OnnxOptions& options)
@@ -104,15 +107,15 @@ class Importer {
   /// Checks the names of a graph and makes its initializers known to the scope.
   static Status open(const GraphProto& graph, Scope& scope);
 
-  /// Reserves the names of the model's outputs, so that the outputs of the graph have them.
+  /// Reserves the names of the model's outputs, so that the outputs of the graph get these names.
   void claim_outputs(Scope& scope);
   Status add_inputs(Scope& scope);
   Status check_declared_outputs(Scope& scope);
   Result<OnnxModel> finish(Scope& scope);
 
-  /// Collects an Unsupported error for the list at the end of the import and returns Ok; returns
-  /// any other error, which ends the import. `node` is the name of the node with which the message
-  /// begins; empty: none.
+  /// Collects an Unsupported error for the list at the end of the import and returns Ok. Any other
+  /// error is returned and ends the import. `node` is the name of the node with which the message
+  /// begins; empty if it begins with no node.
   Status note(const Error& error, const std::string& node = "");
   Status note(const Node& node, const Error& error) { return note(error, node.name); }
   Status note(const Node& node, const tl::unexpected<Error>& error);
@@ -120,8 +123,8 @@ class Importer {
   // ---- tensors ----------------------------------------------------------------------------
 
   /// The tensor of the graph that a name of the body stands for; nullopt if nothing in the model
-  /// defines it. The builder does not know the tensor if it depends on a part that is not
-  /// implemented.
+  /// defines the name. If the tensor depends on a part of the model that is not implemented, the
+  /// builder does not know it.
   Result<std::optional<std::string>> find(const std::string& name, Scope& scope);
   Result<std::string> load(const TensorProto& proto, Scope& scope);
   std::string claim_output(const std::string& name, Scope& scope);
@@ -132,31 +135,31 @@ class Importer {
                       const std::vector<std::string_view>& outputs, Scope& scope);
   static Node named(const NodeProto& proto, const Scope& scope);
 
-  /// Imports a node. `read` are the names of those of its outputs that something reads.
+  /// Imports a node. `read` has all names that something in the body reads; outputs of the node
+  /// that are not among them are dropped.
   Status import_node(const NodeProto& proto, const std::set<std::string_view>& read, Scope& scope);
   Status convert_contributed(Node& node, const NodeProto& proto, Scope& scope);
 
-  /// Converts a node by `on_constants` if all of its inputs are constants, else by `conversion`.
-  /// Each may be null.
+  /// Converts a node by `on_constants` if this is given and all inputs of the node are constants,
+  /// else by `conversion`. Both may be nullptr; Unsupported is collected if none is left.
   Status convert(Node& node, const NodeProto& proto, const Conversion* conversion,
                  const Conversion* on_constants, Scope& scope);
 
-  /// Unsupported unless the product of the extents of each input, 0 counting as 1, is far within 64
-  /// bits, since conversions multiply extents. A tensor without elements may have any extents
-  /// beside the 0.
+  /// Checks that the extents of each input multiply to at most 2^48, since conversions compute
+  /// products of extents in 64 bits. An extent of 0 counts as 1. Unsupported otherwise.
   static Status check_extents(const Node& node);
 
-  /// Adds the name of the node to an error of the builder or of the DSL. A Usage error of theirs
-  /// becomes Invalid, since the model is wrong.
+  /// Adds the name of the node to an error of the builder or of the DSL. Usage becomes Invalid,
+  /// since the model is wrong and not the caller.
   static Error with_node(const Node& node, const Error& error);
   Status check_outputs(const Node& node);
 
-  /// Fills the inputs of the node. False if an input is not known because a node before it is not
+  /// Sets node.inputs. Returns false if an input is not known because an earlier node is not
   /// implemented.
   Result<bool> read_inputs(Node& node, const NodeProto& proto, Scope& scope);
 
-  /// The tensor of the graph that a node reads under this name; empty if the optional input is left
-  /// out.
+  /// The tensor of the graph that the node reads under this name; empty if the name stands for an
+  /// optional input that is left out. Invalid if nothing defines the name.
   Result<std::string> find_input(const Node& node, const std::string& name, Scope& scope);
   Status read_attributes(Node& node, const NodeProto& proto, const Scope& scope);
 
@@ -167,8 +170,8 @@ class Importer {
   Status call(const Node& node, const NodeProto& proto, const FunctionProto& function,
               Scope& scope);
 
-  /// The tensor of the graph for an output `name` of a body; empty if it depends on a part that is
-  /// not implemented.
+  /// The tensor of the graph for the output `name` of a body; empty if the output depends on a part
+  /// of the model that is not implemented.
   Result<std::string> result_of(const Node& node, const std::string& name, Scope& inner);
   Status import_if(Node& node, const NodeProto& proto, Scope& scope);
 
@@ -179,7 +182,7 @@ class Importer {
 
   // ---- loops ------------------------------------------------------------------------------
 
-  /// Passes the error to note() if the import of a node failed.
+  /// Passes the error of a node's import to note(). Ok if `imported` is Ok.
   Status noted(const Node& node, const Status& imported);
 
   /// A tensor that a loop reads or writes slice by slice.
@@ -189,49 +192,56 @@ class Importer {
     bool is_backward = false;
   };
 
-  /// A Scan or Loop. The inputs of its body are `leading`, the states, and the slices; the outputs
-  /// are the condition, if there is one, the states, and the stacks.
+  /// A Scan or Loop. The inputs of its body are the trip's number if `counts_trips`, the condition
+  /// if `has_condition`, then the states and the slices. The outputs of its body are the condition
+  /// if `has_condition`, then the states and the stacks.
   struct LoopNode {
     const GraphProto* body = nullptr;
     int64_t trips = 0;
     bool has_condition = false;
     bool counts_trips = false;  ///< the first input of the body is the trip's number
     std::string condition;      ///< tensor of the second input of the body, a constant
-    /// Tensors before the first trip, and after the last trip.
+    /// Tensors that hold the states before the first trip (`states`) and after the last (`finals`).
     std::vector<std::string> states, finals;
     std::vector<Sliced> slices, stacks;
   };
   Status import_scan(Node& node, const NodeProto& proto, Scope& scope);
 
-  /// Removes the first dimension, which has one element, from the inputs of the node.
+  /// Removes the dimension of the batch, the first one, from all inputs of a Scan of opset 8.
+  /// Unsupported if the batch has more than one element.
   Status drop_batch(Node& node);
 
-  /// Imports the trips of a loop after drop_batch(), and adds the first dimension to the results
-  /// again.
+  /// Imports the trips of a loop after drop_batch(), and adds the dimension of the batch to the
+  /// results again.
   Status with_batch(const Node& node, const NodeProto& proto, LoopNode loop, Scope& scope);
   Status import_loop(Node& node, const NodeProto& proto, Scope& scope);
 
-  /// Adds a tensor with the numbers of the trips, from which each trip takes a slice of the shape
-  /// that the body declares for it: i64[] or i64[1].
+  /// Adds a constant with the numbers of the trips, 0, 1, 2 and so on, and returns its name. Each
+  /// trip reads a slice of this constant. The slice has the shape that the body declares: i64[] or
+  /// i64[1].
   Result<std::string> add_trip_numbers(const Node& node, const LoopNode& loop);
 
-  /// The permutation of `rank` dimensions that moves dimension `from` to position `to`.
+  /// The permutation of `rank` dimensions that moves dimension `from` to position `to`: moved(4, 2,
+  /// 0) is {2, 0, 1, 3}.
   static std::vector<size_t> moved(size_t rank, size_t from, size_t to);
   Status import_trips(const Node& node, const NodeProto& proto, LoopNode& loop, Scope& scope);
 
-  /// Imports a loop without trips: its final states are its initial states.
+  /// Imports a loop of 0 trips: its final states are its initial states. Unsupported if something
+  /// reads a result that is stacked over the trips.
   Status import_no_trips(const Node& node, const LoopNode& loop);
   Status import_body(const Node& node, const NodeProto& proto, const LoopNode& loop,
                      const std::string& numbers, Scope& scope);
 
-  /// Connects the outputs of a body to the states and the stacks of its loop.
+  /// Connects the outputs of a body to the loop: to its states, which have the names `states` in
+  /// the body, and to its stacks.
   Status leave_body(const Node& node, const LoopNode& loop, const std::vector<std::string>& states,
                     Scope& inner);
   static Result<const GraphProto*> branch_of(const Node& node, const NodeProto& proto,
                                              std::string_view name);
 
-  /// Imports a branch and returns the tensor of each of its outputs. A name is empty if nobody
-  /// reads the output, or if it depends on a part that is not implemented.
+  /// Imports the branch that the attribute `name` of an If holds. Returns the tensor of each output
+  /// of the branch. The tensor is empty if nothing reads the output, or if the output depends on a
+  /// part of the model that is not implemented.
   Result<std::vector<std::string>> import_branch(const Node& node, const NodeProto& proto,
                                                  std::string_view name, Scope& scope);
 
@@ -243,9 +253,9 @@ class Importer {
   std::map<FunctionKey, const FunctionProto*> functions_;
   std::vector<Failure> failures_;
   std::vector<std::string> warnings_;
-  /// Outputs of the current loop that are stacked along another axis than the first, each with the
-  /// name of a tensor that is stacked along the first axis. After the loop, a transpose of that
-  /// tensor makes the output.
+  /// Outputs of the current loop that are stacked along another axis than the first. The loop
+  /// stacks them along the first axis, in the tensor whose name comes first in the pair, and a
+  /// transpose after the loop makes the output from that tensor.
   std::vector<std::pair<std::string, Sliced>> moved_stacks_;
   int64_t nodes_ = 0, names_seen_ = 0;
 };

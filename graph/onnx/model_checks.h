@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Checks of a model in protobuf before it is imported: wire types, names, opsets, and the kinds of
-// attributes. Errors are Invalid, naming the part, unless a function says otherwise. Private to
-// the sources of graph/onnx that see protobuf; pure functions.
+// attributes. Errors are Invalid, naming the part of the model, unless a function says otherwise.
+// Private to the sources of graph/onnx that include protobuf; pure functions.
 
 #include <onnx-ml.pb.h>
 
@@ -27,23 +27,23 @@ bool is_default_domain(std::string_view domain);
 /// The name of the node, or the name of its first output if the node has none.
 std::string name_of(const ::onnx::NodeProto& node);
 std::vector<std::string_view> outputs_of(const ::onnx::GraphProto& graph);
-/// The tensors that the node and its branches read and write. Adds the number of names that were
-/// visited to `seen`.
+/// The tensors that the node and its branches read and write. Adds the number of names to `seen`,
+/// by which the importer limits its work.
 NodeNames names_of(const ::onnx::NodeProto& node, int64_t& seen);
 
 /// Checks that the model is of a known version of the format; Unsupported for a later version. It
 /// does not check the graph and the functions: see check_graph() and check_function().
 Status check_model(const ::onnx::ModelProto& model);
 /// Checks that inputs, outputs and initializers have names, that each tensor is defined once, and
-/// that there are outputs.
+/// that the graph has outputs.
 Status check_graph(const ::onnx::GraphProto& graph);
 Status check_function(const ::onnx::FunctionProto& function);
-/// Checks that the node has an operator, and attributes with distinct names, each with one value of
-/// its kind. `node` gives the name for messages.
+/// Checks that the node has an operator, and that its attributes have distinct names and each one
+/// value of its kind. `node` gives the name for messages.
 Status check_node(const Node& node, const ::onnx::NodeProto& proto);
 
-/// The version of the default domain that is imported; 0 if none is. Unsupported if the version is
-/// not implemented.
+/// The version of the default domain that a model or function imports; 0 if it imports none.
+/// Unsupported if the version is not implemented.
 Result<int64_t> opset_of(const Repeated<::onnx::OperatorSetIdProto>& imports);
 
 }  // namespace tw::graph::onnx

@@ -8,17 +8,16 @@
 
 namespace tw::graph::onnx {
 
-/// A name that graph::is_tensor_name() admits: characters that it does not admit, and characters
-/// that are not ASCII, are replaced by `_`, and the name is cut after 200 characters. "x:0" becomes
-/// "x_0".
+/// The name as one that graph::is_tensor_name() admits. Characters that are not admitted or not
+/// ASCII are replaced by `_`, and the name is cut after 200 characters. "x:0" becomes "x_0".
 std::string tensor_name(std::string_view name);
 
-/// The text for a message: control characters and characters that are not ASCII are replaced by
-/// `?`, and a text longer than 100 characters is cut and ends with "...".
+/// The text in a form that is safe in a message. Control characters and characters that are not
+/// ASCII are replaced by `?`. A text longer than 100 characters is cut and ends with "...".
 std::string printable(std::string_view text);
 
-/// A message such as "[onnx] node 'a' (Add): why" without "[onnx] ", to be quoted by another
-/// message.
+/// The message without "[onnx] " at its beginning, so that another message can quote it: "[onnx]
+/// node 'a' (Add): why" becomes "node 'a' (Add): why".
 std::string without_prefix(std::string_view message);
 
 }  // namespace tw::graph::onnx

@@ -3,8 +3,8 @@
 // A Node is one node of an ONNX model in the form that conversions read: without protobuf, with the
 // types of the inputs and the values of constants. Private to graph/onnx.
 //
-// A conversion is a row of the table in operators.cpp: the operator's name and a function that adds
-// operators to the graph that is being built.
+// A Conversion is a row of the table in operators.cpp. It has the name of an ONNX operator and a
+// function that adds the corresponding operators to the graph under construction.
 //
 //   Status convert_relu(const Node& node, Builder& builder) {
 //     const Value x = node.input(0);
@@ -36,8 +36,8 @@ struct Value {
   int64_t rank() const { return static_cast<int64_t>(type.shape.size()); }
 };
 
-/// The value of an attribute, of one of the kinds that operators of the default domain have, except
-/// graphs.
+/// The value of an attribute. It has a type for each kind of attribute in the default domain,
+/// except for graphs; a Constant holds a tensor.
 using AttributeValue = std::variant<int64_t, double, std::string, std::vector<int64_t>,
                                     std::vector<double>, std::vector<std::string>, Constant>;
 
@@ -53,8 +53,8 @@ struct Node {
   /// Requires: has_input(index).
   const Value& input(size_t index) const { return *inputs[index]; }
 
-  // These return an attribute by its name, or `otherwise` if it is absent. Invalid, naming node and
-  // attribute, if the attribute is of another kind.
+  // Each of these functions returns an attribute by its name, or `otherwise` if the attribute is
+  // absent. Invalid, naming node and attribute, if the attribute is of another kind.
   Result<int64_t> integer(std::string_view attribute, int64_t otherwise) const;
   Result<double> number(std::string_view attribute, double otherwise) const;
   Result<std::string> text(std::string_view attribute, const std::string& otherwise) const;
@@ -62,30 +62,30 @@ struct Node {
                                         const std::vector<int64_t>& otherwise) const;
   bool has(std::string_view attribute) const { return attributes.contains(std::string(attribute)); }
 
-  /// The elements, as integers, of an input that must be known at import, such as the shape of a
-  /// Reshape or the axes of a ReduceSum. Unsupported if it is no constant.
+  /// The elements, as integers, of input `index`, which must be known at import. Examples are the
+  /// shape of a Reshape and the axes of a ReduceSum. Unsupported if the input is no constant.
   Result<std::vector<int64_t>> constant_integers(size_t index) const;
   Result<std::vector<double>> constant_numbers(size_t index) const;
   /// An attribute that is a tensor; nullptr if it is absent.
   Result<const Constant*> tensor(std::string_view attribute) const;
 
-  /// An error with this code and a message such as "[onnx] node 'conv1' (Conv): why".
+  /// An error with this code. Its message is such as "[onnx] node 'conv1' (Conv): why".
   tl::unexpected<Error> fail(ErrorCode code, const std::string& why) const;
   tl::unexpected<Error> invalid(const std::string& why) const;
   tl::unexpected<Error> unsupported(const std::string& why) const;
 };
 
-/// The graph that an import builds. Its tensors are named after those of the model. An output whose
-/// name is empty is dropped.
+/// The graph that an import builds. Its tensors have the names of the model's tensors as far as
+/// possible. An empty name in the outputs of a function stands for a result that nothing reads.
 class Builder {
  public:
   virtual ~Builder() = default;
-  /// Adds an operator that computes `compute`. `inputs` and `outputs` name a tensor for each input
-  /// and output of the compute. If all inputs are constants and the result is small, as in shape
-  /// arithmetic, the result is computed at once and the outputs are constants.
+  /// Adds an operator that computes `compute`. `inputs` and `outputs` are names of tensors, one for
+  /// each input and output of the compute. If all inputs are constants and the result is small, as
+  /// in shape arithmetic, the result is computed at once and the outputs are constants.
   virtual Status add(const dsl::Compute& compute, const std::vector<std::string>& inputs,
                      const std::vector<std::string>& outputs) = 0;
-  /// As above, for an operator by name, such as "conv2d" with its attributes.
+  /// As above, for a named operator of dsl::operators(), such as "conv2d" with its attributes.
   virtual Status add(const dsl::Workload& workload, const std::vector<std::string>& inputs,
                      const std::vector<std::string>& outputs) = 0;
   /// Makes `output` a second name of `value` (Identity, Dropout at inference).
@@ -95,13 +95,15 @@ class Builder {
   /// stored once. Requires: a shape without negative extents.
   virtual Status add_filled(const std::string& output, const std::vector<int64_t>& shape,
                             const dsl::Array& value) = 0;
-  /// A name that no tensor has yet, for a tensor between the operators of one node.
+  /// A new name, similar to `stem`, that no tensor has yet: for a tensor between the operators of
+  /// one node.
   virtual std::string fresh_name(const std::string& stem) = 0;
-  /// The tensor with this name, which must have been added; a constant comes with its elements.
+  /// The tensor with this name, which must have been added. If it is a constant, the result has its
+  /// elements.
   virtual Value value(const std::string& name) const = 0;
 
   // Loops. Operators that are added between begin_loop() and end_loop() are the body of a loop.
-  // They may read any tensor from outside of the loop, which has the same value in every trip.
+  // They may also read any tensor from outside of the loop; it has the same value in every trip.
   //
   //   TW_RETURN_IF_ERROR(builder.begin_loop("rnn", steps));
   //   const std::string x = builder.add_slice("xs", false), h = builder.add_state("h0");
@@ -112,19 +114,21 @@ class Builder {
 
   /// Begins a loop. Unsupported inside of another loop. Requires: trips >= 1.
   virtual Status begin_loop(const std::string& name, int64_t trips) = 0;
-  /// Adds a tensor that is in each trip one slice of `whole` along the first dimension, in the
-  /// order of the trips or backward, and returns its name. Requires: the first dimension has as
-  /// many elements as the loop has trips.
+  /// Adds a tensor of the body and returns its name. In trip t its value is whole[t], or
+  /// whole[trips - 1 - t] if `is_backward`. Requires: the first dimension of `whole` has as many
+  /// elements as the loop has trips.
   virtual std::string add_slice(const std::string& whole, bool is_backward) = 0;
-  /// Adds a state, a tensor that is `first` in the first trip and in each later trip the `next` of
-  /// the trip before (set_next()), and returns its name.
+  /// Adds a state, a tensor of the body, and returns its name. In the first trip its value is
+  /// `first`. In each later trip it is the value of `next` in the trip before; see set_next().
   virtual std::string add_state(const std::string& first) = 0;
-  /// Sets the value of a state after each trip to `next`, which has the type of the state. `last`
-  /// becomes the name of the value after the last trip; empty if nothing reads it.
+  /// Makes the tensor `next` of the body the value of a state after each trip. `last` becomes the
+  /// name of the value after the last trip, outside of the loop; empty if nothing reads that value.
+  /// Unsupported if `next` has another type than the state.
   virtual Status set_next(const std::string& state, const std::string& next,
                           const std::string& last) = 0;
-  /// Adds `whole`, which holds the values of `tensor` of all trips along its first dimension. Does
-  /// nothing if the name `whole` is empty.
+  /// Adds `whole`, a tensor outside of the loop with the values of `tensor` in all trips: whole[t]
+  /// is that of trip t, or that of trip trips - 1 - t if `is_backward`. Does nothing if the name
+  /// `whole` is empty.
   virtual Status add_stack(const std::string& tensor, const std::string& whole,
                            bool is_backward) = 0;
   virtual void end_loop() = 0;
@@ -140,25 +144,27 @@ struct Conversion {
 };
 
 /// The conversions of the default domain, sorted by op_type, then by opset. The table is in
-/// operators.cpp; the functions are in operators/, in files by family.
+/// operators.cpp. The functions are in the folder operators/, in one file for each family of
+/// operators.
 const std::vector<Conversion>& conversions();
-/// The conversions of ONNX Runtime's domain, sorted in the same order; each holds from opset 1 on.
+/// The domain of ONNX Runtime's own operators, and its conversions. They are sorted by op_type, and
+/// each is valid from opset 1 on.
 inline constexpr std::string_view contributed_domain = "com.microsoft";
 const std::vector<Conversion>& contributed_conversions();
-/// Conversions that compute an operator at import. They are tried first if all inputs of a node are
-/// constants. They exist for operators whose data are indices (Gather, NonZero). The table is in
-/// operators/constants.cpp.
+/// Conversions that compute the results of a node at import. They are tried first if all inputs of
+/// the node are constants. They exist for operators whose data are indices (GatherND, ScatterND).
+/// The table is in operators/constants.cpp.
 const std::vector<Conversion>& constant_conversions();
-/// The row for an operator at an opset; nullptr if there is none.
+/// The row for this operator at this opset; nullptr if there is none.
 const Conversion* find_conversion(const std::vector<Conversion>& rows, std::string_view op_type,
                                   int64_t opset);
 
 /// The opsets of the default domain that are implemented, both inclusive.
 inline constexpr int64_t oldest_opset = 6, newest_opset = 28;
 
-/// The type for elements of the ONNX type with this number in TensorProto.DataType; f64 becomes
-/// f32. Unsupported, naming the type, for a type that has no counterpart here; Invalid for a number
-/// that is no type.
+/// The element type here for number `number` of ONNX's TensorProto.DataType; f64 becomes f32.
+/// Unsupported, naming the type, for a type that has no counterpart here. Invalid for a number that
+/// is no type.
 Result<DType> element_type(int64_t number);
 
 }  // namespace tw::graph::onnx

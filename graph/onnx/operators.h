@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The conversion functions of the tables in operators.cpp, grouped by source file. Each adds
-// operators for the node to the graph. It requires a node of an operator for which the table lists
-// it, with at least the number of inputs that the table states. Private to graph/onnx.
+// The conversion functions of the tables in operators.cpp, grouped by source file. Each function
+// adds operators for its node to the graph. It must only be called for an ONNX operator for which a
+// table lists it, with at least as many inputs as that row of the table says. Private to
+// graph/onnx.
 
 #include "graph/onnx/node.h"
 

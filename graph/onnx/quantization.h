@@ -11,24 +11,29 @@
 
 namespace tw::graph::onnx {
 
-/// Unsupported unless the elements of these inputs have 8 bits.
+/// Checks that the elements of the inputs with these numbers are integers of 8 bits. Unsupported
+/// otherwise.
 Status check_bytes(const Node& node, const std::vector<size_t>& inputs);
 
-/// `value`, of 8 bits, minus the zero point, which is input `zero` of the node, or 0 if the node
-/// leaves it out. The result has 16 bits, which hold every difference and for which targets have
-/// dot products. Constants stay in 8 bits if the differences fit. The zero point is one number, or
-/// one for each index of `axis`, or a tensor that broadcasts to the value.
+/// `value`, of 8 bits, minus its zero point. Input number `zero` of the node is the zero point; if
+/// the node leaves this input out, the zero point is 0. The zero point is one number for the whole
+/// value, or one for each index of `axis`, or a tensor that broadcasts to the value.
+///
+/// The result has 16 bits, since 16 bits hold every difference and targets have dot products for
+/// them. Constants stay in 8 bits if 8 bits hold all differences.
 Result<Value> centered(const Node& node, Builder& builder, const Value& value, size_t zero,
                        size_t axis);
 
-/// The numbers of the inputs of a node that hold the scales of both factors (a, b) and the scale
-/// and zero point of the result (y).
+/// Numbers of inputs of a node such as QLinearMatMul: the scales of the factors a and b, and the
+/// scale and zero point of the result y.
 struct Requantization {
   size_t a_scale, b_scale, y_scale, y_zero;
 };
 
-/// round(total * a_scale * b_scale / y_scale) + y_zero, ties to even, saturated to the type of
-/// y_zero. A scale of one dimension has an element for each row (a_scale) or each column (b_scale).
+/// round(total * a_scale * b_scale / y_scale) + y_zero, with ties rounded to even, saturated to the
+/// type of y_zero. `total` is the sum at index (row, column) of a product. An a_scale of one
+/// dimension has an element for each row; the other inputs, if of one dimension, have an element
+/// for each column.
 Result<Expr> requantized(const Node& node, Declaration& declaration, const Expr& total,
                          const Requantization& how, const Expr& row, const Expr& column);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Axes of computes that reduce some dimensions of a tensor, and may then compute its elements from
-// the results, as reductions and normalizations do. Private to graph/onnx.
+// Axes for computes that reduce some dimensions of a tensor. A normalization, for example, reduces
+// rows and then computes each element from the element and the result of its row. Private to
+// graph/onnx.
 
 #include <algorithm>
 #include <cstddef>
@@ -12,11 +13,12 @@
 namespace tw::graph::onnx {
 
 /// A tensor of which some dimensions are reduced. A row is the set of elements that are reduced
-/// together.
+/// together. If dimension 1 of the shape [2, 3, 4] is reduced, `kept` has axes of extents 2 and 4,
+/// `over` has an axis of extent 3, and there are 8 rows of 3 elements.
 struct Rows {
   Shape shape;
   std::vector<Axis> all;  ///< one axis for each dimension of the tensor
-  /// The axes of `all` whose dimensions are not reduced: they select a row.
+  /// The axes of `all` whose dimensions are not reduced. Their values select a row.
   std::vector<Axis> kept;
   /// Axes over the elements of a row; one axis of extent 1 if nothing is reduced.
   std::vector<Axis> over;
@@ -33,8 +35,8 @@ struct Rows {
   bool is_reduced(size_t dimension) const {
     return std::ranges::find(reduced, dimension) != reduced.end();
   }
-  /// The indices by which a stage over the axes `kept` that reduces the axes `over` reads the
-  /// tensor.
+  /// The indices of an element of the tensor, for a stage over the axes `kept` that reduces the
+  /// axes `over`. In the example above: the axis of extent 2, that of 3, that of 4.
   std::vector<Expr> element() const {
     std::vector<Expr> indices;
     auto row = kept.begin(), inside = over.begin();

@@ -17,14 +17,15 @@ namespace tw::graph::onnx {
 
 class TensorReader {
  public:
-  /// `most_bytes` limits the bytes of all arrays together that this reader reads.
+  /// `most_bytes` limits the total bytes of the arrays that this reader returns.
   TensorReader(DataFolders folders, int64_t most_bytes)
       : folders_(std::move(folders)), left_bytes_(most_bytes) {}
 
-  /// The elements of a tensor; f64 becomes f32. Unsupported, naming the tensor, for types that have
-  /// no counterpart here, and if the limit of bytes is exceeded. Invalid if the number of elements
-  /// is not that of the shape, and if elements are in two fields at once or in the field of another
-  /// type. Sizes are checked before memory is taken.
+  /// The elements of a tensor; f64 becomes f32. Sizes are checked before memory is taken. Fails,
+  /// naming the tensor, with
+  /// - Unsupported for types that have no counterpart here, and if the limit of bytes is exceeded;
+  /// - Invalid if the number of elements is not that of the shape, if elements are in two fields of
+  ///   the message, or in the field of another type.
   Result<dsl::Array> read(const ::onnx::TensorProto& tensor);
 
  private:

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Checks the fields that the protobuf parser did not read. The parser treats a field with another
-// wire type than the schema's, and a value that an enumeration does not have, as unknown fields, so
-// that they would be lost silently. Private to graph/onnx; pure functions.
+// Checks the fields of a message that the protobuf parser did not read. If a field has another wire
+// type than the schema says, or a value that its enumeration does not have, the parser keeps the
+// field among the unknown fields. Without this check its value would be lost silently. Private to
+// graph/onnx; pure functions.
 
 #include <cstdint>
 #include <initializer_list>
@@ -13,7 +14,7 @@
 
 namespace tw::graph::onnx {
 
-/// Numbers of the fields of a message, 1 to 63.
+/// A set of protobuf field numbers, each from 1 to 63.
 class FieldSet {
  public:
   constexpr FieldSet(std::initializer_list<int> fields) {
@@ -25,9 +26,10 @@ class FieldSet {
   uint64_t bits_ = 0;
 };
 
-/// Invalid, naming `what`, if `unread` has a field of the schema (`fields`). `unread` are the
-/// unknown fields of a message, in the form in which the parser keeps them. Fields of later schemas
-/// are accepted.
+/// Checks that no field of the schema is among the unknown fields of a message. `unread` has the
+/// unknown fields in the form in which the parser keeps them, and `fields` the numbers of the
+/// schema's fields. Fields of later schemas are accepted. Invalid otherwise; the message begins
+/// with `what`.
 Status check_unread(std::string_view unread, const FieldSet& fields, const std::string& what);
 
 }  // namespace tw::graph::onnx

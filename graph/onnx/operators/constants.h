@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Conversions of operators whose value is known at import, for the table in operators.cpp. Private
-// to graph/onnx.
+// Conversions of operators whose results are known at import, for the table in operators.cpp.
+// Private to graph/onnx.
 
 #include <cstdint>
 #include <vector>
@@ -24,7 +24,7 @@ Status convert_size(const Node& node, Builder& builder);
 /// array is too large to be made at import.
 Result<dsl::Array> made_array(const Node& node, DType type, const std::vector<int64_t>& shape);
 
-// constant_indexing.cpp. These require that all inputs of the node are constants.
+// Implemented in constant_indexing.cpp. Requires: all inputs of the node are constants.
 Status compute_gather_elements(const Node& node, Builder& builder);
 Status compute_gather_nd(const Node& node, Builder& builder);
 Status compute_scatter_elements(const Node& node, Builder& builder);
