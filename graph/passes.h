@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Passes over graphs: pure functions that rewrite a graph and keep the values of its outputs, up to
-// the roundings that PassOptions::precision asks for. A pass does not have to handle loops: the
-// operators outside of loops are passed to it as one graph, and the body of each loop as another.
+// rounding. The rounding of factors to 16 bits is one of them, if PassOptions::precision asks for
+// it. Passes need not handle loops: the operators outside of loops are passed to them as one graph,
+// and the body of each loop as another.
 //
 //   TW_TRY(Passed passed, apply_passes(graph, {.disabled = {"fuse_epilogues"}}));
 //   passed.graph;   // each operator is one kernel
@@ -23,7 +24,8 @@
 
 namespace tw::graph {
 
-/// Computes the outputs of a workload with a kernel, from an array for each input, by the input's
+/// A function that computes the outputs of a workload by running a kernel. `inputs` has an array
+/// for each input of the workload's compute, by the input's name. The result has the outputs by
 /// name.
 using Evaluate =
     std::function<Result<dsl::Arrays>(const dsl::Workload& workload, const dsl::Arrays& inputs)>;
@@ -36,15 +38,16 @@ struct PassOptions {
   /// Strict makes all operators strict, so that passes change no rounding. Fast leaves the accuracy
   /// class of each operator unchanged.
   dsl::Accuracy accuracy = dsl::Accuracy::Fast;
-  /// A 16-bit float type to which factors of f32 products are rounded where the target gains by
-  /// that; nullopt: factors stay f32.
+  /// A 16-bit float type. Factors of f32 products are rounded to it if the target computes the
+  /// products faster then. nullopt: factors stay f32.
   std::optional<DType> precision = std::nullopt;
-  /// Types of factors for which the target has dot products or tensor tiles: floats of 16 bits, and
-  /// integers of 8 bits, whose weights are i8. Factors of other types are converted before they are
-  /// multiplied.
+  /// Types of factors for which the target has dot products or tensor tiles: 16-bit floats, and
+  /// 8-bit integers. An 8-bit type is that of the activations; the weights are i8. Factors of other
+  /// types are converted before they are multiplied.
   std::set<DType> multiplied = {};
-  /// Evaluates operators on constants that would take the interpreter long. If this is empty or
-  /// fails, the interpreter computes such an operator, or the operator stays in the graph.
+  /// Computes operators that read only constants and would take the interpreter long. If `evaluate`
+  /// is empty or fails, the interpreter computes the operator, or the operator stays in the graph
+  /// because the interpreter would take too long.
   Evaluate evaluate = {};
   StopToken stop = {};  ///< polled between passes
   /// The clock, in seconds, by which PassRun::seconds is measured.
@@ -72,9 +75,9 @@ struct Passed {
   std::vector<PassRun> runs;
 };
 
-/// Runs all passes in order. Usage if a name in `disabled` is not that of a pass; the error of
-/// check_not_stopped() if `stop` was requested; Internal, naming the pass, if verification finds a
-/// difference.
+/// Runs all passes in order. Fails with Usage if a name in `disabled` is not that of a pass; with
+/// the error of check_not_stopped() if `stop` was requested; with Internal, naming the pass, if
+/// verification finds a difference.
 Result<Passed> apply_passes(Graph graph, const PassOptions& options = {});
 
 }  // namespace tw::graph

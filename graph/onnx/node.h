@@ -162,7 +162,7 @@ const Conversion* find_conversion(const std::vector<Conversion>& rows, std::stri
 /// The opsets of the default domain that are implemented, both inclusive.
 inline constexpr int64_t oldest_opset = 6, newest_opset = 28;
 
-/// The element type here for number `number` of ONNX's TensorProto.DataType; f64 becomes f32.
+/// The element type that corresponds to number `number` of ONNX's TensorProto.DataType.
 /// Unsupported, naming the type, for a type that has no counterpart here. Invalid for a number that
 /// is no type.
 Result<DType> element_type(int64_t number);

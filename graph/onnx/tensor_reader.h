@@ -21,8 +21,8 @@ class TensorReader {
   TensorReader(DataFolders folders, int64_t most_bytes)
       : folders_(std::move(folders)), left_bytes_(most_bytes) {}
 
-  /// The elements of a tensor; f64 becomes f32. Sizes are checked before memory is taken. Fails,
-  /// naming the tensor, with
+  /// The elements of a tensor. Sizes are checked before memory is taken. Fails, naming the tensor
+  /// or its file, with
   /// - Unsupported for types that have no counterpart here, and if the limit of bytes is exceeded;
   /// - Invalid if the number of elements is not that of the shape, if elements are in two fields of
   ///   the message, or in the field of another type.

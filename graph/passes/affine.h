@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Expressions that scale and shift a tensor. Private to graph/passes. Pure functions.
+// Finds expressions that scale and shift the elements of a tensor. Private to graph/passes. Pure
+// functions.
 
 #include <map>
 #include <optional>
@@ -12,7 +13,8 @@
 
 namespace tw::graph {
 
-/// scale * x + shift, where x is a tensor that is not part of this struct; an undefined part is 0.
+/// The parts of an expression scale * x + shift, where x is a read of a tensor that is known from
+/// the context. A part that is undefined is 0.
 struct Affine {
   dsl::Expr scale, shift;
 };
@@ -20,8 +22,9 @@ struct Affine {
 /// True if the expression is undefined or is 0 in every branch of its selects.
 bool is_zero(const dsl::Expr& part);
 
-/// Splits an expression that is affine in its reads of `tensor`, whatever their indices, into scale
-/// and shift. nullopt if the expression is not affine in these reads.
+/// Splits an expression into the scale and the shift that it applies to its reads of `tensor`,
+/// whatever their indices: (x[i] - mean[i]) * f[i] has the scale f[i] and the shift -mean[i] *
+/// f[i]. nullopt if the expression is not affine in these reads.
 std::optional<Affine> split_affine(const dsl::Expr& expr, const std::string& tensor);
 
 /// An elementwise operator on f32 that computes scale * x + shift, where scale and shift are
@@ -32,8 +35,8 @@ struct ScaleAndShift {
   std::vector<dsl::Axis> axes;
   dsl::Expr scale, shift;  ///< expressions over `axes`; axes of extent 1 do not occur in them
 };
-/// The scale and the shift that the operator applies to `tensor`, which it reads elementwise;
-/// nullopt for other operators.
+/// The scale and the shift that the operator applies to `tensor`. nullopt if the operator does not
+/// read the tensor elementwise, or computes anything else than scale * x + shift.
 std::optional<ScaleAndShift> as_scale_and_shift(const Operator& op, const std::string& tensor,
                                                 const std::map<std::string, Constant>& constants);
 

@@ -25,14 +25,14 @@ using PartNumber = std::optional<size_t>;
 std::vector<PartNumber> parts_of(const Graph& graph);
 
 /// The part as a graph. Its inputs are the tensors that enter the part, and its outputs are the
-/// tensors that leave it. For the operators outside of loops, results of loops are inputs and
-/// tensors that loops read are outputs. The other tensors of the whole graph are inputs that
-/// nothing reads, so that passes do not use their names again. Requires: a valid graph.
+/// tensors that leave it. In the part outside of loops, results of loops are inputs, and tensors
+/// that loops read are outputs. All other tensors of the whole graph are inputs that nothing reads,
+/// so that passes do not use their names again. Requires: a valid graph.
 Graph part_of(const Graph& graph, PartNumber number);
 
-/// The graph in which `part`, rewritten, replaces part `number`. An output of a body that has
-/// become a constant is copied in each trip. Fails as make_operator() does; Internal if a loop
-/// depends on its own results.
+/// The graph with `part`, which passes have rewritten, in place of part `number`. If a pass has
+/// made an output of a loop's body a constant, an operator in the body copies the constant. Fails
+/// as make_operator() does; Internal if a loop depends on its own results.
 Result<Graph> with_part(const Graph& graph, PartNumber number, Graph part);
 
 }  // namespace tw::graph

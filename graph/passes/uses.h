@@ -13,8 +13,8 @@
 
 namespace tw::graph {
 
-/// The writer and the readers of each tensor, as the graph was when the Uses was made. Operators
-/// are given by their index in Graph::operators.
+/// The writer and the readers of each tensor, as of the graph from which the Uses was made.
+/// Operators are given by their index in Graph::operators.
 class Uses {
  public:
   explicit Uses(const Graph& graph);
@@ -38,7 +38,7 @@ class Uses {
 class FreshNames {
  public:
   explicit FreshNames(const Graph& graph);
-  /// A name that no tensor of the graph has and that was not returned before: the stem, or the stem
+  /// A name that no tensor of the graph has and that was not returned before: `stem`, or `stem`
   /// with a number.
   std::string make(const std::string& stem);
 
@@ -47,9 +47,10 @@ class FreshNames {
   std::map<std::string, size_t> counts_;
 };
 
-/// The operators of a list in which nullopt marks those that a pass has removed.
+/// The operators that are left in a list in which a pass has replaced removed operators by nullopt.
 std::vector<Operator> remaining(std::vector<std::optional<Operator>> operators);
-/// The operators of a graph as a list for remaining(), from which a pass may remove some.
+/// The operators of a graph as a list in which a pass may replace operators by nullopt; see
+/// remaining().
 std::vector<std::optional<Operator>> as_list(const Graph& graph);
 
 }  // namespace tw::graph
