@@ -85,8 +85,9 @@ std::set<int64_t> blocks_of(const std::vector<std::vector<Scheme>>& schemes) {
   return blocks;
 }
 
-/// The layouts of the tensor that are row-major or place its elements as blocks of `block` would.
-/// For a tensor of 16 channels, NHWC places elements as blocks of 16 do.
+/// The layouts of the tensor that are row-major, or that place its elements as blocks of `block`
+/// channels would. For a tensor of 16 channels, for example, NHWC and blocks of 16 place the
+/// elements alike.
 LayoutSet row_major_or_in_blocks(const PlanTensor& tensor, int64_t block) {
   const size_t rank = tensor.type.shape.size();
   if (rank < 2) return only(0);

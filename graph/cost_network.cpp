@@ -109,8 +109,9 @@ struct MiniBucket {
   std::vector<size_t> kept;    ///< variables of the message that remains
 };
 
-/// The mini-buckets of all variables in the order of elimination, and the variables and sizes of
-/// the messages that mini-buckets send. An Outline is made without reading costs.
+/// The structure of an elimination, which is made without reading costs: the mini-buckets of each
+/// variable in the order of elimination. The message of a mini-bucket is the table that is left
+/// when its tables are added and minimized over the variable.
 class Outline {
  public:
   Outline(const CostNetwork& network, const std::vector<size_t>& order, double table_elements)
@@ -176,8 +177,9 @@ class Outline {
     return parts;
   }
 
-  /// The variables of the tables that are eliminated after this position. The variable that is
-  /// eliminated next comes last, so that its states are contiguous when it is eliminated.
+  /// The variables of these tables that come after `position` in the elimination order. The
+  /// variable that is eliminated next is last in the result, so that its states are contiguous when
+  /// it is eliminated.
   std::vector<size_t> variables_after(size_t position, const std::vector<size_t>& tables) const {
     std::vector<size_t> positions;
     for (const size_t table : tables)
@@ -283,8 +285,9 @@ class Elimination {
   double lower_bound_ = 0;
 };
 
-/// Best-first search over assignments to the variables, from the last one eliminated to the first.
-/// The messages bound the cost of the variables that have no state yet from below.
+/// Best-first search over assignments. Variables get their states in the reverse order of
+/// elimination. The messages give a lower bound of the cost that the variables without a state will
+/// add.
 class BestFirstSearch {
  public:
   BestFirstSearch(const CostNetwork& network, const Elimination& elimination, size_t count,
@@ -443,9 +446,9 @@ class BestFirstSearch {
   std::priority_queue<uint32_t, std::vector<uint32_t>, IsLater> open_{IsLater{nodes_}};
 };
 
-/// Sends messages back from the last bucket to the first. The message to a bucket is the least cost
-/// of all tables except those of the bucket itself and of the buckets that sent messages to it,
-/// directly or through others.
+/// Computes min-marginals by messages from the last bucket back to the first. The message to a
+/// bucket has the least cost of all tables except those of the bucket itself and of the buckets
+/// that sent messages to it, directly or through others.
 class BackwardPass {
  public:
   explicit BackwardPass(const Elimination& elimination)
@@ -472,7 +475,7 @@ class BackwardPass {
   }
 
  private:
-  /// The sum of all tables of the bucket except `left_out`, minimized over the variables of
+  /// The sum of all tables of the bucket except `left_out`, minimized over those variables of
   /// `cluster` that are not in `kept`.
   CostTable minimum(size_t position, const CostTable* left_out, const std::vector<size_t>& cluster,
                     const std::vector<size_t>& kept) const {

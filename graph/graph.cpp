@@ -29,8 +29,8 @@ TensorType type_in(const dsl::Compute& compute, const std::string& tensor) {
   return {compute.type_of(tensor), compute.shape_of(tensor)};
 }
 
-/// Two conversions of types: from a tensor to one of its `trips` slices along the first dimension,
-/// and from a slice to the tensor of `trips` slices.
+/// slice_type() is the type of one slice of a tensor along the first dimension: f32[8] for f32[100,
+/// 8]. stacked_type() is the reverse, for `trips` slices.
 TensorType slice_type(TensorType whole) {
   whole.shape.erase(whole.shape.begin());
   return whole;

@@ -88,8 +88,8 @@ class PlanNetwork {
   }
 
   /// The states in which some reader asks for the tensor in this layout. Readers are joined from
-  /// the last one on, so that tensors whose last readers are the same, as in dense blocks, share
-  /// variables.
+  /// the last to the first. In dense blocks many tensors have the same last readers, and these
+  /// tensors then share variables.
   Asking asking_for(size_t number, size_t layout) {
     std::optional<Asking> all;
     const std::vector<size_t>& readers = problem_.tensors[number].readers;
@@ -135,8 +135,9 @@ bool is_feasible(const PlanProblem& problem, const PlanOptions& options) {
   return std::isfinite(solve(PlanNetwork(problem).network(), 1, options.limits).lower_bound);
 }
 
-/// The error for a problem without a plan. It names the last operator of the shortest prefix of the
-/// graph that has no plan, which is found by bisection.
+/// The error for a problem without a plan. The first k operators of the graph form a problem too.
+/// The error names operator k for the smallest k whose problem has no plan, which is found by
+/// bisection.
 tl::unexpected<Error> no_plan(const PlanProblem& problem, const PlanOptions& options) {
   if (is_feasible(problem, options))
     return fail(ErrorCode::NoCandidate,

@@ -200,8 +200,8 @@ class ProblemBuilder {
   std::vector<LayoutNumbers> layouts_;     // of each tensor
 };
 
-/// Upper bounds on the time of copies that a change of layout can add, for a tensor that an
-/// operator reads or writes.
+/// Upper bounds on the time of copies that are added if an operator changes the layout in which it
+/// reads or writes a tensor.
 class ChangeCosts {
  public:
   ChangeCosts(const PlanTensor& tensor, LayoutSet produced, LayoutSet asked, bool is_read)

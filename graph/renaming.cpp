@@ -21,8 +21,9 @@ struct Digit {
   int64_t step = 1, size = 1;
 };
 
-/// Dimensions of `from` and dimensions of `to` with the same elements; dimensions of extent 1 are
-/// left out.
+/// The shortest runs of dimensions of `from` and of `to` that have the same elements; dimensions of
+/// extent 1 are left out. Reshaping [4, 6, 5] to [24, 5] has the matches {0, 1} with {0} and {2}
+/// with {1}.
 struct Match {
   std::vector<size_t> from, to;
   bool is_same() const { return from.size() == 1 && to.size() == 1; }

@@ -57,8 +57,8 @@ Compute rename_tensors(const Compute& compute, const Names& names) {
   return result;
 }
 
-/// The stage with its axes renamed: to the letters of its dimensions, and to r0, r1, ... if
-/// reduced.
+/// The stage with renamed axes: its axes get the letters of its dimensions, and its reduced axes
+/// the names r0, r1, ...
 Stage rename_axes(Stage stage, const std::string& letters) {
   dsl::Substitution names;
   const size_t scanned = stage.scan ? stage.scanned_axis() : stage.axes.size();
@@ -117,8 +117,8 @@ std::vector<std::string> inputs_as_read(const Compute& compute) {
 
 struct Reads {
   int count = 0;  ///< a read under a reduction counted like any other
-  /// True while each read is by a stage without a reduction, at that stage's own axes, and inlining
-  /// joins all of these stages into the stage `place`.
+  /// True if each read is in a stage without a reduction, at that stage's own axes, and inlining
+  /// joins all of these stages into one stage, `place`.
   bool are_together = true;
   std::string place;
 };
@@ -264,8 +264,8 @@ Bound in_canonical_form(const Bound& given) {
   return {std::move(form.compute), std::move(inputs), std::move(outputs)};
 }
 
-/// The operator by name that declares the canonical compute. It has the kind and the attributes of
-/// the hint, except for flags. nullopt if there is none.
+/// The named operator, such as conv2d, that declares the canonical compute. It has the kind and the
+/// attributes of the hint, except for flags such as bias=1. nullopt if no flags give this compute.
 std::optional<Operator> named_operator(const Bound& canonical_form, const dsl::Workload& hint) {
   const auto row = dsl::find_operator(hint.op);
   if (!row) return std::nullopt;
@@ -357,8 +357,9 @@ Compute without_dead_stages(const Compute& compute) {
   return result;
 }
 
-/// The compute with an additional input for each tensor that both the output's stage and another
-/// stage read, as in operators by name. nullopt if there is no such tensor.
+/// The compute with one more input for each tensor that is read both by the output's stage and by
+/// another stage. The output's stage reads the new input, as named operators such as conv2d declare
+/// their residual. nullopt if there is no such tensor.
 ///
 ///   out = sum(...) in0[...] * in1[...] + in0[...]   ->   out = sum(...) in0[...] * in1[...] + in0_
 std::optional<Bound> with_own_operands(Bound bound) {

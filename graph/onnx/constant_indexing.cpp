@@ -51,8 +51,9 @@ void copy_element(const dsl::Array& from, int64_t at, dsl::Array& to, int64_t po
               &from.data[static_cast<size_t>(at * bytes)], static_cast<size_t>(bytes));
 }
 
-/// The position in `data` of an element of GatherElements and ScatterElements: the position of the
-/// element, with its coordinate along the axis replaced by the index.
+/// Positions for GatherElements and ScatterElements. An element of the indices refers to the
+/// element of `data` at its own coordinates, except that the coordinate along `axis` is the index
+/// itself: indices[i, j] refers to data[indices[i, j], j] if the axis is 0.
 struct Elements {
   const dsl::Array* indices;
   size_t axis;

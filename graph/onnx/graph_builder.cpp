@@ -16,13 +16,13 @@
 namespace tw::graph::onnx {
 namespace {
 
-/// The limit of the bytes of all constants that are computed at import is the first number plus the
-/// second number times the bytes of the model's own constants, because weights are transposed and
-/// integers of 8 bits become f32.
+/// The bytes of all constants that are computed at import are limited to the first number plus the
+/// second number times the bytes of the model's own constants. The factor leaves memory for weights
+/// that are transposed, and for 8-bit integers that become f32.
 constexpr int64_t made_bytes_of_any_model = int64_t{256} << 20, made_bytes_of_a_byte = 8;
-/// Limits of the interpreter's work, in evaluations of expression nodes; it does some 100 million
-/// in a second. Operators below `always_folded` are always folded, because other nodes need them
-/// for shapes.
+/// Limits of the interpreter's work, in evaluations of expression nodes. The interpreter does some
+/// 100 million evaluations in a second. Operators below `always_folded` are always folded, because
+/// other nodes need their results as shapes.
 constexpr int64_t always_folded = 1 << 12, most_work_of_one = 1 << 23, most_work = 1 << 26;
 /// Bytes that are copied in the time of one evaluation. Copying counts as work because the
 /// interpreter gets copies of its input arrays.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators of ONNX' default domain and of ONNX Runtime's that are implemented. A row names the
-// first and the last opset for which its function is valid. If an attribute became an input in
-// between, the function handles both.
+// The table of the ONNX operators that are implemented, of the default domain and of ONNX
+// Runtime's. A row has the first and the last opset for which its function is valid. If an
+// attribute became an input in between, the function handles both forms.
 #include "graph/onnx/operators.h"
 
 #include "graph/onnx/node.h"

@@ -43,8 +43,8 @@ Result<std::vector<int64_t>> per_dimension(const Node& node, std::string_view at
 
 namespace {
 
-/// Sets the padding such that there is an output for each stride-th input. If the total is odd, the
-/// extra element is at the end, or at the beginning if `lower`.
+/// Sets the padding such that the output has ceil(input / stride) positions. If the total padding
+/// is odd, the extra element is at the end, or at the beginning if `lower`.
 void pad_to_same(Window& window, bool lower) {
   window.output = ceil_div(window.input, window.stride);
   const int64_t needed = (window.output - 1) * window.stride + window.reach() - window.input;

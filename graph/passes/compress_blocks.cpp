@@ -44,8 +44,9 @@ constexpr std::array block_shapes = {BlockShape{1, 16}, BlockShape{4, 4}};
 /// The largest share of the products that may be left. On Zen 3, products of 128 rows by blocks of
 /// 1 x 16 run at 0.84 of the speed of dense products, and products by blocks of 4 x 4 at 0.65.
 constexpr double most_left = 0.5;
-/// The number of blocks of a column (depth) is a multiple of the rows divided by this, so that
-/// matrices of one shape that were pruned to the same degree have the same depth.
+/// The number of blocks of a column (depth) is rounded up to a multiple of the rows divided by this
+/// number: of 12 for 768 rows. So matrices of one shape that were pruned to the same degree have
+/// the same depth.
 constexpr int64_t depths = 64;
 /// Number of elements sampled to skip weights that have few zeros.
 constexpr int64_t probes = 4096;
@@ -169,8 +170,8 @@ class Blocks {
     return dims;
   }
 
-  /// The array with `depth` blocks in place of the dimension of rows, and a dimension for the rows
-  /// of a block behind it if there are several.
+  /// The array in which `depth` blocks take the place of the dimension of rows. If a block has
+  /// several rows, the dimension after it is that of the rows of a block.
   Result<dsl::Array> values() const {
     const std::vector<size_t> dims = order();
     std::vector<int64_t> shape;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folds a scale and a shift into a product: y sums x * w for a constant w, and an operator computes
-// scale[c] * y + shift[c] from it, where c are channels, by which w is indexed:
+// Folds a scale and a shift into a product. The product y sums x * w for a constant w, and a later
+// operator computes scale[c] * y + shift[c], where c are the channels of the result. The channels
+// must also index w:
 //
 //   y = conv2d(x, w)                        y = conv2d(x, w.scaled, shift) bias=1
 //   z = (y - mean[c]) / deviation[c]   ->
 //
 // Scale and shift are found in the expression, not by the name of the operator. So batch
-// normalization, a bias, and Mul followed by Add are all handled. They are evaluated to about twice
-// the digits of f32, and each weight is rounded once.
+// normalization, a bias, and Mul followed by Add are all handled. Scale and shift are evaluated to
+// about twice the digits of f32, and each weight is rounded once.
 
 #include <fmt/format.h>
 
@@ -189,8 +190,10 @@ Result<std::optional<Factors>> factors_of(const Operator& op, const std::string&
 
 // ---- new constants ------------------------------------------------------------------------------
 
-/// Channel numbers, row-major, of each element of an array that has channel i as its dimension
-/// dimensions[i].
+/// Maps the position of an element in a row-major array to the number of its channel. The
+/// dimensions `dimensions` of the array are those of the channels; the channels are numbered
+/// row-major. With shape [2, 3, 4] and dimensions {0, 2}, the element [1, 2, 3] has the channel 1 *
+/// 4 + 3 = 7.
 class ChannelOf {
  public:
   ChannelOf(const std::vector<int64_t>& shape, const std::vector<size_t>& dimensions) {

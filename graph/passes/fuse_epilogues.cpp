@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Fuses an elementwise operator into the reduction whose result it reads:
+//
 //   c = conv2d(x, w, b) bias=1
 //   y = max(c[...] + s[...], 0)   ->   y = conv2d(x, w, b, s) bias=1 residual=1 relu=1
 
@@ -22,8 +24,9 @@ bool is_small_together(const Operator& writer, const Operator& reader) {
   return have_few_inputs(writer, reader) && nodes <= most_nodes_of_kernel;
 }
 
-/// The elementwise operator with the dimension letters of the tensor that it reads, `letters`, for
-/// all tensors of the same shape, as operators by name spell them.
+/// The elementwise operator with `letters` as the dimension letters of all its tensors that have
+/// the shape of its result. These are the letters that named operators such as conv2d give to a
+/// residual.
 Operator spelled_like(Operator op, const std::string& letters) {
   dsl::Compute& compute = op.workload.compute;
   dsl::Stage& stage = compute.stages.front();

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Fuses a padding into the operator that reads the padded tensor:
+//
 //   p = pad(x, 1 around each image)
 //   y = conv2d(p, w) h=58 w=58   ->   y = conv2d(x, w) h=56 w=56 pad=1
 
@@ -11,8 +13,8 @@
 namespace tw::graph {
 namespace {
 
-/// True if the operator can pad its input with this value itself: 0 for conv2d on tensors of four
-/// dimensions, the identity of max for max_pool2d.
+/// True if the operator has attributes that pad its input with this value: conv2d on tensors of
+/// four dimensions pads with 0, and max_pool2d with the identity of max.
 bool pads_with(const Operator& op, const dsl::Expr& value) {
   if (op.workload.op == "conv2d")
     return dsl::is_zero_bytes(value) && op.workload.compute.inputs[0].shape.size() == 4;

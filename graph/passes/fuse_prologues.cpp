@@ -12,9 +12,9 @@ namespace tw::graph {
 namespace {
 
 /// True if fusing the elementwise operator that writes this input evaluates none of the input's
-/// elements twice. If the input is read at several places, the operator becomes a stage of its own.
-/// If it is read at one place, the operator is inlined into the stage that reads it, which must not
-/// have more evaluations than the input has elements.
+/// elements twice. If the compute reads the input at several places, the fused operator becomes a
+/// stage, and nothing is repeated. If it reads the input at one place, the operator is inlined into
+/// the stage that reads it. That stage must not have more evaluations than the input has elements.
 bool repeats_nothing(const dsl::Compute& compute, const std::string& input) {
   int reads = 0;
   double points = 0;

@@ -33,9 +33,9 @@ Result<Graph> narrow_factors(const Graph& graph, const PassOptions& options = {}
 /// which the target has dot products.
 Result<Graph> widen_factors(const Graph& graph, const PassOptions& options = {});
 
-/// Removes operators that copy a tensor unchanged. A copy that is an output of the graph stays if the
-/// copied tensor is an input, a constant or another output of the graph. Joins a reshape of a reshape
-/// into one reshape, and a transpose of a transpose into one transpose.
+/// Removes operators that copy a tensor unchanged. A copy that is an output of the graph stays if
+/// the copied tensor is an input, a constant or another output of the graph. Joins a reshape of a
+/// reshape into one reshape, and a transpose of a transpose into one transpose.
 Result<Graph> remove_copies(const Graph& graph);
 
 /// If a reshape reads the result of a reduction or of an elementwise operator, moves the
@@ -43,7 +43,7 @@ Result<Graph> remove_copies(const Graph& graph);
 Result<Graph> sink_reshapes(const Graph& graph);
 
 /// Merges equal constants. Merges operators that have equal workload keys and read the same
-/// tensors.
+/// tensors, except that an operator stays if it writes an output of the graph.
 Result<Graph> share_common(const Graph& graph);
 
 /// Fuses a padding into the convolution or max pooling that reads its result. Condition: the reader

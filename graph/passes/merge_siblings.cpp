@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Merges convolutions that read one tensor and whose results are concatenated:
+//
 //   a = conv2d(x, v) k=16
 //   b = conv2d(x, w) k=32        y = conv2d(x, v and w) k=48
 //   y = concat(a, b)        ->
@@ -128,8 +130,8 @@ class SiblingMerger {
     return merged;
   }
 
-  /// Replaces the concatenation by a concatenation of `left`; only removes it if `left` is one
-  /// tensor.
+  /// Replaces the concatenation by a concatenation of the tensors `left`. If `left` is a single
+  /// tensor, only removes the concatenation.
   Status replace(size_t i, const Operator& op, const std::vector<std::string>& left) {
     operators_[i].reset();
     if (left.size() == 1) return {};

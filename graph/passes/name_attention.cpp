@@ -198,8 +198,9 @@ class OperandMaker {
     return add(dsl::compute("out", axes, product), queries, queries + ".scaled");
   }
 
-  /// The tensor with one key in each row, of which `transposed` is the transpose; nullopt if no
-  /// transpose wrote `transposed`, because transposing it would then cost a copy.
+  /// `transposed` has one key in each column. Returns the tensor with one key in each row, from
+  /// which a transpose made `transposed`. nullopt if no transpose wrote `transposed`: the keys
+  /// would then have to be transposed by a copy.
   Result<std::optional<std::string>> keys_of(const std::string& transposed) {
     const std::optional<std::string> none;
     auto writer = uses_.writer(transposed);

@@ -135,9 +135,9 @@ Expr wide_byte(const Expr& widened, const Read& read, DType type) {
 struct Kept {
   std::vector<size_t> dimensions, axes;
 };
-/// The dimensions of the weights that the sum keeps. nullopt unless each element of the sum reads
-/// all weights of its slice, once each and unchanged. Requires: the weights are an input of the
-/// compute.
+/// The dimensions of the weights that the sum keeps. nullopt unless each element of the sum reads,
+/// once each and unchanged, all weights that have its indices in the kept dimensions. Requires: the
+/// weights are an input of the compute.
 std::optional<Kept> kept_dimensions(const Compute& compute, const Stage& sum, const Read& weights) {
   const std::vector<int64_t>& shape = compute.shape_of(weights.tensor);
   Kept kept;

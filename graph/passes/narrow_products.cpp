@@ -289,8 +289,8 @@ class ProductNarrower {
     return value ? std::optional(value->get_int(0)) : std::nullopt;
   }
 
-  /// Computes the constant of the factor; false unless its zero points are constants along a single
-  /// axis.
+  /// Computes the constant of the factor, its numbers less their zero points. Returns false if the
+  /// zero points are not constants along a single axis.
   Result<bool> add_constant(Factor& factor) const {
     const Dequantized& d = factor.source.dequantized;
     const Array& numbers = *constants_.at(d.tensor).array;

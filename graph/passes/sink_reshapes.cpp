@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix product of a batch is a product of two matrices between reshapes, and its bias and
-// activation come after the second reshape. This pass moves them before it, so that they can be
-// fused into the product:
+// The importer turns a matrix product of a batch into a product of two matrices between reshapes.
+// The bias and the activation then come after the second reshape. This pass moves bias and
+// activation to before this reshape, so that they can be fused into the product:
 //
 //   r = reshape(t) 1x128x768         u = t[m, n] + b[n]
 //   y = r[i, j, k] + b[k]       ->   y = reshape(u) 1x128x768
@@ -25,9 +25,10 @@ using dsl::Expr;
 using dsl::Read;
 using Shape = std::vector<int64_t>;
 
-/// For each dimension of the shape `to`, the dimensions of `from`, except those of extent 1, that
-/// the reshape joins into it. Empty for dimensions for which the reshape splits a dimension, or
-/// joins and splits.
+/// For each dimension of the shape `to`, the dimensions of `from` that the reshape joins into it;
+/// dimensions of extent 1 are left out. From [2, 3, 8] to [6, 8, 1], the result is {0, 1}, {2} and
+/// {}. Empty for a dimension into which the reshape splits another, as from [8] to [2, 4], and
+/// where it joins and splits.
 std::vector<std::vector<size_t>> joined_dimensions(const Shape& from, const Shape& to) {
   const auto larger = [](const Shape& shape, size_t first, size_t end) {
     std::vector<size_t> found;
@@ -124,8 +125,9 @@ class Reindex {
     return dsl::read(read.tensor, std::move(indices), read.type);
   }
 
-  /// Replacements of the stage's axes outside of reads: 0 for an axis of one element, and for any
-  /// other the new axis that equals it. If no new axis does, validate() rejects the replacement.
+  /// Replacements of the stage's axes outside of reads. An axis of one element is replaced by 0,
+  /// any other axis by the new axis that equals it. If no new axis equals it, validate() rejects
+  /// the result.
   dsl::Substitution whole_axes(const dsl::Stage& stage) const {
     dsl::Substitution replacements = units_;
     for (const dsl::Axis& axis : stage.axes) {

@@ -54,8 +54,8 @@ class WideReads {
   /// `inputs`: the inputs that are f32 now, with their former types.
   explicit WideReads(std::map<std::string, DType> inputs) : inputs_(std::move(inputs)) {}
 
-  /// The expression with f32 reads of the widened inputs. Conversions of these reads, and of
-  /// selects between them, to f32 are removed.
+  /// The expression in which widened inputs are read as f32. Conversions to f32 of these reads, and
+  /// of selects between these reads, are removed.
   Expr in(const Expr& body) const {
     if (inputs_.empty()) return body;
     return dsl::transform(body, [&](const Expr& e) -> std::optional<Expr> {

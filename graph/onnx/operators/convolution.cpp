@@ -135,8 +135,8 @@ Result<ConvolvedTensors> tensors_of(Builder& builder, const Convolution& p, cons
   return tensors;
 }
 
-/// Adds `output` of shape `wanted`. `add(name)` adds the result as tensor `name` of shape `made`,
-/// which has as many elements; a reshape follows if the shapes differ.
+/// Adds the tensor `output` of shape `wanted`. `add(name)` must add the same elements as a tensor
+/// `name` of shape `made`. If the shapes differ, `output` is a reshape of that tensor.
 template <typename Add>
 Status add_as(Builder& builder, const Shape& made, const Shape& wanted, const std::string& output,
               const Add& add) {
@@ -181,7 +181,8 @@ Result<Convolution> as_image(Builder& builder, Convolution p) {
 }
 
 /// True if the convolution is a product of matrices: it has one group, and its only window is the
-/// whole input. Weights must be constant, since others would have to be transposed at each call.
+/// whole input. Weights must be constant, since weights that are data would be transposed in each
+/// call.
 bool is_dense(const Convolution& p) {
   return p.groups == 1 && p.weight.constant &&
          std::ranges::all_of(p.windows, [](const Window& window) {
@@ -311,13 +312,21 @@ Status convert_qlinear_conv(const Node& node, Builder& builder) {
 
 namespace {
 
-/// One dimension of a transposed convolution: input position i adds to the output positions
-/// i * stride + tap * dilation - before.
+/// One dimension of a transposed convolution: input position i adds to the output positions i *
+/// stride + tap * dilation - before.
 ///
-/// Output position stride * q + phase, plus `before`, equals stride * (q + quotient) + remainder.
-/// The output there is the sum, over all m for which the weight exists, of the input at q +
-/// quotient - step * m times the weight with tap * dilation = remainder + stride * step * m. The
-/// taps of a phase are the numbers m in reverse order, so that the input is read in increasing
+/// The output positions are split into phases. Position stride * q + phase, plus `before`, equals
+/// stride * (q + quotient) + remainder, with a quotient and a remainder for each phase. The output
+/// at this position is a sum over m, for all m for which the tap exists, of
+///
+///   input[q + quotient - step * m] * weight[tap],  tap * dilation = remainder + stride * step * m
+///
+/// With stride 2, 3 taps and before = 1:
+///
+///   output[2 q]     = input[q] * weight[1]
+///   output[2 q + 1] = input[q + 1] * weight[0] + input[q] * weight[2]
+///
+/// The taps of a phase are the numbers m in reverse order, so that the input is read in increasing
 /// order.
 struct Spread {
   int64_t input, kernel, stride, dilation, before, output;
@@ -325,8 +334,8 @@ struct Spread {
   int64_t phases() const { return std::min(stride, skipped() + output); }
   bool has_phases() const { return phases() != 1; }
   int64_t positions() const { return ceil_div(skipped() + output, stride); }
-  /// Number of extra positions that are computed before the first output position. They are needed
-  /// where the quotient would not be a sum of axes otherwise.
+  /// Number of extra positions that are computed before the first output position. Without them the
+  /// quotient would not be a sum of axes.
   int64_t skipped() const { return stride == 2 ? 0 : before % stride; }
   bool is_cropped() const { return positions() * phases() != output; }
   int64_t step() const { return dilation % stride == 0 ? dilation / stride : 1; }
@@ -357,7 +366,7 @@ struct Spread {
     return place;
   }
   /// The tap of the kernel that corresponds to a tap of the phase. Appends the conditions under
-  /// which it exists.
+  /// which the kernel has this tap.
   Expr tap_of_kernel(const Expr& phase, const Expr& tap, std::vector<Expr>& conditions) const {
     const int64_t pace = stride * step(), last = taps() - 1;
     const Expr place = remainder(phase) + (Expr(last) - tap) * Expr(pace);

@@ -324,7 +324,7 @@ Expr truncated_remainder(const Expr& a, const Expr& b) {
   return select(eq(abs(b), infinity), a, a - b * truncate(a / b));
 }
 
-/// a - b floor(a / b) of floats. For an infinite b the result is a if both have the same sign, else
+/// a - b floor(a / b) of floats. If b is infinite, the result is a if both have the same sign, else
 /// b.
 Expr floored_remainder(const Expr& a, const Expr& b) {
   const Expr zero = number(a, 0), infinity = dsl::identity(dsl::Combine::Min, a.type());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of matrices. A product with one matrix on the right becomes `dense`, and a product of
-// equal batches becomes `batch_matmul`, both on reshaped arrays, which moves nothing. Other
+// equal batches becomes `batch_matmul`, both on reshaped arrays; these reshapes move nothing. Other
 // products become expressions.
 #include <fmt/format.h>
 
@@ -238,8 +238,9 @@ struct IntegerFactors {
   Value a, b;
 };
 
-/// The factors minus their zero points, in the shapes of `p`. The zero points are the inputs with
-/// these numbers; they have an element for each row of `a` and each column of `b`.
+/// The factors minus their zero points, in the shapes of `p`. `a_zero` and `b_zero` are the numbers
+/// of the inputs that hold the zero points. These have an element for each row of `a` and each
+/// column of `b`.
 Result<IntegerFactors> centered_factors(const Node& node, Builder& builder, const Product& p,
                                         const Value& a, const Value& b, size_t a_zero,
                                         size_t b_zero) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalizations and softmax. If the normalized dimensions are the last ones, they become operators
-// by name on reshaped arrays, which moves nothing.
+// Normalizations and softmax. If the normalized dimensions are the last ones, they become named
+// operators (dsl::operators()) on reshaped arrays; these reshapes move nothing.
 #include <fmt/format.h>
 
 #include <algorithm>

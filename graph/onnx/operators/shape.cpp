@@ -298,8 +298,9 @@ Result<Padding> padding_of(const Node& node) {
   return padding;
 }
 
-/// The position in [0, extent) whose element stands at `index` in the padding. Requires: the index
-/// is at most one extent away.
+/// The position in [0, extent) of the element that a padding has at `index`. For an extent of 5,
+/// index -2 is position 3 if the mode wraps, 0 if it repeats the edge, and 2 if it reflects.
+/// Requires: the index is at most one extent away.
 Expr padded_position(PadMode mode, const Expr& index, int64_t extent, bool before, bool after) {
   const Expr last(extent - 1);
   if (mode == PadMode::Wrap) return index % Expr(extent);

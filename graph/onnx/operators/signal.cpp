@@ -99,12 +99,14 @@ Status add_product(Builder& builder, const Value& samples, dsl::Array table, con
 
 // ---- in two steps ---------------------------------------------------------------------------
 
-/// A length as the product of two numbers, by which a transform becomes many short ones (Cooley and
+/// A length as the product of two numbers. It turns one transform into many short ones (Cooley and
 /// Tukey, An Algorithm for the Machine Calculation of Complex Fourier Series, 1965). With n =
-/// second a + b and k = c + first d:
+/// second a + b, k = c + first d, where a and c are below `first`, b and d are below `second`:
 ///
 ///   z[b, c] = sum(a) exp(-2 pi j n c / length) x[n]
 ///   y[k] = sum(b) exp(-2 pi j b d / second) z[b, c]
+///
+/// A length of 12 as 3 * 4 takes 4 transforms of 3 points, and then 3 of 4 points.
 struct Factors {
   int64_t first = 1, second = 1;
   /// The number of values of d that the bins need.
@@ -141,8 +143,8 @@ std::optional<Factors> factors_of(const Transform& t) {
   return best;
 }
 
-/// The tables [second, first * parts, first * 2] of the first step and [second * 2, bins of second
-/// * 2] of the second one.
+/// The tables of both steps: [second, first * parts, first * 2] and [second * 2, bins of second *
+/// 2].
 Result<std::array<dsl::Array, 2>> tables_of(const Transform& t, const Factors& f, DType type,
                                             const std::vector<double>& window) {
   const int64_t columns = 2 * f.first, last_columns = 2 * f.bins_of_second(t);
@@ -223,8 +225,8 @@ struct Transformed {
   std::string name;
 };
 
-/// Adds the transform of rows [..., count, parts]. The elements are multiplied by `window`, unless
-/// it is empty.
+/// Adds the transform of rows [..., count, parts]. The elements are first multiplied by `window`,
+/// unless `window` is empty.
 Status add_transform(const Node& node, Builder& builder, const Value& samples, int64_t count,
                      const Transform& t, const std::vector<double>& window,
                      const Transformed& result) {
