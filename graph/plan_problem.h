@@ -81,7 +81,7 @@ struct PlanProblem {
   std::vector<PlanTensor> tensors;
   std::vector<PlanOperator> operators;
 
-  /// The sum over all operators of the cost of the cheapest scheme.
+  /// The sum of the costs of the cheapest schemes of all operators.
   double cheapest_kernels_ns() const;
   /// The layouts in which some scheme writes the tensor.
   LayoutSet produced(size_t tensor) const;

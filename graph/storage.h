@@ -19,9 +19,9 @@ namespace tw::graph {
 struct Storage {
   /// A digit of an index, as in a mixed radix. In NCHW16c with the shape [1, 64, 8, 8], the channel
   /// has the steps 1 (stride 1) and 16 (stride 1024). Channel 35 is 3 * 1 + 2 * 16, so its digits
-  /// are 3 and 2, and it adds 3 * 1 + 2 * 1024 to the offset. A step is left out if its stride is
-  /// that of the step before, multiplied by the same factor as the step: the two are then one
-  /// digit.
+  /// are 3 and 2, and it adds 3 * 1 + 2 * 1024 to the offset. A step is left out if it
+  /// continues the digit of the step before: a step 16 of stride 16 after a step 1 of stride 1 is
+  /// left out, since both together are one digit of stride 1.
   struct Step {
     int dim;
     int64_t step, stride;

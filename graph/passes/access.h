@@ -100,7 +100,7 @@ struct OffsetByte {
   dsl::Expr zero;         ///< undefined if nothing is subtracted
   const dsl::Read* byte;  ///< q; points into `number`
 };
-/// The parts of such an expression; nullopt for other expressions.
+/// The expression as an OffsetByte; nullopt for expressions of another form.
 std::optional<OffsetByte> as_offset_byte(const dsl::Expr& expr);
 
 /// True if the operator is a reshape or a transpose.

@@ -18,7 +18,8 @@
 
 namespace tw::graph {
 
-/// Index in Graph::loops; nullopt: the operators outside of loops.
+/// A part of a graph: the body of the loop with this index in Graph::loops, or, for nullopt, the
+/// operators outside of loops.
 using PartNumber = std::optional<size_t>;
 
 /// All parts of a graph.
