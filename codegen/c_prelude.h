@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The definitions that emitted C relies on: a head with which every text starts, and small
-// functions, of which a text contains only those that it calls.
+// The prelude of emitted C: c_head(), the lines with which every text begins, and a set of small
+// functions. A text contains only those of the functions that it calls.
 
 #include <string>
 #include <string_view>
@@ -20,7 +20,8 @@ std::string_view c_head();
 /// in an order that compiles.
 std::string c_functions_for(std::string_view body);
 
-/// True for words that cannot name a variable of emitted C.
+/// True if no variable of emitted C can have this name, because it is a keyword, a name of the
+/// standard headers, or begins with tw_ or TW_ as the names of the prelude do.
 bool is_reserved_in_c(std::string_view word);
 
 }  // namespace tw::codegen

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A CPrinter prints one phase of a Program as text. This base class holds what C, CUDA C++ and
-// OpenCL C have in common. Expressions mean what dsl/interpret.h says; they are computed in their
-// own type, 16-bit floats in float. Indices are 32-bit if all indices of the phase are proved to
-// fit, else 64-bit.
+// OpenCL C have in common. Expressions have the meaning that dsl/interpret.h gives them. Each is
+// computed in its own type, except that 16-bit floats are computed in float. Indices are 32-bit if
+// all indices of the phase are proved to fit, else 64-bit.
 //
-// A dialect gives the spelling of types, literals and functions (CSpelling), and overrides how
-// loops, buffers, and the text around the statements are printed. Not thread-safe.
+// A dialect is one of these languages. Its derived class passes the spelling of types, literals and
+// functions (CSpelling), and overrides how loops, buffers and the text around the statements are
+// printed. Not thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -28,15 +29,17 @@ struct CSpelling {
   std::string_view before_int64,
       after_int64;  ///< prefix and suffix of a literal that needs more than 32 bits
   std::string_view nan, infinity;
-  /// Suffix of the names of exp, sqrt, ... for float: "f" in C, "" in OpenCL.
+  /// Suffix of the math functions for float: "f" in C (expf, sqrtf), "" in OpenCL.
   std::string_view float_suffix;
-  /// True if tw_min and similar functions compute in 32 bits and have variants in 64 bits, named
-  /// _i64. False if they compute in 64 bits.
+  /// True if the integer functions of the prelude, such as tw_min, compute in 32 bits and have
+  /// 64-bit variants whose names end in _i64. False if they have one variant, which computes in 64
+  /// bits.
   bool has_narrow_functions;
   bool (*is_reserved)(std::string_view word);
 };
 
-/// The type of an element in memory. 16-bit floats are stored as integers that hold their bits.
+/// Returns the type of an element in memory. 16-bit floats are stored as 16-bit integers with the
+/// same bits.
 std::string_view storage_type(DType type, const CSpelling& spelling);
 
 class CPrinter {
@@ -58,18 +61,21 @@ class CPrinter {
 
   // ---- overridden by dialects ---------------------------------------------------------------
   virtual void print_loop(const schedules::Loop& loop, int indent) = 0;
-  /// `is_last`: the statement is the last of its block, so its declarations may live until the
-  /// block ends.
+  /// Prints the declaration of a buffer and the statements that use it. If `is_last`, the
+  /// allocation is the last statement of its block, so a dialect may leave out braces around the
+  /// two.
   virtual void print_allocate(const schedules::Allocate& allocate, bool is_last, int indent) = 0;
   virtual void print_assign(const schedules::Assign& assign, int indent);
-  /// Converts the index of an element in the dense buffer to its index in memory, which differs for
-  /// swizzled buffers.
+  /// Converts the text of an element's index in dense memory to the text of its index in the
+  /// buffer. The two differ only in swizzled buffers (Buffer::swizzle).
   virtual std::string placed(const Buffer&, const std::string& index) const { return index; }
 
-  /// Prints a prefetch. Prints nothing if the dialect has none.
+  /// Prints a prefetch. A dialect without prefetches prints nothing.
   virtual void print_prefetch(const schedules::PrefetchLines&, int /*indent*/) {}
 
-  /// Prints a guarded assignment, or the vector loop around a guarded assignment.
+  /// Prints a guarded assignment (Assign::guard) as `if (condition) { store the value } else {
+  /// store the literal }`. The statement may also be a vector loop that contains only a guarded
+  /// assignment.
   virtual void print_branches(const schedules::Branches& branches, int indent);
 
   // ---- common to all dialects ---------------------------------------------------------------
@@ -78,16 +84,20 @@ class CPrinter {
   virtual void print_body(const Block& block, int indent) { print(block, indent); }
   void line(int indent, const std::string& text);
 
-  /// Returns the head of a loop: "for (int i = 0; i < 4; ++i)".
+  /// Returns the head of a loop: "for (int i = 0; i < 4; ++i)". With a step of 2 it ends in "i +=
+  /// 2)".
   std::string for_head(const schedules::Loop& loop, int64_t step = 1);
-  /// Returns declarations such as "const int m = block / 8 % 4;" for those variables that the text
-  /// uses. `number` is the text of the row-major number of their values.
+  /// Returns declarations that compute the values of `variables` from their row-major number, whose
+  /// text is `number`. Variables that the printed text does not use are left out. Example: for
+  /// "block" and the axes k of extent 2, m of extent 4 and n of extent 8,
+  ///   const int k = block / 32;  const int m = block / 8 % 4;  const int n = block % 8;
   std::vector<std::string> numbered_by(const std::string& number,
                                        const std::vector<schedules::TaskAxis>& variables);
 
   std::string value(const Expr& expr) { return print(expr).text; }
-  /// Returns the text of the f32 that is rounded when the value is stored as a 16-bit float of the
-  /// type. A conversion to that type is omitted, because rounding once more would change nothing.
+  /// Returns the text of a value that is about to be stored as a 16-bit float of this type, before
+  /// it is rounded to that type. If `value` is itself a conversion to the type, the text is that of
+  /// the operand of the conversion, because rounding once is enough.
   std::string before_rounding(DType type, const Expr& value);
   std::string element(const Buffer& buffer, const std::vector<Expr>& indices);
   std::string int64_literal(int64_t value) const;
@@ -95,10 +105,11 @@ class CPrinter {
   std::string_view storage_type(DType type) const { return codegen::storage_type(type, spelling_); }
   const Buffer& buffer(const std::string& name) const;
   const std::string& identifier(const std::string& name);
-  /// Returns the identifier of a buffer. A buffer and a variable may both be named "x"; their
-  /// identifiers differ.
+  /// Returns the identifier of a buffer in the text. A buffer and a variable of the program may
+  /// have the same name; they get different identifiers.
   const std::string& buffer_identifier(const std::string& name);
-  /// Converts the text of an element in memory to its value.
+  /// Converts the text of an element in memory to the text of its value: "x[3]" becomes
+  /// "tw_from_f16(x[3])" if the type is f16.
   static Text loaded(DType type, const std::string& element);
   bool is_touched(const std::string& buffer) const { return touched_.contains(buffer); }
 
@@ -107,9 +118,12 @@ class CPrinter {
   Ranges ranges_;
   std::string_view index_type_;
   std::set<std::string> used_variables_;
-  /// For each buffer, the numbers of the dimensions that do not exist in memory.
+  /// For each buffer, the dimensions that have no elements in memory, because each thread has a
+  /// buffer of its own and the thread's number is the index along these dimensions
+  /// (schedules/program/threads.h).
   schedules::NumberedDimensions dropped_;
-  /// Expressions whose values are already in a variable of the text, with the variable's name.
+  /// Expressions whose values the text has already put in a variable, each with the variable's
+  /// name.
   std::vector<std::pair<Expr, std::string>> held_;
   std::string body_;
 
@@ -132,7 +146,8 @@ class CPrinter {
   Text division(const dsl::Binary& b, const Text& x, const Text& y) const;
   Text min_max(dsl::BinaryOp op, DType type, const Text& x, const Text& y) const;
   Text narrowed(DType type, const Text& value) const;
-  /// Calls the function `name` on integers, in their own type.
+  /// Returns a call of the prelude's integer function `name` with arguments of this type. The
+  /// result is narrowed to the type if the function computes in a wider one.
   Text integer_call(std::string_view name, DType type, const std::string& arguments) const;
   Text float_call(std::string_view name, DType type, const std::string& arguments) const;
   DType index_or(DType type) const;

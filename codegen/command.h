@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Runs one of the system's tools (ld, objdump) to its end or a deadline. Thread-safe.
+// Runs one of the system's tools (ld, objdump) until it ends or its time is up. Thread-safe.
 
 #include <cstdint>
 #include <string>
@@ -11,15 +11,16 @@
 
 namespace tw::codegen {
 
-/// Runs the command `argv`, whose program argv[0] is searched on PATH, with an empty input and in a
-/// process group of its own. Returns its standard output. Environment: the program cannot be
-/// started, prints more than 64 MiB, exceeds the time-out (it is then killed), or fails; the
-/// message carries the end of its standard error. TryLater: a SIGTERM, SIGINT, SIGHUP or SIGKILL
-/// from outside ended the program.
+/// Runs the command `argv` with an empty standard input, in a process group of its own, and returns
+/// its standard output. The program argv[0] is searched for on PATH.
+///
+/// Environment: the program cannot be started, prints more than 64 MiB, fails, or takes more than
+/// `timeout_ns`, after which it is killed. The message has the end of its standard error. TryLater:
+/// a SIGTERM, SIGINT, SIGHUP or SIGKILL that this process did not send ended the program.
 Result<std::string> run_command(const std::vector<std::string>& argv, int64_t timeout_ns);
 
-/// A file in memory. Programs that this process starts can open the file by its path while the
-/// value lives.
+/// A file in memory. As long as the MemoryFile lives, programs that this process starts can open it
+/// at path().
 class MemoryFile {
  public:
   static Result<MemoryFile> create(const char* name, std::string_view content = {});

@@ -6,11 +6,11 @@
 //   TW_TRY(auto artifacts, compile({&spec, 1}, host_target()));
 //   if (artifacts[0]) runtime::write_artifact(path, *artifacts[0]);
 //
-// Kernels for GPUs are compiled by codegen/gpu/compile.h and have no packs.
+// Kernels for GPUs are compiled by codegen/gpu/compile.h and have no packing kernels.
 //
-// Thread-safe. Deterministic: the same specs give the same bytes. A kernel's description and its
-// instructions do not depend on the other kernels of a call, but its object may contain unused
-// constants of these.
+// Thread-safe. Deterministic: the same specs give the same bytes. The other kernels of a call have
+// no influence on a kernel's KernelInfo and instructions, but the kernel's object may contain
+// constants of the other kernels that it does not use.
 
 #include <cstdint>
 #include <span>
@@ -28,8 +28,8 @@
 namespace tw::codegen {
 
 struct KernelSpec {
-  std::string workload;  ///< text key
-  std::string schedule;  ///< text
+  std::string workload;  ///< key of the workload, which is its text
+  std::string schedule;  ///< text of the schedule
   schedules::Program program;
   int64_t flops = 0;
   bool packs = true;  ///< add a packing kernel for each argument that is not row-major
@@ -39,16 +39,17 @@ struct CompileOptions {
   CpuCodegenOptions cpu = {};
   LinkOptions link = {};
   NvrtcOptions nvrtc = {};
-  /// Number of kernels that are compiled together. A kernel takes 28 ms alone, 20 ms in a batch of
-  /// 8, and 18.5 ms in a batch of 32 (Zen 4).
+  /// Number of kernels that are compiled together, which saves time: a kernel takes 28 ms alone, 20
+  /// ms in a batch of 8, and 18.5 ms in a batch of 32 (Zen 4).
   int batch = 8;
-  /// True to fill in KernelInfo::spills. It costs one run of objdump per kernel, in addition to the
-  /// run for a batch with prefetches.
+  /// True to count the register spills of each kernel (KernelInfo::spills). This costs one run of
+  /// objdump per kernel. Apart from that, objdump runs once for each batch that has prefetches.
   bool count_spills = false;
 };
 
-/// Compiles the specs, and returns one result for each, in order; a kernel that cannot be compiled
-/// fails alone. The whole call fails only for an error of the installation (Environment).
+/// Compiles the specs. Returns one result for each spec, in order, so a kernel that cannot be
+/// compiled does not affect the others. The call as a whole fails only with Environment, if a
+/// compiler or linker is missing or unusable.
 Result<std::vector<Result<runtime::Artifact>>> compile(std::span<const KernelSpec> specs,
                                                        const Target& target,
                                                        const CompileOptions& options = {});
@@ -58,8 +59,8 @@ struct RelocatableKernel {
   runtime::KernelInfo info;
   std::string object;  ///< an ELF object that defines the functions of all phases and packs
 };
-/// Compiles one kernel without linking it. Fails as one kernel of compile() does, and with
-/// Unsupported for a GPU.
+/// Compiles one kernel without linking it. Unsupported if the target is a GPU; other errors are
+/// those of one kernel of compile().
 Result<RelocatableKernel> compile_relocatable(const KernelSpec& spec, const Target& target,
                                               const CompileOptions& options = {});
 
@@ -68,9 +69,9 @@ Result<RelocatableKernel> compile_relocatable(const KernelSpec& spec, const Targ
 Result<std::string> toolchain(const Target& target, const CompileOptions& options = {});
 
 /// Returns a hash of everything that decides what a call of the kernel does: instructions,
-/// constants, tasks, layouts and scratch memory, but no names. Kernels of one workload with equal
-/// hashes are the same kernel. Equal kernels may have different hashes, because kernels that are
-/// compiled in the same batch may leave constants in the object.
+/// constants, tasks, layouts and scratch memory, but not the names of functions. Two kernels of one
+/// workload with equal hashes do the same. The converse does not hold: the hashes of equal kernels
+/// may differ, because an object may contain constants of other kernels of its batch.
 std::string code_hash(const runtime::Artifact& artifact);
 
 }  // namespace tw::codegen

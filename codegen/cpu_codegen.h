@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Compiles programs to machine code for CPUs, through the plugin that holds Halide's back end.
+// Compiles programs to machine code for CPUs, through a plugin that contains Halide's back end.
 //
-// The plugin is one shared object, libtw_halide.so, which is built with this library and has the
+// The plugin is one shared object, libtw_halide.so. It is built with this library and must have the
 // same version. It is opened when code is generated, so a program that only runs kernels does not
 // need it. The functions of the generated object follow runtime/artifact.h and import nothing.
 //
@@ -21,8 +21,8 @@
 
 namespace tw::codegen {
 
-/// A program, and the prefix of the symbols of its functions (codegen/abi.h), which is unique in a
-/// batch.
+/// A program, and the prefix of the symbols of its functions (codegen/abi.h). No two programs that
+/// are compiled together may have the same prefix.
 struct NamedProgram {
   std::string prefix;
   const schedules::Program* program = nullptr;
@@ -30,49 +30,54 @@ struct NamedProgram {
 
 struct CompiledObjects {
   std::string object;  ///< the bytes of one relocatable ELF object with all functions
-  /// One for each program, in order; the object has no functions of a program that failed.
+  /// The outcome of each program, in order. `object` has no functions of the programs that failed.
   std::vector<Status> programs;
 };
 
 struct CpuCodegenOptions {
-  /// Directories to search for libtw_halide.so, in order; empty: plugin_directories().
+  /// Directories in which to search for libtw_halide.so, in order. If empty, plugin_directories()
+  /// are searched.
   std::vector<std::string> plugin_directories = {};
 };
 
-/// Returns the default search path of the plugin: the directory of this program, ../lib/tilewright
-/// relative to that directory, and the build directory.
+/// Returns the directories in which the plugin is searched for by default: the directory of this
+/// program; ../lib/tilewright relative to it; the folder `tilewright` beside libtilewright.so, if
+/// the program links that library; and the build directory.
 std::vector<std::string> plugin_directories();
 
-/// Compiles the programs together. Environment: the plugin is absent, or has another version. Any
-/// other error concerns the code generation as a whole, although a single program may cause it: to
-/// find that program, compile them one by one.
+/// Compiles the programs together. The status of a single program that fails is in
+/// CompiledObjects::programs. Environment: the plugin is absent or has another version. Any other
+/// error means that code generation as a whole failed. A single program may still be the cause; to
+/// find it, compile the programs one by one.
 Result<CompiledObjects> compile_cpu(std::span<const NamedProgram> programs, const Target& target,
                                     const CpuCodegenOptions& options = {});
 
-/// Returns the compiler in the plugin and its version: "halide-21.0.0". Fails with Environment as
-/// compile_cpu().
+/// Returns the name and version of the compiler in the plugin: "halide-21.0.0". Environment: the
+/// plugin is absent or has another version.
 Result<std::string> cpu_toolchain(const CpuCodegenOptions& options = {});
 
-/// Numbers of accesses to a buffer in the code that the back end receives, by kind. An access
-/// counts once, whatever loops surround it. Each unrolled copy of an access counts.
+/// Numbers of accesses to one buffer, by kind, in the statements that Halide's back end receives.
+/// Loops do not multiply the numbers: an access counts once, however often it is executed. But each
+/// copy that unrolling makes counts.
 struct AccessCounts {
-  int64_t contiguous = 0;  ///< vectors of contiguous elements
-  /// Vectors with an index for each lane: strided accesses, gathers, scatters.
+  int64_t contiguous = 0;  ///< vector accesses to contiguous elements
+  /// Vector accesses with a separate index for each lane: strided accesses, gathers, scatters.
   int64_t lanewise = 0;
-  int64_t scalar = 0;  ///< single elements
-  /// Vectors under a mask for which the target has no masked instruction, so LLVM makes a branch
-  /// for each lane. Accesses in a fallback do not count: code that runs only if a test for the
-  /// whole vector fails.
+  int64_t scalar = 0;  ///< accesses to single elements
+  /// Vector accesses under a mask for which the target has no masked instruction, so LLVM makes a
+  /// branch for each lane. Accesses in a fallback, which is code that runs only if a test for the
+  /// whole vector fails, do not count.
   int64_t branching = 0;
 };
-/// Counts the accesses of a program, by name of the buffer. Compiles nothing, so it takes only
-/// about a millisecond. Fails with Environment as compile_cpu().
+/// Counts the accesses of a program. The keys of the result are the names of the buffers. Nothing
+/// is compiled, so the call takes about a millisecond. Environment: the plugin is absent or has
+/// another version.
 Result<std::map<std::string, AccessCounts>> count_accesses(const schedules::Program& program,
                                                            const Target& target,
                                                            const CpuCodegenOptions& options = {});
 
-/// The types of the functions that the plugin exports. Their names, with C linkage, are in the
-/// comments.
+/// The types of the functions that the plugin exports with C linkage. The comment behind each type
+/// is the name of the function.
 inline constexpr int plugin_version = 3;
 using PluginVersion = int();            // tw_halide_version
 using PluginToolchain = const char*();  // tw_halide_toolchain

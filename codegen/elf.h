@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Reads symbols and sections of 64-bit little-endian ELF objects. Other bytes are read as an object
-// without any. Free functions; thread-safe.
+// Reads symbols and sections of 64-bit little-endian ELF objects. Bytes that are no such object are
+// read as an object without symbols and sections. Free functions; thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -11,11 +11,12 @@
 
 namespace tw::codegen {
 
-/// Returns the names that are undefined in the dynamic symbol table, in the table's order.
+/// Returns the names that the shared object imports, i.e. those that are undefined in its dynamic
+/// symbol table, in the order of the table.
 std::vector<std::string> imports_of(std::string_view shared);
 
-/// Returns the contents of the sections with instructions and constants, each after its size and
-/// flags. Symbol and string tables are left out, so the result does not depend on names.
+/// Returns the size, flags and contents of each section that holds instructions or constants.
+/// Symbol and string tables are left out, so the result does not depend on the names of functions.
 std::string loaded_contents(std::string_view shared);
 
 /// Returns the offset in the file of the contents of the first section with this name; nullopt if

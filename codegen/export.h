@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Exports a kernel as a shared object that any program can link or open without the runtime of this
-// project, and as a C header that declares the object's functions.
+// Exports a kernel as a shared object and a C header that declares its functions. Any program can
+// link or open the shared object without the runtime of this project.
 //
 //   TW_TRY(const ExportedKernel exported, export_kernel(spec, target, {.name = "gemm"}));
 //   TW_RETURN_IF_ERROR(write_exported("libgemm.so", exported));   // and libgemm.h
 //
-// The functions take row-major arrays. gemm(a, b, c) uses its own memory and the calling thread;
-// gemm_on(a, b, c, workspace, run, context) uses memory and threads of the caller's. The object
-// also has __tvm_ffi_gemm for tvm_ffi.load_module(). It needs only the C library.
+// The object has three functions, which take row-major arrays and need only the C library:
+// - gemm(a, b, c) allocates its own memory and runs on the calling thread.
+// - gemm_on(a, b, c, workspace, run, context) uses memory and threads of the caller.
+// - __tvm_ffi_gemm is for tvm_ffi.load_module().
 //
-// The functions around the kernel are C, which the system's compiler translates and links.
-// Thread-safe.
+// These functions are emitted as C, which the system's C compiler translates and links with the
+// kernel. Thread-safe.
 
 #include <cstdint>
 #include <string>
@@ -24,7 +25,7 @@ namespace tw::codegen {
 
 struct ExportOptions {
   std::string name;  ///< name of the function that is exported
-  /// The C compiler: a path, or a name that is searched on PATH. Empty: "cc", or
+  /// The C compiler: a path, or a name that is searched for on PATH. If empty, it is "cc", or
   /// "aarch64-linux-gnu-gcc" if the target is not this machine's architecture.
   std::string compiler = {};
   int64_t timeout_ns = 60'000'000'000;
@@ -36,24 +37,28 @@ struct ExportedKernel {
   std::string header;   ///< text of the header, for C and C++
 };
 
-/// Compiles and exports a kernel. Usage: the name cannot name a C function. Unsupported: a GPU's
-/// kernel. Environment: there is no C compiler, or it failed; the message ends with the compiler's
-/// output. Other errors as compile(). Requires: a spec with packs.
+/// Compiles and exports a kernel. Usage: `options.name` cannot name a C function. Unsupported: the
+/// target is a GPU. Environment: there is no C compiler, or it failed; the message ends with the
+/// compiler's output. Other errors are those of compile(). Requires: spec.packs is true.
 Result<ExportedKernel> export_kernel(const KernelSpec& spec, const Target& target,
                                      const ExportOptions& options);
-/// As export_kernel() above, for the texts of a workload (its key) and of its schedule, which
-/// compiled artifacts carry (KernelInfo). Invalid if the texts do not parse.
+/// Compiles and exports the kernel of a workload, given by its key, and of a schedule, given by its
+/// text. Compiled artifacts carry both texts (KernelInfo). Invalid if a text does not parse; other
+/// errors are those of export_kernel() above.
 Result<ExportedKernel> export_kernel(const std::string& workload, const std::string& schedule,
                                      const Target& target, const ExportOptions& options);
 
-/// Checks before any work that a library can be exported to this path under this name (empty:
-/// export_name()). Usage if not.
+/// Checks that a library can be exported to this path and that a function can have this name. Call
+/// it before the compilation, so that a mistake costs no time. An empty name stands for
+/// export_name(library_path). Usage if the check fails.
 Status check_export(const std::string& library_path, const std::string& name);
-/// Returns the name of the function if the caller gives none: "libgemm.so" exports gemm.
+/// Returns the default name of the function, which follows from the file's name: "gemm" for
+/// "libgemm.so".
 std::string export_name(const std::string& library_path);
-/// Returns the header's path: the library's path with the ending .h.
+/// Returns the path of the header, which is the library's path with the ending .h: "libgemm.h".
 std::string header_path(const std::string& library_path);
-/// Writes the library, then its header, replacing old files. Requires: check_export() holds.
+/// Writes the library to this path and the header to header_path(), replacing old files. Requires:
+/// check_export() succeeds.
 Status write_exported(const std::string& library_path, const ExportedKernel& exported);
 
 }  // namespace tw::codegen

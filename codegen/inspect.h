@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Inspects a compiled kernel: its instructions as text, and its number of register spills.
+// Inspects a compiled kernel: returns its instructions as text, and counts its register spills.
 // Thread-safe.
 
 #include <string>
@@ -11,14 +11,15 @@
 
 namespace tw::codegen {
 
-/// Returns the instructions of an object as text, by objdump; each function begins with "<name>:".
+/// Returns the disassembly of an object, as objdump prints it. Each function begins with "<name>:".
 /// Environment: there is no objdump for the target's architecture.
 Result<std::string> disassemble(std::string_view object, const Target& target);
 
-/// Counts loads and stores of vector registers at a fixed distance from the stack pointer. Accesses
-/// to stack arrays at fixed places count too, such as those to a Local buffer that was not promoted
-/// to registers. Accesses through the frame pointer do not count, because it is a general register
-/// in this code.
+/// Estimates the number of register spills: counts the instructions that load or store a vector
+/// register at a fixed distance from the stack pointer. Accesses to arrays on the stack count too
+/// if they are at fixed places, for example those to a Local buffer that was not promoted to
+/// registers. Accesses through the frame pointer do not count, because generated code uses its
+/// register for other values.
 int count_spills(std::string_view disassembly, Architecture architecture);
 
 }  // namespace tw::codegen

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Folders that the build configures. Only one small source contains them. All other sources compile
-// to the same objects in every checkout, so a compiler cache serves them. Constants; thread-safe.
+// Folders that the build configures. They are compiled into one small source file only. So all
+// other sources compile to the same objects in every checkout, and a compiler cache can serve them.
+// Constants; thread-safe.
 
 #include <string>
 
@@ -9,9 +10,11 @@ namespace tw::codegen {
 
 /// The folder in which the build puts libtw_halide.so.
 std::string plugin_build_directory();
-/// The folder of the installed plugin, relative to the prefix: "lib/tilewright".
+/// The folder of the installed plugin, relative to the prefix of the installation:
+/// "lib/tilewright".
 std::string plugin_install_directory();
-/// The folder of the sources, whose .venv may hold compilers.
+/// The root folder of the checkout. The Python environment in its folder .venv may contain
+/// compilers.
 std::string checkout_directory();
 
 }  // namespace tw::codegen

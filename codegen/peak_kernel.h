@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Kernels of fixed text that reach the f32 peak of a device: independent chains of multiply-adds.
-// Free functions; thread-safe.
+// Kernels that reach the f32 peak of a device, because they consist of independent chains of
+// multiply-adds. Their text is fixed. Free functions; thread-safe.
 
 #include "runtime/device.h"
 
 namespace tw::codegen {
 
-/// The code and the launch parameters of a kernel `peak(float* seed)`. *seed must be 1.
+/// A kernel `peak(float* seed)`, and how to launch it. *seed must be 1.
 struct PeakKernel {
   runtime::DeviceCode code;
   int threads = 0;  ///< threads of a block

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Ranges of index expressions by plain interval arithmetic. They tell which expressions fit 32
-// bits, and which operands of a division may be negative. Ranges are cheaper and coarser than
-// schedules::Bounds, and defined for every subexpression, because intermediate results must not
-// overflow either. Not thread-safe.
+// Ranges of index expressions, computed by plain interval arithmetic. They tell which expressions
+// fit 32 bits, and which operands of a division may be negative. schedules::Bounds gives tighter
+// ranges but costs more, and does not give a range for every subexpression. Here every
+// subexpression needs a range, because intermediate results must not overflow either. Not
+// thread-safe.
 
 #include <cstdint>
 #include <limits>
@@ -15,7 +16,8 @@
 
 namespace tw::codegen {
 
-/// An inclusive range. A limit of int64 means "unknown, or beyond int64".
+/// An inclusive range. A limit that is the least or the largest int64 means that the true limit is
+/// unknown or does not fit int64.
 struct Range {
   int64_t low = std::numeric_limits<int64_t>::min();
   int64_t high = std::numeric_limits<int64_t>::max();
@@ -24,17 +26,19 @@ struct Range {
 
 class Ranges {
  public:
-  /// Sets the range of a variable to [begin, end), until it is set again. A name is unique in a
-  /// phase, or is repeated only in sibling loops.
+  /// Sets the range of a loop variable to [begin, end). A later call for the same name replaces it.
+  /// In a phase only sibling loops may have variables of the same name.
   void set(const std::string& variable, const schedules::Expr& begin, const schedules::Expr& end);
 
   Range of(const schedules::Expr& expr) const;
-  /// True if the result of +, - or * on operands of one integer type may exceed that type.
+  /// True if `a op b` may exceed the type of the operands. Requires: `op` is +, - or *, and both
+  /// operands have the same integer type.
   bool may_overflow(dsl::BinaryOp op, const schedules::Expr& a, const schedules::Expr& b) const;
-  /// True if the value of `expr`, and the value of every Int64 subexpression outside of reads, fits
-  /// 32 bits.
+  /// True if `expr` and each of its Int64 subexpressions has a value that fits 32 bits. The indices
+  /// of reads inside of `expr` are not checked.
   bool all_fit_int32(const schedules::Expr& expr) const;
-  /// True if every partial sum of the terms fits 32 bits, in whatever order the terms are added.
+  /// True if all partial sums of the terms fit 32 bits, whatever the order in which the terms are
+  /// added.
   bool all_fit_int32(const schedules::Affine& affine) const;
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Compiles programs to code for GPUs, for compile(). NVRTC compiles CUDA C++ to a cubin. OpenCL C
-// stays text, which the driver compiles when it loads the kernel. Thread-safe; NVRTC is opened once
-// per process.
+// Compiles programs to code for GPUs. CUDA C++ is compiled to a cubin by NVRTC. OpenCL C stays
+// text, which the driver compiles when it loads the kernel. compile() (codegen/compile.h) makes
+// artifacts of the results. Thread-safe; NVRTC is opened once per process.
 
 #include <string>
 #include <vector>
@@ -17,38 +17,43 @@ namespace tw::codegen {
 
 struct GpuCompiled {
   std::string object;  ///< a cubin, or OpenCL C
-  /// PTX that accompanies a cubin, for newer GPUs; empty for architectures with a letter
-  /// ("sm_90a").
+  /// PTX of the same kernel, which drivers compile for GPUs newer than the cubin's. Empty for
+  /// OpenCL, and for architectures with a letter ("sm_90a"), whose PTX newer GPUs do not accept.
   std::string ptx;
   int spills = 0;  ///< number of 4-byte stores and loads of spilled registers
-  /// Launch parameters of each phase; symbols are phase_symbol(prefix, i).
+  /// Launch parameters of each phase. Phase i has the symbol phase_symbol(prefix, i).
   std::vector<runtime::PhaseInfo> phases;
   /// Launch parameters of Program::preparation.
   std::vector<runtime::PhaseInfo> preparation_phases = {};
   std::vector<CudaFunctionFacts>
       functions;  ///< ptxas's report on each of `phases`; empty for OpenCL
-  /// Advisory messages of ptxas without those of is_loss() (codegen/gpu/nvrtc.h).
+  /// Advisory messages of ptxas, except those that make the compilation fail (is_loss() in
+  /// codegen/gpu/nvrtc.h).
   std::vector<std::string> advice = {};
 };
 
 /// Compiles a program for a GPU. Environment: there is no NVRTC; the message is one line that names
-/// the package to install. Invalid: the text does not compile, or the compiler drops what makes the
-/// schedule fast (is_loss()). Requires: a legal program, a GPU.
+/// the package to install. Invalid: the text does not compile, or the compiler reports that the
+/// kernel lacks the property that makes its schedule fast (is_loss()). Requires: a legal program,
+/// and a target that is a GPU.
 Result<GpuCompiled> compile_for_gpu(const schedules::Program& program, const std::string& prefix,
                                     const Target& target, const NvrtcOptions& options);
 
-/// As compile_for_gpu(), for the targets of one back end (codegen/backend.h).
+/// These functions do what compile_for_gpu() does, each for the targets of one back end
+/// (codegen/backend.h).
 Result<GpuCompiled> cuda_code(const schedules::Program& program, const std::string& prefix,
                               const Target& target, const NvrtcOptions& options);
 Result<GpuCompiled> opencl_code(const schedules::Program& program, const std::string& prefix,
                                 const Target& target, const NvrtcOptions& options);
 
-/// Checks that the compiler spilled no registers of a GPU's kernel. Invalid if it did. Use it for
-/// kernels that are chosen by prediction and not measured. A search does not need it: there the
-/// spills show in the measured time, and some kernels are fast in spite of them.
+/// Checks that the compiler spilled no registers of a GPU's kernel. Invalid if it did. Use the
+/// check for kernels that are chosen by prediction and never measured. A search does not need the
+/// check, because there the spills show in the measured time, and some kernels are fast in spite of
+/// spills.
 Status check_spills(const runtime::Artifact& artifact);
 
-/// Returns the compiler for CUDA and its version: "nvrtc-13.0". Environment as compile_for_gpu().
+/// Returns the name and version of the compiler for CUDA: "nvrtc-13.0". Environment: there is no
+/// NVRTC.
 Result<std::string> cuda_toolchain(const NvrtcOptions& options);
 
 }  // namespace tw::codegen

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Compiles CUDA C++ to code for GPUs through NVRTC: the compiler of the CUDA toolkit as a library,
-// which needs neither a GPU nor a driver. The library is opened when code is generated, so programs
-// that only run kernels do not need it. Const calls are thread-safe. A compilation takes 20 ms to
-// seconds and cannot be stopped, so run it in a process that can be.
+// Compiles CUDA C++ to code for GPUs through NVRTC, the compiler of the CUDA toolkit as a library.
+// It needs neither a GPU nor a driver. The library is opened when code is generated, so programs
+// that only run kernels do not need it. A compilation takes 20 ms to seconds and cannot be stopped.
+// So run it in a process of its own if it must be possible to stop it. Const calls are thread-safe.
 //
 //     TW_TRY(const Nvrtc nvrtc, Nvrtc::open({.directories = {cuda_home + "/lib64"}}));
 //     TW_TRY(const CudaCode gemm, nvrtc.compile(text, "sm_90a"));
@@ -21,20 +21,21 @@
 namespace tw::codegen {
 
 struct NvrtcOptions {
-  /// Directories in which to search for libnvrtc first. Programs pass $CUDA_HOME/lib64 and
-  /// $CUDA_PATH/lib64, if set.
+  /// Directories in which libnvrtc is searched for first. Programs pass $CUDA_HOME/lib64 and
+  /// $CUDA_PATH/lib64, if these variables are set.
   std::vector<std::string> directories = {};
-  /// True: search nvrtc_places() after `directories`.
+  /// True to search nvrtc_places() after `directories`.
   bool usual_places = true;
 };
 
-/// Returns the default places of the library: "" for the loader's search path,
-/// /usr/local/cuda/lib64, and nvidia/cu13/lib of the Python package in a .venv. The .venv is looked
-/// for in every directory above this program, and in the checkout in which the program was built.
+/// Returns the directories in which the library is searched for by default: "" for the loader's
+/// search path, /usr/local/cuda/lib64, and nvidia/cu13/lib of the Python package in a folder .venv.
+/// The .venv may be in any directory above this program, or in the checkout in which the program
+/// was built.
 std::vector<std::string> nvrtc_places();
 
-/// Resources of a __global__ function as ptxas reports them. Bytes are per thread, except for
-/// shared memory, which is per block.
+/// The resources that a __global__ function needs, as ptxas reports them. Bytes are per thread,
+/// except for shared memory, whose bytes are per block.
 struct CudaFunctionFacts {
   std::string name = {};
   int registers = 0;
@@ -52,21 +53,23 @@ struct CudaCode {
 
 class Nvrtc {
  public:
-  /// Opens the library: searches all places for libnvrtc.so.13, then all places for libnvrtc.so.12.
-  /// Environment: there is none.
+  /// Opens the library. It searches all places for libnvrtc.so.13, then all places for
+  /// libnvrtc.so.12. Environment: neither is found.
   static Result<Nvrtc> open(const NvrtcOptions& options = {});
 
-  /// The library that was opened: a path, or a name that the loader looks up.
+  /// The library that was opened: a path, or the bare file name if the loader found the library.
   const std::string& path() const;
-  /// Version of the library's toolkit: 1000 * major + 10 * minor.
+  /// Version of the toolkit that the library belongs to: 1000 * major + 10 * minor, so 13.0 is
+  /// 13000.
   int version() const;
   /// Architectures that the library compiles for: "sm_80", ..., "sm_90", "sm_90a", ...
   const std::vector<std::string>& architectures() const;
 
-  /// Compiles C++17 text without headers to a cubin. With `ptx`, also gives PTX, which drivers
-  /// compile for GPUs newer than the cubin's; do not ask for PTX for architectures that end in a
-  /// letter. Unsupported: `architecture` is not one of architectures(), or the compiler crashes.
-  /// Invalid: the text does not compile; the message has the first lines of the compiler's.
+  /// Compiles C++17 text without headers to a cubin. If `ptx`, the result also has PTX, which
+  /// drivers compile for GPUs newer than the cubin's. Do not ask for PTX if `architecture` ends in
+  /// a letter. Unsupported: `architecture` is not one of architectures(), or the compiler fails
+  /// without saying that the text is wrong. Invalid: the text does not compile; the message has the
+  /// first lines of the compiler's errors.
   Result<CudaCode> compile(const std::string& text, const std::string& architecture,
                            bool ptx = false) const;
 
@@ -77,16 +80,19 @@ class Nvrtc {
   std::shared_ptr<const Library> library_;
 };
 
-/// Returns the advisory messages in ptxas's log: they say that it changed, added or ignored
-/// instructions. Of each code, such as C7508, only the first message is returned: "C7508: Potential
-/// Performance Loss: 'setmaxnreg' ignored; ...". Line numbers in the messages refer to the PTX.
+/// Returns the advisory messages in ptxas's log, each of which says that ptxas changed, added or
+/// ignored instructions. Example: "C7508: Potential Performance Loss: 'setmaxnreg' ignored; ...".
+/// If several messages have the same code (C7508), only the first is returned. Line numbers in the
+/// messages refer to the PTX.
 std::vector<std::string> parse_ptxas_advice(std::string_view log);
 
-/// True if an advisory message says that a kernel lacks the property that makes its schedule fast:
-/// wgmma instructions are serialized, or registers are not moved to the warpgroups that need them.
+/// True if the advisory message says that the kernel lacks the property that makes its schedule
+/// fast: its wgmma instructions are serialized, or registers are not moved to the warpgroups that
+/// need them.
 bool is_loss(std::string_view advice);
 
-/// Returns the functions in the log of --ptxas-options=-v, in the order of the log.
+/// Returns the resources of each function in the log that --ptxas-options=-v prints, in the order
+/// of the log.
 std::vector<CudaFunctionFacts> parse_ptxas_log(std::string_view log);
 
 }  // namespace tw::codegen

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A KernelPrinter prints the kernel of a phase. The kernel's text is printed from the outside in,
-// and the files follow that order. printer.cpp prints what surrounds the statements, and decides
-// which threads execute them (codegen/gpu/roles.h). statements.cpp prints the statements of one
-// thread, and tiles.cpp those of tensor tiles. Expressions are printed as C (codegen/c_printer.h).
-// Not thread-safe.
+// A KernelPrinter prints the kernel of a phase, from the outside in. The files follow this order:
+// printer.cpp prints the text around the statements, and which threads execute them
+// (codegen/gpu/roles.h); statements.cpp prints the statements of one thread; tiles.cpp prints
+// tensor tiles. Expressions are printed as in C (codegen/c_printer.h). Not thread-safe.
 
 #include <functional>
 #include <optional>
@@ -27,7 +26,8 @@ class KernelPrinter : CPrinter {
   KernelPrinter(const schedules::Program& program, const schedules::Phase& phase,
                 const DialectRow& dialect);
 
-  /// Prints the kernel, and sets its launch parameters in `kernel`. Requires: kernel.name is set.
+  /// Returns the text of the kernel, and sets its launch parameters in `kernel`. Requires:
+  /// kernel.name is set.
   std::string print_kernel(GpuKernel& kernel);
 
  private:
@@ -41,11 +41,11 @@ class KernelPrinter : CPrinter {
   void print_phase();
   void print_tasks(const std::function<void(int indent)>& print_task, int indent);
   void print_producer(const Block& body, int indent);
-  /// Prints statements that all threads of the block reach together. Consecutive statements that
-  /// thread 0 alone executes go under one condition.
+  /// Prints statements that all threads of the block reach together. Statements that only thread 0
+  /// executes are put under `if (thread == 0)`; consecutive ones share one condition.
   void print_uniform(const Block& block, int indent);
-  /// Prints one statement that all threads of the block reach together. Requires:
-  /// concerns_all(stmt).
+  /// Prints one statement that all threads of the block reach together and execute. Requires:
+  /// concerns_all(stmt) (codegen/gpu/roles.h).
   void print_uniform(const schedules::Stmt& stmt, bool is_last, int indent);
   void print_once(const Block& statements, int indent);
   using PrintBody = std::function<void(const Block& body, int indent)>;
@@ -54,7 +54,8 @@ class KernelPrinter : CPrinter {
   void print_reduction(const schedules::Loop& loop, int indent);
   std::string combined(std::string_view target, dsl::Combine combine, const Expr& a, const Expr& b);
   void print_body(const Block& block, int indent) override;
-  /// Calls `print` for statements that each thread may execute at another time than the others.
+  /// Calls `print`, which prints statements that the threads of a block do not execute together:
+  /// each thread may reach them at another time, or not at all.
   template <typename F>
   void print_divergent(F&& print) {
     is_block_uniform_ = false;
@@ -70,8 +71,9 @@ class KernelPrinter : CPrinter {
   void print_allocate(const schedules::Allocate& allocate, bool is_last, int indent) override;
   int64_t own_elements(const Buffer& buffer) const;
 
-  // These functions print a vector loop as accesses of several elements at once. They return false,
-  // and print nothing, if the loop has not the form that they print.
+  // Each of these functions tries to print a vector loop as accesses of several elements at once.
+  // It returns false and prints nothing if the loop does not have the form that the function
+  // handles.
   bool print_vectors(const schedules::Loop& loop, int indent);
   bool print_scatter(const schedules::Loop& loop, int indent);
   bool print_vector_store(const schedules::Loop& loop, int indent);
@@ -83,7 +85,7 @@ class KernelPrinter : CPrinter {
   void print_assign(const schedules::Assign& assign, int indent) override;
   void print_branches(const schedules::Branches& branches, int indent) override;
   struct Copy {
-    std::string to, from;  ///< texts of the first elements
+    std::string to, from;  ///< texts of the first elements of both sides
     int64_t bytes;
   };
   static std::string asynchronous(const Copy& copy, const std::string& condition = "");
@@ -91,15 +93,15 @@ class KernelPrinter : CPrinter {
   bool is_asynchronous(const schedules::Assign& assign, int64_t bytes) const;
 
   void print_barrier(int indent);
-  /// Prints a commit of asynchronous copies, or if `wait` is given, a wait for them. Prints nothing
-  /// if the copies are synchronous.
+  /// Prints the commit of a group of asynchronous copies if `wait` is null, else the wait. Prints
+  /// nothing if the copies are synchronous.
   void print_order(const schedules::Wait* wait, int indent);
   void print_tma_order(const schedules::Wait* wait, int indent);
   void print_end_of_pipeline(bool of_producer, int indent);
   void print_leave(int indent);
   void print_wait_at(std::string_view mbarriers, int indent);
-  /// Prints the loop nest of a TMA copy as one copy. Returns false if thread 0 must copy element by
-  /// element.
+  /// Prints the loop nest of a TMA copy as one copy instruction. Returns false and prints nothing
+  /// if thread 0 must copy the elements one by one.
   bool print_tma_copy(const schedules::Loop& loop, int indent);
   int mbarriers_shift() const;
   std::string placed(const Buffer& buffer, const std::string& index) const override;
@@ -122,7 +124,7 @@ class KernelPrinter : CPrinter {
   const KernelPlan plan_;
   bool is_block_uniform_ = true;  // true if all threads execute what is being printed
   bool uses_thread_ = false;
-  // The thread nest that is being printed; null outside of nests.
+  // The nest of thread loops whose statements are being printed; null outside of such nests.
   const schedules::ThreadNest* nest_ = nullptr;
   std::set<std::string> as_vectors_;  // names of arrays that are accessed as vectors
   std::string producer_text_;         // text of the producer warps

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The roles of the threads of a kernel, which are decided before the kernel is printed:
+// The roles of a kernel's threads, which are decided before the kernel is printed. This table says
+// who executes which statements; a nest is a nest of thread loops (schedules/program/program.h):
 //
-//   all threads     barriers, commits, waits, and the loops and conditions around nests
-//   a nest          the threads that its loops number
-//   the first warp  reductions, where the dialect has shuffles
-//   thread 0        all other statements, and TMA copies
-//   producers       TMA copies of a specialised phase, by warps that follow the others
+//   all threads       barriers, commits, waits, and the loops and conditions around nests
+//   threads of a nest the statements of the nest; the loops number these threads
+//   the first warp    reductions, if the dialect has shuffles
+//   thread 0          all other statements, and TMA copies
+//   producers         TMA copies of a specialised phase; producers are warps that follow the others
 //
-// The plan also places the arrays of shared memory and the mbarriers of TMA copies. Pure functions
+// The plan also places the arrays in shared memory and the mbarriers of TMA copies. Pure functions
 // and plain values; thread-safe.
 
 #include <cstdint>
@@ -43,19 +44,21 @@ struct KernelPlan {
   int64_t threads = 1;            ///< threads of a block, without producers
   bool reduces_in_warps = false;  ///< true if the first warp shares the iterations of a reduction
   bool runs_warpgroups = false;   ///< true if some tiles are instructions of warpgroups
-  bool has_cp_async = false;  ///< true if commits and waits order asynchronous copies by threads
+  bool has_cp_async =
+      false;  ///< true if threads make copies by cp.async, which commits and waits order
   bool has_producers = false;
-  /// True if a block runs several tasks, which only phases with producers do.
+  /// True if a block runs several tasks. Only phases with producers have such blocks.
   bool is_persistent = false;
-  /// The arrays in shared memory, by decreasing period of their swizzle. The size of an array is a
-  /// multiple of its period, so each array ends where the next one is aligned. Arrays of one name
-  /// in sibling blocks of statements are one array.
+  /// The arrays in shared memory, those with the widest swizzle first. The size of an array is a
+  /// multiple of its swizzle's period, so each array ends where the next one may begin. Buffers of
+  /// the same name in sibling blocks of statements share one array.
   std::vector<SharedArray> shared;
   int64_t shared_bytes = 0;   ///< size of the arrays and mbarriers
   int64_t dynamic_bytes = 0;  ///< size of the arrays if they are dynamic, else 0
-  /// The TMA copies, their tensor maps, and the number of mbarriers. The number is that of commit
-  /// groups in flight: group n signals mbarrier n % mbarriers, and n / mbarriers % 2 is the parity
-  /// of the phase to wait for.
+  /// The TMA copies, their tensor maps, and the number of mbarriers that report their arrival.
+  /// There is an mbarrier for each commit group that may be in flight. Commit group n uses mbarrier
+  /// n % mbarriers, and waits for the phase of parity n / mbarriers % 2. Example with 4 mbarriers:
+  /// group 6 uses mbarrier 2 and parity 1.
   std::vector<BoxCopy> boxes;
   std::vector<runtime::TensorMap> maps;
   int64_t mbarriers = 0;
@@ -67,34 +70,42 @@ KernelPlan plan_kernel(const schedules::Program& program, const schedules::Phase
                        const DialectRow& dialect, const FindBuffer& buffer);
 
 bool is_global(schedules::Scope scope);
-/// True if all threads see the buffer. A shared buffer without a thread loop in its scope is
-/// private to thread 0.
+/// True if the allocation is in memory that all threads of the block share. A Shared buffer is
+/// private to thread 0 if no thread loop is in its scope.
 bool is_shared(const schedules::Allocate& allocate);
 
-/// True if all threads of the block execute the statement; else thread 0 executes it alone.
+/// True if all threads of the block execute the statement, false if thread 0 executes it alone.
 bool concerns_all(const schedules::Stmt& stmt, const KernelPlan& plan);
 
-/// True if a copy that the program allows to be asynchronous is asynchronous: cp.async copies at
-/// least 4 bytes from global to shared memory.
+/// True if a copy of `bytes` bytes is made by cp.async. The program must allow the assignment to be
+/// asynchronous (Assign::asynchronous), and cp.async copies at least 4 bytes, from global to shared
+/// memory.
 bool is_asynchronous(const schedules::Assign& assign, int64_t bytes, const KernelPlan& plan,
                      const DialectRow& dialect, const FindBuffer& buffer);
 
-/// True for the outermost loop of a warpgroup's tile.
+/// True if the statement is the outermost loop of a tensor tile that a warpgroup computes.
 bool is_warpgroup_tile(const schedules::Stmt& stmt);
-/// True for loops that contain only tiles of warpgroups.
+/// True if the loop contains nothing but tensor tiles that warpgroups compute.
 bool is_warpgroup_tiles(const schedules::Loop& loop);
-/// Returns the index in the block of a nest of warpgroup instructions that may be issued before the
-/// statements from `i` up to the nest, which are the copies of a pipeline; `i` if there is no such
-/// nest. Legality has proved that no barrier is needed between the copies and the nest, so the
-/// copies write no element that the nest reads. This function checks that they access no
+/// Finds a nest of warpgroup instructions that may be issued before the statements that precede it,
+/// so that the instructions run while these statements, the copies of a pipeline, are executed.
+/// Returns the index of the nest in the block if the statements from `i` up to the nest may follow
+/// its issue; `i` if there is no such nest.
+///
+/// Legality has proved that no barrier is needed between the copies and the nest, so the copies
+/// write no element that the nest reads. This function checks that the copies access no
 /// accumulators.
 size_t warpgroups_ahead(const schedules::Block& block, size_t i, const KernelPlan& plan,
                         const FindBuffer& buffer);
 
-/// Registers of one producer thread and of one consumer thread. At the start all threads have equal
-/// shares of the multiprocessor's registers. Producers keep a quarter of their share, and consumers
-/// divide what producers release. Whole warpgroups move registers in steps of 8, and keep at least
-/// 24 (PTX ISA, "setmaxnreg"). moved_registers() is nullopt if the shares stay equal.
+/// Registers of one producer thread and of one consumer thread after registers were moved. At first
+/// all threads have equal shares of the multiprocessor's registers. Then each producer keeps a
+/// quarter of its share, and the consumers divide the rest. Only whole warpgroups can move
+/// registers; a thread's number changes in steps of 8, and stays at least 24 (PTX ISA,
+/// "setmaxnreg"). Example: 256 consumers and 128 producers begin with 168 registers each, and end
+/// with 232 and 40.
+///
+/// moved_registers() returns nullopt if registers cannot be moved in this way.
 struct MovedRegisters {
   int64_t producer, consumer;
 };

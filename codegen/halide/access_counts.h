@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Counts accesses to buffers in the code that the back end receives. Private to codegen/halide;
-// thread-safe.
+// Counts the accesses to buffers in the statements that Halide's back end receives. Private to
+// codegen/halide; thread-safe.
 
 #include <map>
 #include <string>
@@ -12,8 +12,9 @@
 
 namespace tw::codegen::halide {
 
-/// Adds the accesses of a statement to the counts, which are by name of the buffer. Fallbacks do
-/// not count. Requires: the passes ran (codegen/halide/passes.h) and fallbacks are marked.
+/// Adds the accesses of a statement to `counts`, whose keys are the names of buffers. Fallbacks
+/// (codegen/halide/fallbacks.h) are left out. Requires: run_passes() made the statement, and its
+/// fallbacks are marked.
 void add_accesses(const HStmt& body, const Target& target,
                   std::map<std::string, AccessCounts>& counts);
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Marks fallbacks: branches that run if a test for all lanes of a vector fails. Private to
+// Marks fallbacks: branches that run only if a test for all lanes of a vector fails. Private to
 // codegen/halide; thread-safe.
 //
-// Fallbacks are marked when accesses are counted, because the simplifier also makes `else` cases of
-// branches that exclude each other, and these must count. Code is compiled without marks, because a
-// mark keeps the simplifier from sharing subexpressions between the versions of a branch.
+// Accesses in fallbacks are not counted (codegen/halide/access_counts.h). A mark tells a fallback
+// from the `else` cases that the simplifier makes of branches that exclude each other, because
+// accesses in those do count. Code that is compiled has no marks, because a mark keeps the
+// simplifier from sharing subexpressions between the two versions of a branch.
 
 #include "codegen/halide/ir.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Float functions that Halide lacks, as expressions of its IR: for 32 bits (functions_f32.cpp) and
-// for 64 bits (functions_f64.cpp). Arguments may be vectors. Private to codegen/halide;
-// thread-safe.
+// Math functions on floats that Halide lacks, as expressions of its IR: for 32 bits
+// (functions_f32.cpp) and for 64 bits (functions_f64.cpp). Arguments may be vectors. Private to
+// codegen/halide; thread-safe.
 
 #include <vector>
 
@@ -15,11 +15,11 @@ HExpr erf_f32(const HExpr& x);
 HExpr sigmoid_f32(const HExpr& x);
 /// sin(x + quarters * pi / 2)
 HExpr sin_f32(const HExpr& x, int quarters);
-/// x to the power y. If x is negative, y must be whole; else the result is NaN.
+/// x to the power y. If x is negative and y is not a whole number, the result is NaN.
 HExpr pow_f32(const HExpr& x, const HExpr& y);
 
-// The errors of the following functions are at most 4 units of 2^-53 of the value, and of pow_f64
-// at most 8, as measured against the C library.
+// The following functions were measured against the C library. Their errors are at most 4 units of
+// 2^-53 relative to the value; those of pow_f64 at most 8 units.
 HExpr exp_f64(const HExpr& x);
 HExpr log_f64(const HExpr& x);
 HExpr tanh_f64(const HExpr& x);
@@ -27,7 +27,7 @@ HExpr erf_f64(const HExpr& x);
 HExpr sigmoid_f64(const HExpr& x);
 /// sin(x + quarters * pi / 2)
 HExpr sin_f64(const HExpr& x, int quarters);
-/// x to the power y. If x is negative, y must be whole; else the result is NaN.
+/// x to the power y. If x is negative and y is not a whole number, the result is NaN.
 HExpr pow_f64(const HExpr& x, const HExpr& y);
 
 /// The value of a polynomial at x. The coefficient of the highest power comes first.

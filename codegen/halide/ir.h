@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The names of programs and of Halide's IR that this folder uses, and Halide's types for elements
-// and values. Halide::Internal is no stable interface, so the version of Halide's wheel is pinned.
-// Private to codegen/halide; thread-safe.
+// Declares short names for the parts of programs and of Halide's IR that this folder uses, and maps
+// our element types to Halide's types. Halide::Internal is no stable interface, so the version of
+// Halide's wheel is pinned. Private to codegen/halide; thread-safe.
 
 #include <Halide.h>
 
@@ -39,13 +39,14 @@ namespace hi = Halide::Internal;
 
 inline const Halide::Type index32 = Halide::Int(32), index64 = Halide::Int(64);
 
-/// Halide's type of elements in memory. A Bool is stored as a byte.
+/// Returns Halide's type of elements in memory. A Bool is stored as a byte.
 Halide::Type storage_type(DType type);
 
-/// Halide's type in which values of the elements are computed.
+/// Returns Halide's type in which values of these elements are computed.
 Halide::Type value_type(DType type);
 
-/// A variable for a pointer that is a parameter of the function, or bound at the function's top.
+/// Returns the variable of a pointer, which is a parameter of the generated function or is defined
+/// at the top of its body.
 HExpr handle_variable(const std::string& name);
 
 }  // namespace tw::codegen::halide

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Operations on floats whose literals must not be combined.
+// Keeps operations on floats apart whose literals must not be combined.
 //
-// Halide and LLVM combine the literals of a product, x * 1e38 * 10 -> x * (1e38 * 10), and those of
-// a sum, x - 3e38 - 3e38 -> x - (3e38 + 3e38). The combined literal may overflow or be subnormal
-// where the declared operations are not. An operation is kept as it is declared if the combined
-// literal of its product, or that of its sum in some order, is not a normal number of the type in
-// which it is computed. Private to codegen/halide; thread-safe.
+// Halide and LLVM combine the literals of a product, and those of a sum:
+//   x * 1e38 * 10    ->  x * (1e38 * 10)
+//   x - 3e38 - 3e38  ->  x - (3e38 + 3e38)
+// The combined literal may overflow or be subnormal although the operations as declared would not.
+// So before an operation is translated, its literals are combined as the compilers would do, for
+// sums in any order. If the result is not a normal number of the type in which the operation is
+// computed, the operation is translated to a form that neither compiler changes. Private to
+// codegen/halide; thread-safe.
 
 #include "codegen/halide/ir.h"
 
 namespace tw::codegen::halide {
 
-/// Returns the operation on the values of its operands, kept as it is declared. Undefined if its
-/// literals may be combined, or if it has none.
+/// Returns the operation on `a` and `b`, the translated operands, in a form that the compilers do
+/// not change. Undefined if that is not needed, because the operation has no literals or they may
+/// be combined.
 HExpr kept_apart(const dsl::Binary& operation, const HExpr& a, const HExpr& b);
 
 }  // namespace tw::codegen::halide

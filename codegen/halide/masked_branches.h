@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Branches that some lanes of a vector take and others do not: decides which branches can run under
-// a mask, and at which cost. Private to codegen/halide. Not thread-safe for one scope.
+// Decides which branches can run under a mask, and at which cost. These are the branches that some
+// lanes of a vector take and others do not. Private to codegen/halide. Not thread-safe for one
+// scope.
 //
-// Scalarising a divergent branch would make one branch per lane. Instead, lanes that do not take
-// the branch keep their old values. In memory that is private to the thread, a select keeps them,
-// so that accumulators stay in registers; in other memory, a masked store does. If the target has
-// no masked store or load for the type, vectors whose lanes all take the branch get a version
-// without a mask:
+// If such a branch were scalarised, each lane would have a branch of its own. Instead, the
+// statements run for all lanes, and lanes that do not take the branch keep their old values. In
+// memory that is private to the thread a select keeps the old values, so that accumulators stay in
+// registers; in other memory a masked store keeps them. If the target has no masked store or load
+// for the type, there is a version without a mask for vectors whose lanes all take the branch:
 //
 //   vector v in 0..8:  if x * 8 + v < n: s
 //     ->  if x * 8 + 7 < n: vector v in 0..8: s
@@ -21,25 +22,26 @@
 
 namespace tw::codegen::halide {
 
-/// True if every statement can run under a mask. With `anywhere`, the lanes may access elements
-/// that are not contiguous in memory.
+/// True if every statement of the body can run under a mask. If `anywhere` is false, the lanes of
+/// each access must lie next to each other in memory.
 bool can_be_masked(const PhaseScope& scope, const Block& body, bool anywhere);
 
-/// True if every access that may need a mask is contiguous and of a type that the target can mask.
+/// True if every access that may need a mask is contiguous, and the target can mask accesses of its
+/// type.
 bool are_masks_cheap(const PhaseScope& scope, const Masks& masks, const Block& body);
 
-/// Returns a condition without the lane's number under which all lanes meet `condition`; nullopt if
-/// none is found.
+/// Returns a condition that does not depend on the lane and under which `condition` holds in all
+/// lanes. Example for lanes v in 0..8: x * 8 + v < n gives x * 8 + 7 < n. nullopt if no such
+/// condition is found.
 std::optional<Expr> in_all_lanes(const PhaseScope& scope, const Expr& condition);
 
-/// True if the loop is a vector loop that contains a branch, and its lanes fill whole native
-/// vectors of an accessed type with one lane left over. Halide 21 masks the loads and stores of
-/// vectors under a branch, and fails for the lane that is left over.
+/// True if Halide 21 would fail at the loop's masked accesses. It masks the loads and stores of a
+/// vector loop that contains a branch, and fails if the lanes fill whole native vectors with one
+/// lane left over, for example 9 lanes of f32 if native vectors have 4.
 bool leaves_masked_lane(const PhaseScope& scope, const Masks& masks, const Loop& loop);
 
-/// True if the lanes of an access by these indices fill whole native vectors with one lane left
-/// over, as seven lanes of f64 do if native vectors have two. Halide 21 fails at a masked load of
-/// one lane.
+/// True if Halide 21 would fail at a masked load by these indices, because the lanes fill whole
+/// native vectors with one lane left over. Example: seven lanes of f64 if native vectors have two.
 bool leaves_one_lane(const PhaseScope& scope, const Masks& masks, DType type,
                      const std::vector<Expr>& indices);
 

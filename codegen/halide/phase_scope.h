@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The variables and buffers in scope at a statement of a phase. The scope answers questions about
-// expressions there: their ranges, and how they differ between the lanes of vector loops and
-// between the copies of unrolled loops. Private to codegen/halide. Not thread-safe.
+// The variables and buffers in scope at the statement of a phase that is being translated. The
+// scope answers questions about expressions at this statement: their ranges, and how they differ
+// between the lanes of vector loops and between the copies of unrolled loops. Private to
+// codegen/halide. Not thread-safe.
 //
 //   const PhaseScope::Mark mark = scope.mark();
 //   scope.enter(loop.variable, loop.begin, loop.end, scope.fresh(loop.variable), loop.kind);
@@ -22,9 +23,10 @@ namespace tw::codegen::halide {
 struct Access {
   Buffer buffer;
   std::string name;  ///< name of the buffer in the generated function, where it is unique
-  Halide::Parameter
-      external;  ///< defined for arguments, for which only the alignment of an element is assumed
-  /// True if private to the thread: an element may be rewritten with its old value.
+  /// Defined for arguments. It tells Halide that their arrays are aligned only to one element.
+  Halide::Parameter external;
+  /// True if the buffer is private to the thread. Then an element may be overwritten with its old
+  /// value, because no other thread can have changed it.
   bool own = false;
 };
 
@@ -36,13 +38,14 @@ struct Variable {
 
 class PhaseScope {
  public:
-  /// Makes a name that is unique in the generated function.
+  /// Returns a name that begins with `name` and is unique in the generated function.
   std::string fresh(const std::string& name);
 
-  /// Enters a loop. `name` is the name of its variable in the generated function.
+  /// Enters a loop over `variable` from `begin` to `end` - 1. `name` is the name of the variable in
+  /// the generated function.
   void enter(const std::string& variable, const Expr& begin, const Expr& end,
              const std::string& name, LoopKind kind);
-  /// Enters a branch with this condition.
+  /// Enters a branch, in which `condition` holds.
   void enter(const Expr& condition);
 
   /// A position in the nest of loops and branches. restore() leaves the loops and branches that
@@ -54,7 +57,7 @@ class PhaseScope {
   Mark mark() const { return {bounds_.mark(), depth_}; }
   void restore(const Mark& mark);
 
-  /// The number of loops entered, including the task's axes.
+  /// The number of loops entered. The axes of the task count as loops.
   int depth() const { return depth_; }
   /// The depth of the innermost variable that the expression uses; -1 if it uses none.
   int depth(const Expr& expr) const;
@@ -62,28 +65,28 @@ class PhaseScope {
   /// The variable of a loop or task axis. Requires: the variable was entered.
   const Variable& variable(const std::string& name) const { return variables_.at(name); }
 
-  /// Adds a buffer. It replaces a buffer of the same name.
+  /// Adds a buffer, which replaces a buffer of the same name.
   void declare(const Access& access) { accesses_[access.buffer.name] = access; }
   /// The buffer of that name. Requires: the buffer was declared. The reference is valid until a
   /// buffer of that name is declared again.
   const Access& access(const std::string& buffer) const { return accesses_.at(buffer); }
-  /// As access(), but nullptr if the buffer was not declared.
+  /// Returns the buffer of that name like access(), but nullptr if it was not declared.
   const Access* find_access(const std::string& buffer) const;
 
   const Ranges& ranges() const { return ranges_; }
   const schedules::Bounds& bounds() const { return bounds_; }
   Expr simplify(const Expr& expr) const;
-  /// The linear index of an element in its buffer.
+  /// The index of buffer[indices] among all elements of the buffer, as an affine expression.
   Affine affine_index(const Buffer& buffer, const std::vector<Expr>& indices) const;
-  /// Int(32) if the Int64 expression and all its parts fit 32 bits, else Int(64).
+  /// Returns Int(32) if the Int64 expression and all its subexpressions fit 32 bits, else Int(64).
   Halide::Type width(const Expr& expr) const;
 
-  /// True if every index is inside of its extent, whether or not the conditions around the access
-  /// hold.
+  /// True if every index is always at least 0 and below the extent of its dimension, even where
+  /// conditions around the access fail.
   bool is_always_inside(const Buffer& buffer, const std::vector<Expr>& indices) const;
 
-  /// The variable of a vector loop that the expression uses, the alphabetically first if there are
-  /// several; nullptr if it uses none.
+  /// The variable of a vector loop that the expression uses; nullptr if it uses none. If it uses
+  /// several, the alphabetically first is returned.
   const std::string* vector_variable(const Expr& expr) const;
 
  private:
@@ -97,15 +100,17 @@ class PhaseScope {
 
 // ---- lanes and copies -----------------------------------------------------------------------
 
-/// True if the expression differs between the lanes of a vector loop.
+/// True if the expression uses the variable of a vector loop, so that it may differ between lanes.
 bool uses_vector_variable(const PhaseScope& scope, const Expr& expr);
 bool uses_vector_variable(const PhaseScope& scope, const std::vector<Expr>& indices);
-/// True if the lanes are not next to each other, so that each lane needs an index. 32-bit indices
-/// need half as many instructions as 64-bit ones.
+/// True if the lanes of an access do not lie next to each other, so that each lane needs an index
+/// of its own. Vectors of 32-bit indices then need half as many instructions as those of 64-bit
+/// indices.
 bool needs_index_vector(const PhaseScope& scope, const Affine& index);
-/// True if the lanes access contiguous elements, or all lanes the same element.
+/// True if the lanes access contiguous elements, or if all of them access the same element.
 bool is_dense(const PhaseScope& scope, const std::string& buffer, const std::vector<Expr>& indices);
-/// True if the value is the same in all lanes and unrolled copies, and reads no buffer.
+/// True if the expression has the same value in all lanes and in all copies of unrolled loops, and
+/// reads no buffer.
 bool is_same_in_copies(const PhaseScope& scope, const Expr& expr);
 
 }  // namespace tw::codegen::halide

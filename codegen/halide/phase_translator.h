@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Translates a phase of a program to Halide's IR, statement by statement. Each file has one
-// subject: phase_statements.cpp loops and branches, phase_dots.cpp dot-product instructions,
-// phase_tiles.cpp tiles of a core's tile registers, phase_memory.cpp buffers and their elements,
-// phase_expressions.cpp values. Private to codegen/halide. Not thread-safe.
+// Translates a phase of a program to Halide's IR, statement by statement. Each source file
+// translates one part: phase_statements.cpp loops and branches, phase_dots.cpp dot-product
+// instructions, phase_tiles.cpp core tiles, phase_memory.cpp buffers and their elements,
+// phase_expressions.cpp values. Core tiles are tensor tiles that a core computes in tile registers
+// (schedules/program/core_tiles.h). Private to codegen/halide. Not thread-safe.
 //
-//   Loop Serial, Unrolled, Vector    For Serial; Unrolled, then unroll_loops; Vectorized
-//   Allocate                         Allocate on the stack, in registers once unrolled
-//   buffer[i, j] op= value           Store to one linear index, op written out
-//   buffer[i] = value if c else 0.0  two IfThenElse, on c and on its negation
-//   phase                            LoweredFunc(buffers, scratch, task), pointers bound at its top
+// This table says what the parts of a program become:
+//
+//   Loop Serial                      For Serial
+//   Loop Unrolled                    For Unrolled, which the pass unroll_loops unrolls
+//   Loop Vector                      For Vectorized
+//   Allocate                         Allocate on the stack; LLVM may promote it to registers
+//   buffer[i, j] op= value           Store to one linear index, with op written out
+//   buffer[i] = value if c else 0.0  two IfThenElse: one on c, one on the negation of c
+//   phase                            LoweredFunc(buffers, scratch, task); pointers bound at its top
 
 #include <map>
 #include <optional>
@@ -30,12 +35,13 @@ using schedules::DotProduct;
 
 class PhaseTranslator {
  public:
-  /// Keeps references to the program, the phase and the target.
+  /// The translator keeps references to `program`, `phase` and `target`, which must outlive it.
   PhaseTranslator(const Program& program, const Phase& phase, const Target& target,
                   Fallbacks fallbacks);
 
-  /// Returns the body of the phase's function, before Halide's passes (codegen/halide/passes.h).
-  /// Call it once. Throws Halide::CompileError for what Halide cannot express.
+  /// Returns the body of the phase's function, to which Halide's passes have not been applied yet
+  /// (codegen/halide/passes.h). Call it once. Throws Halide::CompileError for programs that Halide
+  /// cannot express.
   HStmt translate();
 
  private:
@@ -47,54 +53,62 @@ class PhaseTranslator {
   HStmt statements(const Block& block);
   HStmt statement(const Stmt& stmt);
   HStmt translate_loop(const Loop& loop);
-  /// Returns the bounds of a loop in 32 bits.
+  /// Returns the bounds of a loop as 32-bit expressions.
   std::pair<HExpr, HExpr> loop_bounds(const Expr& begin, const Expr& end);
   HStmt translate_if(const If& branch);
   HStmt fallback(const HStmt& body) const;
-  /// Translates the statements of a branch for lanes that all satisfy its condition.
+  /// Translates the body of a branch for lanes that all satisfy its condition, so that no mask is
+  /// needed.
   HStmt taken(const If& branch);
-  /// Translates statements that only those lanes execute that satisfy the condition.
+  /// Translates statements so that they have an effect only in the lanes that satisfy the
+  /// condition.
   HStmt masked(const HExpr& condition, const Block& body);
 
   // ---- dot products (phase_dots.cpp) --------------------------------------------------------
   /// Translates a dot product to one instruction, if the target has it and the factors lie in
-  /// memory in the instruction's order. Else each of the products that a lane sums becomes a
-  /// vector.
+  /// memory in the order that the instruction reads. Else it becomes multiply-adds of
+  /// vectors, one for each of the products that a lane sums.
   HStmt translate_dot_product(const DotProduct& dot);
-  /// Returns the dot product as a reduction of a vector. Undefined if no instruction computes it.
+  /// Returns the dot product in the form that Halide translates to one instruction: a reduction of
+  /// a vector. Undefined if no instruction computes the dot product.
   HStmt as_instruction(const DotProduct& dot);
   HExpr second_factor(const DotProduct& dot, const schedules::DotInstruction& instruction,
                       int count);
-  /// Extracts digits from elements of 8 bits.
+  /// Extracts a digit from each element of a vector of 8-bit elements: (element >> shift) & mask.
   HExpr digit_of(const HExpr& elements, const schedules::Digit& digit);
-  /// Returns `count` consecutive indices in memory, beginning with the first lane's first element.
+  /// Returns the linear indices of `count` consecutive elements in memory. The first is the element
+  /// that the first lane reads for its first product.
   HExpr indices_of(const DotProduct& dot, const std::string& buffer, std::vector<Expr> indices,
                    int count);
   HExpr neighbours(const DotProduct& dot, const std::string& buffer,
                    const std::vector<Expr>& indices, int count);
 
   // ---- tiles of a core (phase_tiles.cpp) ----------------------------------------------------
-  /// The tile registers that hold the sums of a buffer, in order, as names of allocations.
+  /// The tile registers that hold the sums of a buffer, in the buffer's order. A register is named
+  /// like an allocation of Halide's IR.
   struct TileSums {
     int elements;  ///< number of elements that a tile takes in memory
     std::vector<std::string> registers;
   };
-  /// Returns the buffer of the sums of a statement that computes only tiles; nullptr for other
-  /// statements, and inside of such a statement.
+  /// Returns the name of the buffer in which a statement sums, if the statement computes nothing
+  /// but core tiles. Returns nullptr for other statements. Also returns nullptr while such a
+  /// statement is being translated, because the tile registers are then already assigned.
   const std::string* sums_of_tiles(const Stmt& stmt) const;
-  /// True if `next` computes only tiles and `stmt`, the statement before it, sets their sums to 0.
+  /// True if `next` computes only core tiles and `stmt`, the statement before it, sets the sums of
+  /// these tiles to 0. Then both are translated together, and the sums need not be loaded.
   bool zeroes_sums(const Stmt& stmt, const Stmt& next) const;
-  /// Translates a statement that computes only tiles. Their sums are in registers while it runs:
-  /// they are loaded from memory first, or set to 0, and stored to memory at the end.
+  /// Translates a statement that computes only core tiles, with sums in `buffer`. While the
+  /// statement runs, the sums are in tile registers. Before it, they are set to 0 if
+  /// `begins_with_zero`, else loaded from memory; after it, they are stored to memory.
   HStmt translate_tiles(const Stmt& stmt, const std::string& buffer, bool begins_with_zero);
-  /// Translates one tile inside of translate_tiles().
+  /// Translates one tile of the statement that translate_tiles() translates.
   HStmt translate_tile(const Loop& loop);
   bool has_tiles(const Loop& loop) const;
-  /// Unrolls a loop that contains tiles, because the register of each tile must be known before
-  /// Halide unrolls.
+  /// Unrolls a loop that contains tiles. Halide would unroll it too late: the register of each tile
+  /// must be known when the tile is translated.
   HStmt translate_copies(const Loop& loop);
-  /// Loads a factor of a tile: `rows` rows of `row_groups` groups of terms. `stride` is the
-  /// distance of rows in elements.
+  /// Loads a factor of a tile to a tile register. The factor has `rows` rows, each of which has
+  /// `row_groups` groups of terms and begins `stride` elements behind the row before.
   HExpr tile_of(const dsl::Read& factor, const schedules::CoreNest& nest, int64_t rows,
                 int64_t row_groups, int64_t stride);
 
@@ -103,34 +117,39 @@ class PhaseTranslator {
   HStmt translate_assign(const Assign& assign);
   HStmt translate_prefetch(const PrefetchLines& prefetch);
   HExpr read(const dsl::Read& r);
-  /// Loads an element only if the condition holds. The load is masked if the lanes are contiguous
-  /// in memory and Halide can mask it; else lanes that fail the condition read element 0.
+  /// Loads an element whose index may be outside of the buffer if the condition fails. The load is
+  /// masked if the lanes are contiguous in memory and Halide can mask it. Else the lanes in which
+  /// the condition fails read element 0.
   HExpr load_under(const HExpr& condition, const Access& access, const std::vector<Expr>& indices,
                    const HExpr& index) const;
-  /// The linear index of an element, in 32 or 64 bits.
+  /// Returns the index of buffer[indices] among all elements of the buffer, in 32 or 64 bits.
   HExpr linear(const Buffer& buffer, const std::vector<Expr>& indices);
-  /// Returns a variable with the value of `base`. The variable is defined at the top of the
-  /// innermost loop on which `base` depends.
+  /// Returns a variable whose value is `base`, the part of an index that does not depend on lanes
+  /// or unrolled copies. The variable is defined at the top of the innermost loop on which `base`
+  /// depends.
   HExpr named_base(const Affine& base, Halide::Type type);
   HExpr sum_of(Affine affine, Halide::Type type);
 
   // ---- expressions (phase_expressions.cpp) --------------------------------------------------
-  /// Translates an expression, in the type in which its values are computed.
+  /// Translates an expression. The result has the type in which the expression's values are
+  /// computed.
   HExpr value(const Expr& expr);
-  /// Like value(), but accesses happen only if the condition holds too.
+  /// Translates an expression whose value is needed only where `condition` and guard_ hold. Reads
+  /// that may be outside of their buffer where these fail are translated by load_under().
   HExpr guarded(const HExpr& condition, const Expr& expr);
-  /// Translates an Int64 expression, computed in `type`. Requires for 32 bits: all of the
-  /// expression fits.
+  /// Translates an Int64 expression to one that computes in `type`. Requires: if `type` has 32
+  /// bits, all subexpressions fit 32 bits.
   HExpr integer(const Expr& expr, Halide::Type type);
   HExpr selected(const dsl::Select& s);
   HExpr binary(const dsl::Binary& b);
   HExpr converted(const dsl::Cast& c);
   static HExpr both(const HExpr& outer, const HExpr& condition);
 
-  /// The body of a serial loop or of the phase, at whose top the bases of addresses are bound.
+  /// The body of a serial loop, or of the phase. Variables that hold the bases of addresses
+  /// (named_base()) are defined at its top.
   struct Body {
     int depth;  ///< depth of the innermost variable in scope
-    /// Names of bases, by their text and number of bits.
+    /// For the text and the number of bits of a base, the name of the variable that holds it.
     std::map<std::pair<std::string, int>, std::string> names;
     std::vector<std::pair<std::string, HExpr>> lets;
   };
@@ -144,8 +163,12 @@ class PhaseTranslator {
   PhaseScope scope_;
   std::vector<Body> bodies_;
   std::optional<TileSums> tile_sums_;  ///< set inside of translate_tiles()
-  HExpr mask_;   ///< conjunction of the conditions of the masked branches around; undefined: none
-  HExpr guard_;  ///< mask_ and the conditions of the selects around; undefined: none
+  /// The conjunction of the conditions of all masked branches around the statement that is being
+  /// translated; undefined if there is none.
+  HExpr mask_;
+  /// The conjunction of mask_ and the conditions of all selects around the expression that is being
+  /// translated; undefined if there is none.
+  HExpr guard_;
 };
 
 }  // namespace tw::codegen::halide

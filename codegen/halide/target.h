@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The table of the target features that Halide uses, and the masked vectors of a target. Private to
+// Halide's target for our target, and the vectors that a target can mask. Private to
 // codegen/halide; thread-safe.
 
 #include "base/target.h"
@@ -8,12 +8,12 @@
 
 namespace tw::codegen::halide {
 
-/// Returns Halide's target with the features that those of our target imply, for compiling
-/// functions without Halide's runtime and checks.
+/// Returns Halide's target with the features that the features of `target` imply. Functions that
+/// are compiled for it contain neither Halide's runtime nor its checks.
 Halide::Target halide_target(const Target& target);
 
-/// The lanes for which the target can load and store vectors under a mask. For other lanes LLVM
-/// makes a branch for each lane.
+/// The types of lanes for which the target can load and store vectors under a mask. For other types
+/// LLVM makes a branch for each lane.
 struct Masks {
   bool words = false;   ///< lanes of 32 and 64 bits
   bool narrow = false;  ///< lanes of 8 and 16 bits
