@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Repeats NeoCPU's ablation (Liu et al., ATC 2019, table 3) for one network: how much time each way
-// of choosing layouts and kernels saves. The kernels of all rows are tuned in the same rounds, and
-// each row becomes a model. The models' outputs are compared, and the models are timed by turns in
-// one process.
+// Repeats NeoCPU's ablation (Liu et al., ATC 2019, table 3) for one network: it measures how much
+// time each way of choosing layouts and kernels saves. There is one row for each way. The kernels
+// of all rows are tuned in the same rounds, and the plan of each row is built as a model. Then the
+// models' outputs are compared, and the models are timed by turns in one process.
 //
 //   TW_TRY(const Ablation ablation, measure_ablation(name, graph, target, options, store, ...));
 //   std::cout << as_table({ablation});
 //
-// Not thread-safe; one at a time in a process.
+// Not thread-safe; only one ablation may run at a time in a process.
 
 #include <array>
 #include <nlohmann/json_fwd.hpp>
@@ -23,7 +23,8 @@
 
 namespace tw::bench {
 
-/// The rows, in the paper's order. Speeds are relative to the first row that was timed.
+/// The ways of choosing layouts, one for each row, in the paper's order. AblationRow::speed is
+/// relative to the first row that was timed.
 inline constexpr std::array<graph::Choice, 5> ablation_choices = {
     graph::Choice::RowMajor, graph::Choice::Blocked, graph::Choice::Uniform,
     graph::Choice::LocalBest, graph::Choice::Global};
@@ -32,17 +33,18 @@ struct AblationOptions {
   tuner::TuneOptions tuning;  ///< options and budget of tuning, for all rows together
   int rounds = 10;            ///< number of rounds that time all models by turns
   uint64_t seed = 1;          ///< seed of the inputs
-  double tolerance = 1e-4;    ///< largest difference of an output over its largest value
+  double tolerance = 1e-4;    ///< largest error of an output, relative to its largest value
 };
 
 /// The plan that one way of choosing layouts makes, and the times of its model.
 struct AblationRow {
   graph::Choice choice = graph::Choice::Global;
   std::string error;  ///< reason why the model was not timed; empty if it was
-  /// Sums over the plan's kernels and over its transforms, each timed by itself.
+  /// The sum of the times of the plan's kernels, and the sum of those of its transforms. Each
+  /// kernel and transform was timed by itself.
   double kernels_ns = 0, transforms_ns = 0;
   size_t transforms = 0;
-  double apart = 0;  ///< largest difference from the first row's outputs, over their largest value
+  double apart = 0;  ///< largest difference from the first row's outputs, relative to the largest
   Median call_ns = {0, 0, 0};  ///< time of a call of the whole model
   Median speed = {1, 1, 1};    ///< median over the rounds: the first row's time over this row's
 
@@ -62,15 +64,15 @@ struct Ablation {
 };
 
 /// Tunes, builds and times the models of all rows. A row is not timed if some of its kernels were
-/// not measured or if its outputs differ; its `error` has the reason. Errors as tune_network() and
-/// build_model(); Interrupted after an interrupt.
+/// not measured or if its outputs differ from those of the first model; the reason is then in its
+/// `error`. Fails as tune_network() and build_model() do, and with Interrupted after an interrupt.
 Result<Ablation> measure_ablation(const std::string& name, const graph::Graph& graph,
                                   const Target& target, const AblationOptions& options,
                                   db::Store& store, const tuner::Environment& environment,
                                   const tuner::OnProgress& on_progress);
 
-/// Fills in the times of the rows that have no error. `laps` has the times of the models of these
-/// rows, in their order.
+/// Fills in the times and speeds of the rows that have no error. `laps` has the times of the models
+/// of these rows, in the order of the rows.
 void take_laps(const Laps& laps, Ablation& ablation);
 
 nlohmann::json as_json(const std::vector<Ablation>& ablations);

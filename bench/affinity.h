@@ -11,13 +11,14 @@ namespace tw::bench {
 /// stays unbound.
 void pin_to(int core);
 
-/// Binds the calling thread to some of its cores for the object's life. Threads that it starts in
-/// this time are bound too.
+/// While the object lives, the calling thread is bound to some of the cores that it was allowed
+/// before. Threads that it starts in this time are bound too.
 class PinnedHere {
  public:
-  /// Binds to the first core.
+  /// Binds the thread to the first allowed core.
   PinnedHere();
-  /// Binds to at most `count` cores, from the core at index `first` of the allowed ones on.
+  /// Binds the thread to at most `count` of its allowed cores, beginning with the one at index
+  /// `first`.
   PinnedHere(size_t first, size_t count);
   ~PinnedHere();
   PinnedHere(const PinnedHere&) = delete;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Checks that two contenders compute the workload, before they are timed. Thread-safe.
+// Checks before timing that two contenders compute the outputs of the workload. Thread-safe.
 
 #include <cstdint>
 
@@ -12,15 +12,18 @@ namespace tw::bench {
 
 struct Agreement {
   double ours = 0;   ///< our largest error on sampled elements, relative to the largest output
-  double peer = 0;   ///< the peer's largest error, likewise
+  double peer = 0;   ///< the peer's largest error, measured in the same way
   double apart = 0;  ///< largest difference between the two, over all elements
 };
 
-/// Compares `samples` random elements of each output with the interpreter, which computes in f64,
-/// and all elements of the two contenders with each other. Invalid, naming the output and the wrong
-/// contender, for an error beyond the tolerance. The tolerance is that of the workload's accuracy
-/// class; for the peer, `own_rounding` is added (Contender::own_rounding). Integers that are
-/// rounded from floats may differ by one in one of ten thousand elements.
+/// Compares the outputs of both contenders with each other, element by element, and `samples`
+/// random elements of each output with the interpreter, which computes in f64.
+///
+/// Invalid if an error exceeds the tolerance; the message names the output and the contender that
+/// is wrong. The tolerance is that of the workload's accuracy class, or the error that rounding
+/// causes in the declared loops if that is larger. The peer may differ by `own_rounding` in
+/// addition (Contender::own_rounding()). Integers that are rounded from floats may differ by one,
+/// in one of ten thousand elements.
 Result<Agreement> check_agreement(const dsl::Workload& workload, const dsl::Arrays& inputs,
                                   const dsl::Arrays& ours, const dsl::Arrays& peer, int samples,
                                   uint64_t seed, double own_rounding = 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The state of the caches when a kernel is called. Thread-safe.
+// The states of the caches in which a kernel can be timed. Thread-safe.
 
 #include <optional>
 #include <string_view>
@@ -12,8 +12,8 @@ namespace tw::bench {
 
 enum class CacheState {
   Hot,      ///< calls follow each other, so all arrays are in the caches, as far as they fit
-  Cold,     ///< weights in memory, as each call uses another copy of them; other arrays as in Hot
-  Network,  ///< activations just written by another layer; weights and outputs in memory
+  Cold,     ///< weights are in memory, as each call uses another copy; other arrays as in Hot
+  Network,  ///< activations were just written by another layer; weights and outputs are in memory
 };
 std::string_view to_string(CacheState state);  ///< "hot", "cold", "network"
 std::optional<CacheState> parse_cache_state(std::string_view text);
@@ -26,8 +26,9 @@ struct Arrays {
 };
 
 /// Brings the caches into the state Network. The calling thread evicts weights and outputs from all
-/// caches, then writes each activation with its own values, line by line from first to last.
-/// Requires: no other thread uses the arrays.
+/// caches. Then it overwrites each activation with the values that it has, line by line from the
+/// first to the last, so that the activations are in its caches. Requires: no other thread uses the
+/// arrays.
 void enter_network_state(const Arrays& arrays);
 
 }  // namespace tw::bench

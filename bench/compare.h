@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Makes one row of a benchmark: finds our kernel, makes the peer's, checks that both are right, and
-// times them by turns. Not thread-safe; one comparison at a time in a process.
+// Makes one row of a benchmark: finds our kernel, makes the contenders of the peer, checks that the
+// results of both sides are right, and times them by turns. Not thread-safe; only one comparison
+// may run at a time in a process.
 
 #include <functional>
 #include <memory>
@@ -25,7 +26,7 @@ struct CompareOptions {
   Target target;
   Search search = Search::Missing;
   std::string schedule = {};  ///< schedule of our kernel; empty: the best known one
-  tuner::TuneOptions tuning;  ///< tuning options; `threads` is also the row's
+  tuner::TuneOptions tuning;  ///< options of tuning; the row has their number of threads
   int rounds = 10;
   CacheState cache = CacheState::Hot;
   const DeviceSetup* gpu = nullptr;  ///< set for targets that are GPUs
@@ -33,19 +34,20 @@ struct CompareOptions {
   uint64_t seed = 1;                 ///< seed of the input data
 };
 
-/// The workload that the tuner gets for an item. On processors, its constants come from memory
-/// (dsl::CacheState::NetworkMemory) if the state is Cold or Network. On GPUs its state is always
-/// hot.
+/// Returns the workload for which our kernel is tuned. It is that of the item, with the state of
+/// the caches that belongs to options.cache: on processors NetworkMemory (dsl::CacheState) for Cold
+/// and Network, in which constants come from memory, else Hot. On GPUs it is always Hot.
 dsl::Workload tuned_workload(const Item& item, const CompareOptions& options);
 
-/// Checks our contender and every form of the peer, then times ours against the peer's fastest
-/// form. Forms with wrong results are left out and listed in the row. Fails if no form is left.
+/// Checks our contender and every form of the peer, then times our contender against the peer's
+/// fastest form. Forms with wrong results are left out and listed in row.wrong_forms. If no form is
+/// left, it fails with the error of the last one.
 Status compare_contenders(const Item& item, const dsl::Arrays& inputs, Contender& ours,
                           std::vector<std::unique_ptr<Contender>> forms,
                           const CompareOptions& options, const tuner::Clock& clock, Row& row);
 
-/// Makes one row. A failure is stored in the row's `error`. The only error that is returned is
-/// Interrupted.
+/// Makes one row. If something fails, the row has the message in its `error`. The only error that
+/// the function returns is Interrupted.
 Result<Row> compare(const Item& item, const CompareOptions& options,
                     std::shared_ptr<runtime::ThreadPool> pool, db::Store& store,
                     const tuner::Environment& environment, const tuner::OnProgress& on_progress);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The modes of tilewright-bench. Without a switch, the program compares the kernels of workloads; a
-// switch with the name of a mode selects another mode. A new mode needs a function and a row in
-// modes() of main.cpp; its flags are members of Flags and rows in verb_of() of main.cpp. Not
-// thread-safe.
+// The modes of tilewright-bench. The program compares the kernels of workloads, unless the command
+// line has a switch with the name of another mode, such as --twins. A new mode needs a function and
+// a row in modes() of main.cpp. Flags that it takes are members of Flags and rows in verb_of() of
+// main.cpp. Not thread-safe.
 
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -45,8 +45,9 @@ struct Flags {
   int64_t records = 1'000'000;          ///< for --database
   std::string model;                    ///< for --ablation: networks, separated by commas
   std::vector<std::string> dimensions;  ///< dimensions of these networks: NAME=VALUE
-  // For --search: names of strategies, separated by commas; a database with records of other
-  // workloads; the file of the drawing. For --search and --corpus: the file of recordings.
+  // For --search. `strategies`: names, separated by commas. `known`: a database with records of
+  // other workloads. `plot`: the file of the drawing. For --search and --corpus, `record`: the file
+  // of recordings.
   std::string strategies, known, plot, record;
   std::string pretrained;  ///< of --pretrain: the file of the model
   int64_t trials = 0;
@@ -64,7 +65,7 @@ struct Call {
   std::vector<int> threads;  ///< numbers of threads, in the order asked for
   tuner::Environment environment;
 
-  /// Tuning options with the budget and seed of the flags.
+  /// Returns options for tuning with the budget and seed of the flags and this number of threads.
   tuner::TuneOptions tuning(int thread_count) const;
   bool interrupted() const;
 };
@@ -80,16 +81,17 @@ struct Mode {
   bool takes_workloads = true;
 };
 
-/// Reads the recordings in these files. Usage if a file cannot be read; Invalid if its content is
-/// no recording.
+/// Reads the recordings in the files at these paths. Usage if a file cannot be read; Invalid if its
+/// content is not a recording.
 Result<std::vector<tuner::Recording>> recordings_in(const std::vector<std::string>& paths);
 
 /// The date as YYYY-MM-DD, UTC.
 std::string date_of(int64_t now_ms);
 
-/// Writes results to standard output in the requested format, and to --output as JSON, there
-/// without details (summary.h) unless --trace is given. Adds schema_version, date, program_version
-/// and machine if the document lacks them.
+/// Writes the results of a mode to standard output, as `table` or as JSON. If --output is given,
+/// writes `document` to that file too: without details (summary.h), or all of it if --trace is
+/// given. The members schema_version, date, program_version and machine are added if the document
+/// lacks them.
 Status publish(const Call& call, nlohmann::json document, const std::string& table);
 
 }  // namespace tw::bench

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Makes our contender, a compiled kernel with its arrays packed. Finds the kernel in the database
-// or by a search.
+// Finds our kernel in the database or by a search, and makes a contender of it: the compiled kernel
+// with its arrays packed.
 
 #include <atomic>
 #include <memory>
@@ -18,7 +18,7 @@
 
 namespace tw::bench {
 
-/// The work that a call includes.
+/// The work that a call of our contender includes.
 enum class Interface {
   Storage,  ///< Kernel::run only: arrays stay in the kernel's layouts, as between two layers
   Logical,  ///< also packing of non-constant inputs, and unpacking of outputs
@@ -28,7 +28,8 @@ Result<std::unique_ptr<Contender>> make_ours(const runtime::Artifact& artifact, 
                                              Interface interface,
                                              std::shared_ptr<runtime::ThreadPool> pool);
 
-/// When to search for a schedule. No: never; Missing: if the database has none; More: always.
+/// Says when to search for a schedule. No: never. Missing: if the database has no schedule. More:
+/// always.
 enum class Search { No, Missing, More };
 
 struct Found {
@@ -38,14 +39,15 @@ struct Found {
   bool searched = false;
 };
 
-/// Builds the kernel of one schedule, without asking the database.
+/// Builds the kernel of the given schedule, without asking the database.
 Result<Found> build_kernel(const dsl::Workload& workload, const Target& target,
                            const std::string& schedule, int threads,
                            const tuner::Environment& environment);
 
-/// The best known kernel of the workload on this machine; `search` says when to search for a kernel
-/// first. If there is no search and no kernel is known for the workload's state of the caches, the
-/// kernel that was tuned with hot caches is taken. NoCandidate if that is unknown too.
+/// Returns the best known kernel of the workload on this machine. `search` says if a search comes
+/// first. If there is no search, and no kernel is known that was tuned in the workload's state of
+/// the caches, it takes the best one that was tuned with hot caches. NoCandidate if there is none
+/// either.
 Result<Found> find_kernel(const dsl::Workload& workload, const Target& target,
                           const tuner::TuneOptions& options, Search search, db::Store& store,
                           const tuner::Environment& environment,

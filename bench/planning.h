@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Measures how long it takes to plan whole networks, from the schemes that the tuner offers to the
-// proof that the plan is the cheapest. Also measures the solver alone on random series-parallel
-// networks. No kernel is built or run. Thread-safe.
+// Measures the time of planning whole networks: from the schemes that the tuner offers until a plan
+// is proved to be the cheapest. Also measures the solver alone, on random series-parallel networks.
+// No kernel is built or run. Thread-safe.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -15,29 +15,30 @@
 
 namespace tw::bench {
 
-/// The times of planning one graph. The time of each step is the least of all rounds.
+/// The times of planning one graph. The time of each step is the smallest of all rounds.
 struct Planning {
   std::string name;
   size_t operators = 0, schemes = 0;
   double predicting_s = 0;   ///< predicting all schemes and copies; 0: predictions were given
   double plan_s = 0;         ///< finding the cheapest plan
   double three_plans_s = 0;  ///< finding the three cheapest plans
-  /// Graph::cheapest_with() for each scheme: how much the scheme would have to save to enter the
-  /// plan.
+  /// Time of graph::cheapest_with(), which finds for each scheme how much faster it would have to
+  /// be to enter the plan.
   double marginals_s = 0;
   bool is_optimal = false;
   double gap = 0;  ///< share by which the plan may cost more than the cheapest one
 };
 
-/// Measures the planning of one graph with these schemes and copies between layouts. Errors as
-/// make_plans(). Requires: rounds >= 1.
+/// Measures the planning of one graph. `schemes` has the schemes of each operator, and
+/// `transform_cost` gives the time of copies between layouts. Fails as make_plans() does. Requires:
+/// rounds >= 1.
 Result<Planning> measure_planning(const graph::Graph& graph,
                                   const std::vector<std::vector<graph::Scheme>>& schemes,
                                   const graph::TransformCost& transform_cost, int64_t rounds,
                                   const tuner::Clock& clock);
 
-/// The time of solving a random series-parallel network of `nodes` variables with `states` states
-/// each.
+/// The time of solving a random series-parallel network of `nodes` variables, each of which has
+/// `states` states.
 struct Solving {
   size_t nodes = 0, states = 0, factors = 0;
   double solve_s = 0;  ///< the least of all rounds

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Draws random workloads, with shapes that are common in networks and with odd shapes. The cost
-// model learns from them, and searches are judged on them, as a model that was tuned for the layers
-// of known networks has not seen them. Free functions; thread-safe.
+// Draws random workloads. Some have shapes that are common in networks, others have odd shapes. The
+// cost model is trained on them. Searches are judged on them, because a cost model that was tuned
+// for the layers of known networks has not seen them. Free functions; thread-safe.
 //
 //   TW_TRY(const std::vector<const Kind*> kinds, choose_kinds("conv,dense"));
 //   TW_TRY(const Item item, draw_item(*kinds[0], seed, 7));   // always the same for (seed, 7)
@@ -27,13 +27,13 @@ struct Kind {
 /// rows, reductions, elementwise, fused, transform, integers, few_bits.
 const std::vector<Kind>& kinds();
 
-/// The kinds in `names` (comma-separated), each once; all kinds for an empty text. Usage, listing
-/// the names, for an unknown name.
+/// Returns the kinds in `names`, which are separated by commas, each once. An empty text stands for
+/// all kinds. Usage for an unknown name; the message lists the known ones.
 Result<std::vector<const Kind*>> choose_kinds(std::string_view names);
 
-/// Draws workload `number` of a kind; its name is such as "conv_7". The larger of its number of
-/// operations and the bytes of its inputs and outputs is from 10^4 to 10^9, and the bytes are at
-/// most 64 * 10^6.
+/// Draws workload `number` of a kind and names it, for example "conv_7". Draws are repeated until
+/// the size fits: inputs and outputs have at most 64 * 10^6 bytes, and the larger one of this
+/// number of bytes and the number of operations is from 10^4 to 10^9.
 Result<Item> draw_item(const Kind& kind, uint64_t seed, int64_t number);
 
 }  // namespace tw::bench

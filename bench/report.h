@@ -16,15 +16,15 @@
 
 namespace tw::bench {
 
-/// Version of the JSON documents written here. Added fields do not change it. Documents of version
-/// 1 hold minima in `ours_us`, `peer_us` and `ratio`, and the median of the ratios in
-/// `ratio_median`.
+/// Version of the JSON documents that reports write. It does not change if fields are added.
+/// Documents of version 1 have minima in `ours_us`, `peer_us` and `ratio`, and the median of the
+/// ratios in `ratio_median`.
 inline constexpr int results_schema_version = 2;
 
 /// Converts to microseconds, the unit of tables and results.
 inline double us(double ns) { return ns / 1000; }
 
-/// One workload with one number of threads.
+/// The result for one workload and one number of threads.
 struct Row {
   std::string name, workload;
   int64_t count = 1;
@@ -32,14 +32,14 @@ struct Row {
   std::string error;  ///< why the row was not timed; empty: it was timed
   Versus versus;      ///< A is our contender, B the peer
   double flops = 0;
-  double peak_gflops = 0;    ///< f32 peak of the machine, the larger of before and after
+  double peak_gflops = 0;    ///< peak for the workload's type (tuner::peak_for())
   tools::Roofline roofline;  ///< roofline of our kernel
   Agreement agreement;
   std::string schedule, layouts;
   std::string peer;                     ///< layouts and implementation of the peer's fastest form
   double peer_call_ns = 0;              ///< Contender::empty_call_ns() of the peer
   std::map<std::string, double> forms;  ///< ns of each form of the peer, from choosing the fastest
-  /// Forms that were left out of the comparison, and why.
+  /// Forms of the peer that were left out of the comparison, each with the reason.
   std::map<std::string, std::string> wrong_forms;
   std::string disturbed;  ///< what disturbed the timing; empty: nothing
 
@@ -58,23 +58,25 @@ struct Heading {
   bool graphs = false;                 ///< a GPU's calls were submitted as graphs
 };
 
-/// A ratio above this one shows that the peer has no fast kernel for the workload. A few such rows
-/// decide a geometric mean, so the mean is also given without them.
+/// Ratios above this limit show that the peer has no fast kernel for the workload. A few of them
+/// can decide a geometric mean, so the mean is also given without them.
 inline constexpr double high_ratio = 2;
 
-/// Summary of the rows that were timed with the same number of threads.
+/// Summary of the rows with the same number of threads.
 struct Summary {
   int64_t rows = 0, failed = 0;
   double geomean = 0;  ///< geometric mean of the ratios; 0 without rows
-  /// Geometric mean of the ratios up to `high_ratio`; 0 without such rows.
+  /// Geometric mean of the ratios that are at most `high_ratio`; 0 if there are none.
   double geomean_without_high = 0;
   int64_t high = 0;  ///< number of ratios above `high_ratio`
-  /// Sums over all rows, each weighted by its number of occurrences in the network.
+  /// The times of our kernels and of the peer, summed over all rows. Each row is weighted by the
+  /// number of times that the network has this workload.
   double ours_ns = 0, peer_ns = 0;
 };
 std::map<int, Summary> summarize(const std::vector<Row>& rows);
 
-/// The line below a table that explains the star at a disturbed row.
+/// Returns the line below a table that explains the star at a disturbed row. `what` is what
+/// disturbed it.
 std::string disturbed_line(const std::string& row, const std::string& what);
 
 nlohmann::json machine_json(const Target& target);

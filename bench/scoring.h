@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Measures how fast the tuner scores points, from a point to its predicted time, and how long the
-// cost model takes to learn. No kernel is built or run. Not thread-safe.
+// Measures how fast the tuner scores points, which means that it computes the predicted time of
+// each, and how long the cost model takes to learn. No kernel is built or run. Not thread-safe.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -26,8 +26,8 @@ struct Scoring {
   int64_t points = 0;  ///< half uniformly random, half mutations of earlier points
   int64_t legal = 0;   ///< number of distinct legal schedules among them that are worth building
   double elapsed_s = 0;
-  /// Microseconds of one thread: schedule_us and lower_us per point, features_us and predict_us per
-  /// legal point.
+  /// Microseconds that one thread needs: schedule_us and lower_us for each point, features_us and
+  /// predict_us for each legal point.
   double schedule_us = 0, lower_us = 0, features_us = 0, predict_us = 0;
 
   double per_second() const;
@@ -44,8 +44,8 @@ struct ScoringReport {
   double legal_per_second() const;
 };
 
-/// Measures the scoring of points of these items. The cost model learns from made-up throughputs
-/// for the points' features, as the time of a prediction does not depend on the throughputs.
+/// Measures the scoring of points of the items. The cost model is trained on made-up throughputs,
+/// which do not change the time of a prediction.
 Result<ScoringReport> measure_scoring(const std::vector<Item>& items, const Target& target,
                                       const ScoringOptions& options, const tuner::Clock& clock);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The workloads of benchmarks: tables in a folder, and expressions in files. Free functions;
-// thread-safe.
+// The workloads of benchmarks, which are read from tables in a folder or from files with
+// expressions. Free functions; thread-safe.
 
 #include <string>
 #include <string_view>
@@ -14,19 +14,19 @@ namespace tw::bench {
 
 using Item = tools::SuiteItem;
 
-/// Loads a suite: "resnet50_conv" is the file resnet50_conv.tsv of the folder. Usage, listing the
-/// names, for an unknown name.
+/// Loads the suite `name` from the file <name>.tsv in the folder. Usage for an unknown name; the
+/// message lists the known ones.
 Result<std::vector<Item>> load_suite(const std::string& folder, const std::string& name);
 
-/// Loads the compute in a .tw file. The item has the name of the file.
+/// Loads the compute in a .tw file as an item. The item is named like the file.
 Result<Item> load_expression(const std::string& path);
 
-/// The items with another batch size and data type. A batch other than 1 becomes part of the name,
-/// as in "r04_n32". Usage if such a batch is asked for and an item is no convolution.
+/// Returns the items with this batch size and this data type. A batch size other than 1 is appended
+/// to an item's name: "r04_n32". Usage if the batch size is not 1 and an item is not a convolution.
 Result<std::vector<Item>> variants(const std::vector<Item>& items, int64_t batch, DType dtype);
 
-/// The items in `names` (comma-separated), in the suite's order; all items for an empty text. Usage
-/// for a name that the suite lacks.
+/// Returns the items in `names`, which are separated by commas, in the order of the suite. An empty
+/// text stands for all items. Usage if the suite lacks one of the names.
 Result<std::vector<Item>> select(std::vector<Item> items, std::string_view names);
 
 }  // namespace tw::bench

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Shortens the document that --output writes to the figures that are quoted, so that it is small
-// enough to be committed and compared. With --trace the document keeps its details. Thread-safe.
+// Shortens the document that --output writes, so that it is small enough to be committed and
+// compared. It keeps the figures that pages quote. With --trace the document is not shortened.
+// Thread-safe.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace tw::bench {
 
-/// The document without schedules, traces of searches, single comparisons and slower forms of the
-/// peer. Numbers are rounded to 5 digits.
+/// Returns the document without schedules, traces of searches, single comparisons, errors of
+/// outputs and slower forms of the peer. Numbers are rounded to 5 digits.
 nlohmann::json summary_of(const nlohmann::json& document);
 
-/// The text of a JSON document with one row per line. Only arrays of objects, and values that
-/// contain such arrays, are broken into several lines.
+/// Returns the text of a JSON document in which each row, an object in an array, takes one line.
+/// Other values are broken into several lines only if they contain rows.
 std::string row_lines(const nlohmann::json& document);
 
 }  // namespace tw::bench

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Measures how fast the tuner works: candidates per second, and the share of the time in which the
-// tuner builds, verifies or measures. Not thread-safe.
+// Measures how fast the tuner works: how many candidates it handles per second, and in which share
+// of the time it builds, verifies or measures. Not thread-safe.
 
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -31,7 +31,8 @@ struct Total {
 };
 Total total_of(const std::vector<Throughput>& results);
 
-/// Measures a run of tune() with an empty temporary database, so that no earlier records help.
+/// Runs tune() and returns its figures. The database is empty and temporary, so that no earlier
+/// records help.
 Result<Throughput> measure_throughput(const Item& item, const Target& target,
                                       const tuner::TuneOptions& options,
                                       const tuner::Environment& environment,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Times operations of the tuning database: lookups of best records, merging, opening, commits, the
-// first page of `db serve`, and operations whose time grows with the size of a group. Records are
-// synthetic and have the sizes of those that tuning writes. Not thread-safe.
+// Times operations of the tuning database: look-ups of best records, merging, opening, commits, the
+// first page of `db serve`, and operations whose time grows with the number of records of a
+// workload. Records are synthetic and have the sizes of those that tuning writes. Not thread-safe.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -16,7 +16,8 @@
 namespace tw::bench {
 
 struct DatabaseOptions {
-  /// A file or a server, empty or filled by an earlier run; empty: a file in `folder`.
+  /// The path of a file or the address of a server. The database must be empty or have been filled
+  /// by an earlier run. If the text is empty, a file in `folder` is used.
   std::string database;
   std::string folder;           ///< folder for databases of this run, which are not deleted
   int64_t records = 1'000'000;  ///< number of records in the database that is queried
@@ -46,8 +47,8 @@ struct DatabaseFigures {
   std::vector<GroupCosts> growth = {};
 };
 
-/// Fills the database if it is empty, and measures it. Usage if it has records that no earlier run
-/// of this benchmark wrote.
+/// Fills the database if it is empty, then measures it. Usage if the database has records, but not
+/// those that an earlier run of this benchmark wrote.
 Result<DatabaseFigures> measure_database(const DatabaseOptions& options, const tuner::Clock& clock);
 
 nlohmann::json as_json(const DatabaseFigures& figures);

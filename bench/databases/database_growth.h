@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Measures, for groups with different numbers of trials, how long a commit into the group takes and
-// how long the start of a run that continues the group takes. Trials are synthetic. Their schedules
-// are from the workload's search space; sessions have 512 trials each and measure some schedules of
-// other sessions again. Not thread-safe.
+// Measures how two times grow with the number of trials of a group, which are the trials of one
+// workload: the time of a commit into the group, and the time that a run that continues the group
+// needs to start. Trials are synthetic, with schedules from the workload's search space. They come
+// in sessions of 512 trials, some of whose schedules other sessions measured too. Not thread-safe.
 
 #include <cstdint>
 #include <string>

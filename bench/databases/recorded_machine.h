@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Simulated workers, which build and run nothing. The time of a kernel comes from a recording
-// (tuner/search/replay.h), and each trial waits as long as building and measuring it would take. So
+// (tuner/search/replay.h), and each trial waits as long as building and measuring would take. So
 // many simultaneous runs can be observed on a machine of two cores. Not thread-safe.
 //
-// If the recording lacks a schedule, its latency is that of the recorded schedule with the most
-// similar features, times a factor of up to 1.05 that is computed from the schedule's text. So no
-// two kernels are equally fast, and the best of more trials is faster.
+// The latency of a schedule is that of the recorded trial with the most similar features. For a
+// recorded schedule that is its own trial. The latency is multiplied by a factor from 1 to 1.05
+// that is computed from the schedule's text, so that no two kernels are equally fast and more
+// trials find a faster best kernel.
 
 #include <map>
 #include <string>
@@ -19,13 +20,15 @@
 
 namespace tw::bench {
 
-/// Gives a latency for each schedule of a workload, from a recording.
+/// Gives a latency for each schedule of a workload, by means of a recording of the workload.
 class RecordedLatencies {
  public:
-  /// The recording must outlive this object. Requires: the recording has trials.
+  /// Keeps a reference to the recording, which must outlive this object. Requires: the recording
+  /// has trials.
   RecordedLatencies(const tuner::Recording& recording, dsl::Workload workload);
   const dsl::Workload& workload() const { return workload_; }
-  /// The latency of a schedule in ns. Invalid if the schedule does not apply to the workload.
+  /// Returns the latency of a schedule in ns. Invalid if the schedule does not apply to the
+  /// workload.
   Result<double> latency_ns(const std::string& schedule) const;
 
  private:
@@ -34,8 +37,9 @@ class RecordedLatencies {
   std::vector<double> scales_;  ///< 1 / standard deviation of each feature, 0 for constant ones
 };
 
-/// Simulated workers of a machine whose kernels have these latencies. Each trial takes `trial_s`
-/// seconds. Files of kernels are written to `folder`. `latencies` must outlive the workers.
+/// Returns simulated workers of a machine on which kernels have the given latencies. Each trial
+/// takes `trial_s` seconds. Files of kernels are written to `folder`. `latencies` must outlive the
+/// workers.
 tuner::Workers recorded_workers(const RecordedLatencies& latencies, const Target& target,
                                 const std::string& folder, double trial_s);
 

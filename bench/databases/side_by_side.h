@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Measures simultaneous runs that tune one workload and share a database server: how much sooner
-// several runs find a kernel as fast as that of one run, how many schedules they measure twice, and
-// how the runs do if some of them are killed. Each run is a process with simulated workers
-// (recorded_machine.h). Not thread-safe.
+// Measures simultaneous runs that tune one workload and share a database server. It measures how
+// much sooner several runs find a kernel as fast as the best one of a single run, how many
+// schedules are measured by more than one run, and how both change if some runs are killed. Each
+// run is a process with simulated workers (recorded_machine.h). Not thread-safe.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -33,7 +33,7 @@ struct Together {
   int64_t trials = 0;
   double best_ns = 0;
   double reached_s = 0;  ///< seconds until a trial was as fast as the best of one run; 0: never
-  int64_t reached_trials = 0;  ///< trials stored by then
+  int64_t reached_trials = 0;  ///< trials of all runs that were stored by then
   double ended_s = 0;          ///< seconds until the last trial
   int64_t repeated = 0;        ///< number of schedules that several runs measured
   int64_t failed = 0;          ///< number of runs that ended with an error, without killed ones
@@ -44,7 +44,8 @@ struct SideBySideCase {
   Together one, all, interrupted;
 };
 
-/// Measures cases for the first three recordings. Usage if the database has records or is no
+/// Measures one case for each of the first three recordings: one run, several runs at once, and
+/// several runs of which some are killed. Usage if `options.database` has records or is not a
 /// server.
 Result<std::vector<SideBySideCase>> measure_side_by_side(
     std::span<const tuner::Recording> recordings, const SideBySideOptions& options,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A contender is one kernel, ours or another library's, with its data in place. Its run() is what
-// is timed, and contains no work that can be done ahead of a call.
+// A contender is one kernel, ours or another library's, with its data in place. The timed part is
+// run(), which contains no work that can be done before a call.
 //
-// A contender on the processor runs on the thread that made it, a contender on a GPU
+// A contender on the processor runs on the thread that made it, and a contender on a GPU
 // (device_contender.h) on the device's stream.
 
 #include <cstdint>
@@ -25,9 +25,9 @@ struct Setup {
   const dsl::Arrays* inputs = nullptr;  ///< logical, row-major
   int threads = 1;
   CacheState cache = CacheState::Hot;  ///< state of the caches before each timed call
-  /// Least total size of the copies of constant inputs. There are enough copies to exceed this
-  /// size, and each call uses the next copy, so that weights come from memory (CacheState::Cold).
-  /// 0: one copy.
+  /// If not 0, constant inputs are copied until the copies together have more than this number of
+  /// bytes. Each call uses the next copy, so weights come from memory (CacheState::Cold). 0: there
+  /// is one copy, which all calls use.
   int64_t rotated_bytes = 0;
   const DeviceSetup* gpu = nullptr;  ///< set for contenders on a GPU
 };
@@ -35,33 +35,35 @@ struct Setup {
 class Contender {
  public:
   virtual ~Contender() = default;
-  /// Brings the caches into the setup's state, if repeated calls alone do not. The time of this
-  /// function is not counted.
+  /// Brings the caches into the state that the setup asks for, if repeated calls alone do not do
+  /// so. Its time is not counted.
   virtual void prepare_call() {}
-  /// Makes one call. `call` counts from 0 and selects the copy of the weights.
+  /// Makes one call. `call` is the number of the call, from 0 on, and selects the copy of the
+  /// weights.
   virtual Status run(int64_t call) = 0;
-  /// Time of `calls` calls, which are numbered from `first` on, by `clock` or by the device's own
-  /// clock. If `prepares` is true, prepare_call() precedes each call, and each call is timed by
-  /// itself.
+  /// Makes the calls number `first` to `first + calls - 1`, and returns their total time by
+  /// `clock`, or by the clock of the device. If `prepares`, each call is timed by itself and
+  /// prepare_call() precedes it.
   virtual Result<int64_t> time_ns(int64_t first, int64_t calls, bool prepares,
                                   const tuner::Clock& clock);
-  /// Overhead of a call in ns, measured with a call that computes next to nothing. 0: unknown and
-  /// small.
+  /// Overhead of a call in ns, which was measured with a call that computes next to nothing. 0: it
+  /// is unknown and small.
   virtual double empty_call_ns() const { return 0; }
-  /// The error, relative to the largest output, that the library may add on random data by
-  /// roundings that the definition lacks, such as rounding scales to f16. 0: there are no such
-  /// roundings.
+  /// The largest error that the library may add on random data because it rounds where the
+  /// definition does not, for example scales to f16. It is relative to the largest output. 0: it
+  /// has no such roundings.
   virtual double own_rounding() const { return 0; }
-  /// Outputs of the last run(), by name, as logical row-major arrays.
+  /// Returns the outputs of the last run() as logical row-major arrays. The keys are their names.
   virtual Result<dsl::Arrays> outputs() = 0;
-  /// Layouts and implementation, for people.
+  /// Layouts and implementation of the kernel, as tables show them.
   virtual std::string description() const = 0;
 };
 
-/// A text with the layouts of all arguments: "NCHW16c row-major row-major".
+/// Returns the layouts of all arguments as one text: "NCHW16c row-major row-major".
 std::string layouts_text(const runtime::KernelInfo& info);
 
-/// Number of copies that a setup asks for if one copy of the weights has `bytes` bytes.
+/// Returns the number of copies of the weights that setup.rotated_bytes asks for, if one copy has
+/// `bytes` bytes.
 int64_t copies_of(int64_t bytes, const Setup& setup);
 
 }  // namespace tw::bench

@@ -20,18 +20,18 @@
 
 namespace tw::bench {
 
-/// The device of contenders on a GPU, and how their calls are submitted.
+/// The device on which contenders run, and how their calls are submitted.
 struct DeviceSetup {
   std::shared_ptr<runtime::Device> device;
-  /// Submits calls as one CUDA graph, so that kernels shorter than the overhead of a launch can be
-  /// timed too.
+  /// True to submit calls as one CUDA graph. Then kernels that are shorter than the overhead of a
+  /// launch can be timed too.
   bool graphs = false;
-  /// Memory that is written before each timed call, outside of its time, and is larger than L2, so
-  /// that it evicts all other data. Empty: nothing is evicted.
+  /// Memory that is written before each timed call. It is larger than L2, so writing it evicts all
+  /// other data from L2. The time of writing does not count. Empty: nothing is evicted.
   runtime::DeviceBuffer evicting = {};
 };
 
-/// Memory that is large enough to evict the device's L2.
+/// Allocates memory for DeviceSetup::evicting, which is large enough to evict the device's L2.
 Result<runtime::DeviceBuffer> make_evicting(runtime::Device& device);
 
 class DeviceContender : public Contender {
@@ -42,7 +42,7 @@ class DeviceContender : public Contender {
 
  protected:
   explicit DeviceContender(const DeviceSetup& setup) : setup_(setup) {}
-  /// Puts one call on the queue.
+  /// Appends the work of one call to the queue.
   virtual Status submit(void* queue) = 0;
 
   runtime::Device& device() const { return *setup_.device; }
@@ -54,8 +54,8 @@ class DeviceContender : public Contender {
   DeviceSetup setup_;
 };
 
-/// Makes our contender on a GPU. Its arrays are packed into the kernel's layouts on the device
-/// ahead of all calls. Requires: setup.gpu is set.
+/// Makes our contender on a GPU. Its inputs are packed into the kernel's layouts and copied to the
+/// device before the first call. Requires: setup.gpu is set.
 Result<std::unique_ptr<Contender>> make_ours_on_device(const runtime::Artifact& artifact,
                                                        const Setup& setup);
 

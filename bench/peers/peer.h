@@ -19,16 +19,17 @@ namespace tw::bench {
 
 struct Peer {
   std::string name, version;
-  /// Makes one contender for each form (layouts, algorithm) in which the library offers a workload;
-  /// the fastest form counts. `item` is the workload's name. Unsupported if the library does not
-  /// offer the workload or this program does not know how to call it.
+  /// Makes a contender for each form in which the library offers the workload of the setup. Forms
+  /// differ in layouts or algorithm; the fastest one is compared. `item` is the workload's name.
+  /// Unsupported if the library does not offer the workload, or this program cannot call it.
   std::function<Result<std::vector<std::unique_ptr<Contender>>>(const std::string& item,
                                                                 const Setup& setup)>
       make;
-  /// True: the library takes and returns row-major arrays, so our packing is part of our time.
+  /// True if the library takes and returns row-major arrays. Then the time of our kernel includes
+  /// packing and unpacking.
   bool row_major = false;
-  /// True: the library keeps the number of threads with which it starts, so all rows of a process
-  /// have the same number.
+  /// True if the library cannot change its number of threads after its start. Then all rows of a
+  /// process must have the same number.
   bool keeps_threads = false;
 };
 
@@ -36,22 +37,23 @@ Peer onednn_peer();
 Peer halide_peer();
 Peer ggml_peer();
 
-/// cuBLAS as a peer. Environment if the library is neither in the directories nor in the loader's
-/// search path.
+/// These functions return the libraries of NVIDIA as peers. Environment if the library is neither
+/// in the directories nor in the loader's search path.
 Result<Peer> cublas_peer(const std::vector<std::string>& directories);
 Result<Peer> cudnn_peer(const std::vector<std::string>& directories);
 
-/// Finds the peer of this name for a GPU or for the processor. Usage, listing the names, for an
-/// unknown name; Environment if the program was built without the library or the library cannot be
-/// opened.
+/// Finds the peer of this name, among those for GPUs if `on_gpu`, else among those for processors.
+/// Usage if the name is unknown; the message lists the names. Environment if the program was built
+/// without the library, or the library cannot be opened.
 Result<Peer> find_peer(std::string_view name, bool on_gpu,
                        const std::vector<std::string>& directories);
 
-/// Checks that a workload has no epilogue. Unsupported, naming the peer, if it has one.
+/// Checks that a workload has no epilogue. If it has one, it fails with Unsupported, and the
+/// message names the peer.
 Status check_no_epilogue(std::string_view peer, const dsl::Workload& workload);
 
-/// Transposes the last two dimensions of an array. `shape` is the shape before; each element has
-/// `element_bytes` bytes.
+/// Returns the elements of an array with its last two dimensions exchanged. `shape` is the shape
+/// before the exchange, and an element has `element_bytes` bytes.
 std::vector<std::byte> swapped(const std::vector<std::byte>& elements,
                                const std::array<int64_t, 3>& shape, size_t element_bytes);
 

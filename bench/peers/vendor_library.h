@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A shared library of a hardware vendor. It is opened at run time, so that the program also starts
-// where it is not installed. It is never closed, since it has threads of its own. Thread-safe.
+// on machines without the library. It is never closed, because it has threads of its own.
+// Thread-safe.
 
 #include <string>
 #include <vector>
@@ -12,14 +13,15 @@ namespace tw::bench {
 
 class VendorLibrary {
  public:
-  /// Opens a library by the first of the `names` that is found. Directories are tried in order, and
-  /// then the loader's search path. Environment, with `remedy` in the message, if no name is found.
+  /// Opens the first library that is found. All `names` are tried in each of the directories in
+  /// turn, then in the loader's search path. Environment if no library can be opened; the message
+  /// ends with `remedy`, which says what to do.
   static Result<VendorLibrary> open(const std::vector<std::string>& names,
                                     const std::vector<std::string>& directories,
                                     const std::string& remedy);
 
-  /// Looks up a function of the library and stores its address. Environment if the library has no
-  /// function of that name.
+  /// Sets `function` to the address of the library's function `name`. Environment if the library
+  /// has no such function.
   template <typename Function>
   Status find(const char* name, Function*& function) const {
     TW_TRY(void* const address, symbol(name));

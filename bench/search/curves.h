@@ -3,10 +3,12 @@
 // Convergence of searches: the trace of the best latency of each search, and statistics of the
 // traces that show how soon the searches find fast kernels.
 //
-// A search reports its best latency by its own clock and measurements, its claim. To make searches
-// comparable, the winners of all searches are timed once more, interleaved, and each trace is
-// scaled by the ratio of the winner's new time to its claimed time. These scaled latencies are
-// called the common scale below. Plain data and pure functions; thread-safe.
+// A search measures latencies itself, by its own clock. These claimed latencies cannot be compared
+// with those of another search. So the best kernel of each search, its winner, is timed again, by
+// turns with the other winners. Then all latencies of the search are multiplied by the ratio of the
+// winner's new time to its claimed time. The results are latencies on the common scale. Example: a
+// search claims 100 and then 80 us; the winner's new time is 88 us; on the common scale the search
+// found 110 and then 88 us. Plain data and pure functions; thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -17,7 +19,8 @@
 
 namespace tw::bench {
 
-/// A point of a trace: the best latency of a search after this number of trials and seconds.
+/// A point of a trace: after this number of trials and of seconds, the best latency of the search
+/// is `ns`.
 struct Moment {
   double seconds = 0;
   int64_t trials = 0;
@@ -28,20 +31,22 @@ struct Moment {
 struct Trace {
   std::string strategy;
   std::string error;  ///< why the search has no figures; empty: it has figures
-  /// Each improvement in order, with the latency that the search claimed.
+  /// Every improvement of the best latency, in order. The latencies are those that the search
+  /// claimed.
   std::vector<Moment> claims;
   Moment end;            ///< end of the search, with the claimed latency of the winner
   double final_ns = 0;   ///< the winner's latency, timed interleaved with the other winners
   bool alone = false;    ///< final_ns was measured in a separate process
   std::string schedule;  ///< the winner's schedule, if it has a text
 
-  /// The best latency on the common scale after this number of trials or seconds; nullopt before
-  /// the first valid candidate.
+  /// Returns the best latency on the common scale after this number of trials or seconds; nullopt
+  /// if there was no valid candidate by then.
   std::optional<double> ns_after_trials(int64_t trials) const;
   std::optional<double> ns_after_seconds(double seconds) const;
-  /// The first moment whose latency on the common scale is at most `ns`; nullopt if there is none.
+  /// Returns the first moment whose latency on the common scale is at most `ns`; nullopt if there
+  /// is none.
   std::optional<Moment> reach(double ns) const;
-  /// The claim with its latency on the common scale.
+  /// Returns the claim with its latency on the common scale.
   Moment scaled(const Moment& claim) const;
 };
 
@@ -51,7 +56,8 @@ struct SearchRow {
   int threads = 1;
   std::string error;  ///< why winners were not timed; empty: they were timed
   std::vector<Trace> traces;
-  /// Time of the best kernel in the database, which the searches do not know; 0: none.
+  /// Time of the best kernel in the database, of which the searches know nothing; 0 if there is
+  /// none.
   double known_ns = 0;
   double onednn_ns = 0;  ///< time of oneDNN's fastest form; 0: oneDNN has none
   std::string onednn;    ///< implementation and layouts of that form
@@ -59,34 +65,37 @@ struct SearchRow {
   Agreement agreement;    ///< largest differences of all winners
   std::string disturbed;  ///< what disturbed the timing of the winners; empty: nothing
 
-  /// Latency of the fastest kernel among all winners and the known kernel. Requires: a trace
-  /// without error.
+  /// Returns the smallest of known_ns and the latencies of all winners. Requires: there is a known
+  /// kernel or a trace without error.
   double best_ns() const;
 };
 
-/// Trials and seconds that the searches of one strategy took to reach a target latency.
+/// Trials and seconds that the searches of one strategy needed to reach a latency.
 struct Reached {
   int64_t reached = 0;  ///< number of workloads on which the target was reached
-  /// Medians over all workloads; nullopt unless the target was reached on more than half of them.
+  /// Medians over all workloads. A workload on which the latency was not reached counts as
+  /// infinite, so the median is nullopt if it was reached on half of them or fewer.
   std::optional<double> trials, seconds;
 };
 
-/// Numbers of trials for which shares are reported.
+/// The numbers of trials after which SearchSummary::shares are computed.
 inline constexpr int64_t share_trials[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
 
-/// Summary over the workloads of one strategy with one number of threads.
+/// Summary of one strategy with one number of threads, over all workloads.
 struct SearchSummary {
   std::string strategy;
   int threads = 1;
   int64_t rows = 0, failed = 0;
-  /// Geometric means over the workloads of the ratio best_ns() / latency: after each number of
-  /// share_trials, of the first valid candidate, and of the winner. nullopt if a workload has no
-  /// valid candidate by then.
+  /// Geometric means over the workloads of best_ns() / latency, which is 1 if the search found the
+  /// best kernel. `shares` has one element for each of share_trials, for the best latency after
+  /// this number of trials. `first` is for the first valid candidate, and `winner` for the winner.
+  /// An element is nullopt if some workload has no valid candidate by then.
   std::vector<std::optional<double>> shares;
   std::optional<double> first, winner;
   Reached to_95, to_98, to_onednn;
 };
-/// Summaries ordered by threads, then by strategy in the order of the first row.
+/// Returns one summary for each number of threads and strategy, in the order in which they first
+/// occur in the rows.
 std::vector<SearchSummary> summarize(const std::vector<SearchRow>& rows);
 
 }  // namespace tw::bench

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Makes one row of --search: every strategy searches the workload, then all winners and oneDNN are
-// timed by turns. Not thread-safe; one race at a time in a process.
+// Makes one row of --search: every strategy searches the workload, then the winners of all searches
+// and oneDNN are timed by turns. Not thread-safe; only one race may run at a time in a process.
 
 #include <memory>
 #include <vector>
@@ -13,9 +13,9 @@
 
 namespace tw::bench {
 
-/// Makes one row. Outputs are compared before kernels are timed. A failure is stored in the `error`
-/// of the row or of a trace; the only error that is returned is Interrupted. The function makes the
-/// inputs of the task itself.
+/// Makes one row. Before kernels are timed, their outputs are compared. If something fails, the
+/// message is in the `error` of the row or of a trace. The only error that is returned is
+/// Interrupted. task.inputs need not be set, because the function makes random inputs.
 Result<SearchRow> race(SearchTask task, const std::vector<const Strategy*>& strategies, int rounds,
                        std::shared_ptr<runtime::ThreadPool> pool);
 

@@ -14,15 +14,15 @@ namespace tw::bench {
 nlohmann::json as_json(const std::vector<SearchRow>& rows);
 std::string as_table(const std::vector<SearchRow>& rows, bool color);
 
-/// Results of replaying recordings with several guides. `replayed` has one element for each guide,
-/// in the order of `guides`.
+/// Results of replaying recordings with several guides, which are ways to choose the order of the
+/// trials (tuner::Guide). `replayed` has one element for each guide, in the order of `guides`.
 struct Replays {
   std::vector<tuner::Recording> recordings;
   std::vector<uint64_t> seeds;
   std::vector<tuner::Guide> guides;
   std::vector<tuner::Replayed> replayed;
 };
-/// Number of trials that are replayed.
+/// Number of trials of each recording that are replayed.
 inline constexpr int64_t replayed_trials = 64;
 
 nlohmann::json as_json(const Replays& replays);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The searches that --search compares: our searches, each from an empty database, and those of
-// other systems. Not thread-safe; one search at a time in a process.
+// The searches that --search compares: ours and those of other systems. Each of our searches begins
+// with an empty database, except for `taught`, whose database has the records of other workloads
+// that --known names. Not thread-safe; only one search may run at a time in a process.
 
 #include <functional>
 #include <memory>
@@ -28,13 +29,14 @@ struct SearchTask {
   tuner::TuneOptions tuning;  ///< budget, trials, seed and threads; the member `search` is ignored
   std::string known;          ///< database with records of other workloads; empty: none
   const tuner::Environment* environment = nullptr;
-  /// Called when a strategy begins; returns the callback for its progress.
+  /// Called with the name of a strategy when its search begins. Returns the function to which the
+  /// search reports its progress.
   std::function<tuner::OnProgress(std::string_view strategy)> watch;
 };
 
-/// The trace of a search and its winner. The winner is a kernel of ours (`artifact`), or a kernel
-/// of another system that runs in this process (`contender`), or neither if it was timed in a
-/// separate process.
+/// The trace of a search, and its winner. The winner is one of our kernels (`artifact`), or a
+/// kernel of another system that this process can run (`contender`). If neither is set, the winner
+/// was timed in a process of its own.
 struct Searched {
   Trace trace;
   std::optional<runtime::Artifact> artifact = {};
@@ -50,22 +52,23 @@ struct Strategy {
   std::string (*missing)(const SearchTask& task);
 };
 
-/// All strategies in the order of reports: evolution, taught, analytic, blind, random, adams2019,
-/// tvm.
+/// Returns all strategies in the order of reports: evolution, taught, analytic, blind, random,
+/// adams2019, tvm.
 const std::vector<Strategy>& strategies();
 
-/// The strategies in `names` (comma-separated). For an empty text, those that run by default; the
-/// others take minutes per workload. Usage for an unknown name, Environment for a strategy that
-/// cannot run here.
+/// Returns the strategies in `names`, which are separated by commas. For an empty text it returns
+/// those that run by default and can run here; the others take minutes per workload. Usage for an
+/// unknown name, Environment for a named strategy that cannot run here.
 Result<std::vector<const Strategy*>> choose_strategies(std::string_view names,
                                                        const SearchTask& task);
 
-/// Runs a strategy. A failure is stored in the trace's `error`; the only error that is returned is
-/// Interrupted.
+/// Runs a strategy. If it fails, the message is in the `error` of the trace. The only error that is
+/// returned is Interrupted.
 Result<Searched> run_strategy(const Strategy& strategy, const SearchTask& task);
 
-/// Copies records from the database at `path` to `to`: those of the task's operator and target,
-/// except those of the task's workload.
+/// Copies records of other workloads from the database at `path` to `to`: those with the
+/// operator, target and number of threads of the task and the current codegen_abi, except those of
+/// the task's own workload.
 Status copy_known(const std::string& path, const SearchTask& task, db::Store& to);
 
 }  // namespace tw::bench

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Judges the pretrained model (cost_model/pretrained.h) on recordings that it has not seen. Models
-// are trained on the rest of the corpus, and the schedules that they pick are compared with those
-// that the analytic model picks. Pure functions; thread-safe.
+// Judges the pretrained model (cost_model/pretrained.h) on recordings that it was not trained on. A
+// part of the corpus is left out, and a model is trained on the rest. The schedules that it picks
+// from the recordings that were left out are compared with those that the analytic model picks.
+// Pure functions; thread-safe.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -16,19 +17,20 @@
 
 namespace tw::bench {
 
-/// The part of a corpus on which a model is judged and was not trained.
-/// - Workloads: a fifth of the workloads, on all targets.
-/// - Kinds: all workloads of one kind, such as "conv".
-/// - Targets: all recordings for one target, on all machines.
-/// - Machines: all recordings of one machine, for all targets.
+/// Says how the corpus is divided into parts. Each part is left out once: a model is trained on the
+/// other parts and judged on this one.
+/// - Workloads: a part is a fifth of the workloads, on all targets.
+/// - Kinds: a part is all workloads of one kind, such as "conv".
+/// - Targets: a part is all recordings for one target, on all machines.
+/// - Machines: a part is all recordings of one machine, for all targets.
 enum class LeftOut { Workloads, Kinds, Targets, Machines };
 std::string_view to_string(LeftOut left_out);  ///< "workloads", "kinds", ...
 
-/// Quality of the order in which a model puts the trials of a recording before any of them is
-/// measured (cost_model::ordering_time_of). Values are geometric means over the recordings, unless
-/// stated otherwise.
+/// A model orders the trials of a recording by predicted time (cost_model::ordering_time_of). These
+/// figures say how good the order is. They are geometric means over the recordings, unless the
+/// comment says otherwise.
 struct Picks {
-  /// Speed of the trial that the model puts first, relative to the fastest trial.
+  /// Speed of the trial that is first in the order, as a share of the fastest trial's.
   double first = 1;
   double least = 1;    ///< the lowest of the speeds of `first` of all recordings
   double four = 1;     ///< relative speed of the best of the four trials that the model puts first
@@ -43,9 +45,9 @@ struct Judged {
   Picks analytic, pretrained;
 };
 
-/// Judges the models. For each way of leaving out there is a row for each kind and one for all
-/// kinds. Ways that leave nothing to train on have no rows, such as Targets with a corpus for a
-/// single target. Errors as Pretrained::train().
+/// Judges the models. The result has rows for each way of dividing the corpus: one for each kind of
+/// workload, and one for all kinds. A division into a single part has no rows, for example Targets
+/// if the corpus has only one target. Fails as Pretrained::train() does.
 Result<std::vector<Judged>> judge_pretraining(const std::vector<tuner::Recording>& recordings);
 
 /// Trains a model on all recordings.
