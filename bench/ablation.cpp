@@ -23,8 +23,8 @@
 namespace tw::bench {
 namespace {
 
-// Least time of a batch: long enough for the clock, and about as long as the system lets a process
-// run before another one has its turn.
+// Least time of a batch. It is long enough for the clock, and about as long as the system lets a
+// process run before it gives the core to another process.
 constexpr int64_t min_batch_ns = 4'000'000;
 
 /// A whole network.
@@ -50,8 +50,8 @@ class ModelContender final : public Contender {
   runtime::ThreadPool& pool_;
 };
 
-/// The largest difference of an output from the expected one, relative to the largest expected
-/// value. Infinite if an output has a value that is not finite.
+/// Returns the largest difference between outputs and expected outputs. Each is relative to the
+/// largest expected value of the output. Infinite if an output has a value that is not finite.
 double difference(const dsl::Arrays& outputs, const dsl::Arrays& expected) {
   double worst = 0;
   for (const auto& [name, array] : expected) {

@@ -64,8 +64,8 @@ tl::unexpected<Error> disagreement(const std::string& output, std::string_view w
                           output, who, error, allowed));
 }
 
-/// Compares samples of an output with the definition. Errors up to the tolerance are allowed, and
-/// errors up to those that rounding causes in the declared loops if these are larger.
+/// Compares samples of an output with the definition. The tolerance is raised to the error that
+/// rounding causes in the declared loops, if that is larger.
 Status check_samples(dsl::RoundingAnalysis& definition, const Compared& output, Measure& measure,
                      int samples, Random& random, Agreement& agreement) {
   const auto& [name, shape, ours, peer] = output;

@@ -16,8 +16,9 @@
 namespace tw::bench {
 namespace {
 
-// Limit on the copies of weights. A core can use only the last cache of its own group of cores, 32
-// to 96 MiB on known machines, but virtual machines report the sum over all groups.
+// Limit on the total size of the copies of weights. A core can use only the last-level cache of its
+// own group of cores, 32 to 96 MiB on known machines, but virtual machines report the sum over all
+// groups.
 constexpr int64_t most_rotated_bytes = int64_t{256} << 20;
 
 // Calls of a batch on a GPU: a graph of more takes longer to make than it saves.
@@ -95,8 +96,8 @@ Result<Observed> observed(const CompareOptions& options, const tuner::Clock& clo
   return observe(options.tuning.threads, clock, timing);
 }
 
-/// The roofline of a row. It names no cache level if arrays, or a part of them, are evicted from
-/// the caches before each call.
+/// Returns the roofline of a row. It names no cache level if some arrays are evicted from the
+/// caches before each call.
 tools::Roofline line_of(const Item& item, const Row& row, const CompareOptions& options,
                         const tuner::Clock& clock) {
   tools::Roofline line = tools::roofline(item.workload, options.target, row.threads,

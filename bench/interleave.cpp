@@ -52,9 +52,9 @@ struct Tally {
   }
 };
 
-// Number of times that a turn of interleave_all() is tried. A call of a network takes a tenth of a
-// second, and a shared machine is rarely undisturbed for many of them. So single turns are accepted
-// or repeated, not whole rounds.
+// Largest number of attempts at a turn of interleave_all(). A call of a network takes a tenth of a
+// second, and a shared machine is rarely undisturbed for the many calls of a round. So single turns
+// are accepted or repeated, not whole rounds.
 constexpr int most_attempts = 5;
 
 /// Rounds of several contenders.

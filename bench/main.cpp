@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 tilewright-bench: compares kernels with other libraries, and
-// measures how fast the tuner works and searches. The program is also its own worker, as
-// `tilewright-bench worker`.
+// SPDX-License-Identifier: Apache-2.0
+// tilewright-bench: compares kernels with those of other libraries, and measures how fast the tuner
+// works and searches. As `tilewright-bench worker`, the program is also its own worker.
 
 #include <fmt/format.h>
 

@@ -13,15 +13,15 @@
 namespace tw::bench {
 namespace {
 
-// Pause between contenders. Before they sleep, idle threads of OpenMP poll for up to about 5 ms,
-// ours for 0.1 ms. Polling on a core that the other contender needs would be measured as time of
-// that contender.
+// Pause before a turn. Idle threads of OpenMP poll for up to about 5 ms before they sleep, and ours
+// for 0.1 ms. If they polled on a core that the next contender needs, this would be measured as
+// time of that contender.
 constexpr auto idle_poll = std::chrono::milliseconds(10);
 // Pauses in which the clock of a GPU recovers from its power limit.
 constexpr auto clock_recovery = std::chrono::milliseconds(100);
 constexpr int most_pauses = 10;
-// The clock has recovered if the peak rises by no more than this share in a pause. Repeated peaks
-// differ by about as much.
+// The clock counts as recovered if the peak rises by no more than this share during a pause.
+// Repeated measurements of a steady peak differ by about as much.
 constexpr double steady_rise = 0.01;
 
 Result<double> peak_gflops(int threads, const tuner::Clock& clock) {
@@ -52,8 +52,8 @@ Result<Observed> observe(int threads, const tuner::Clock& clock,
   double undisturbed_gflops = 0;
   {
     const PinnedHere pinned;
-    // Only the speed of this core is watched, as the threads of a larger pool would wake up beside
-    // the contenders' threads.
+    // Only the speed of this core is watched. A gauge on more threads would wake them up beside the
+    // contenders' threads.
     runtime::ThreadPool here({.threads = 1});
     tuner::Gauge gauge(here, 1, clock);
     const auto watch = tuner::watch_processor(gauge, clock);

@@ -25,9 +25,9 @@ double least_seconds(int64_t rounds, const tuner::Clock& clock, const std::funct
   return least;
 }
 
-/// The edges of a random series-parallel graph. It begins with one edge between two nodes. Each new
-/// node is put on a random edge, or on a new path parallel to that edge, until there are `nodes`
-/// nodes.
+/// Returns the edges of a random series-parallel graph with `nodes` nodes. The graph begins with
+/// one edge between two nodes. Each new node is put either on a random edge, which it divides into
+/// two, or on a new path parallel to a random edge.
 std::vector<std::pair<size_t, size_t>> series_parallel_edges(size_t nodes, Random& random) {
   std::vector<std::pair<size_t, size_t>> edges = {{0, 1}};
   for (size_t next = 2; next < nodes; ++next) {

@@ -28,8 +28,8 @@ int64_t scaled(Random& random, double least, double most) {
   return std::llround(least * std::pow(most / least, random.unit()));
 }
 
-/// A number of channels of an image or columns of a matrix: mostly a number that is common in
-/// networks, otherwise a multiple of 8 or any number.
+/// Draws a number of channels of an image, or of columns of a matrix. Mostly it is a number that is
+/// common in networks, otherwise a multiple of 8 or any number.
 int64_t width(Random& random, int64_t most) {
   static const std::vector<int64_t> usual = {
       16,  24,  32,  48,  64,  96,  128, 144, 160, 192,  240,  256,  288,  320,  384,
@@ -150,8 +150,8 @@ out: f32[k={3}, z={1}, y={2}, x={2}] = sum(c={0}, d={4}, r={4}, s={4}) (
                                 c, depth, rows, k, taps, inside, z, y, x));
 }
 
-/// A transposed convolution with a stride of 2, declared as the import of models does it: an
-/// ordinary convolution for each phase of the output.
+/// Draws a transposed convolution with a stride of 2. It is declared as the import of models
+/// declares it: as an ordinary convolution for each phase of the output.
 Result<Workload> draw_transposed(Random& random) {
   const int64_t c = width(random, 512), k = width(random, 256), rows = scaled(random, 4, 64);
   const int64_t taps = 1 + random.below(2);

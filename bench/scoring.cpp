@@ -68,8 +68,8 @@ void time_stages(const schedules::Space& space, const std::vector<Point>& points
   row.features_us = each(features_s, programs.size());
 }
 
-/// Samples with made-up throughputs, which a model can learn and the analytic model does not
-/// predict.
+/// Makes samples with made-up throughputs. A model can learn these, but the analytic model does not
+/// predict them.
 std::vector<cost_model::Sample> made_up_samples(const std::vector<Rows>& rows_of_items,
                                                 Random& random) {
   std::vector<double> weights;

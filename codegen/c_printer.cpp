@@ -419,8 +419,9 @@ CPrinter::Text CPrinter::shift(const dsl::Binary& b, const Text& x, const Text& 
           unary_level};
 }
 
-/// Prints +, - and *. Integers of 32 bits, products of u16, and integers of 64 bits other than
-/// plain indices may overflow: they wrap through unsigned arithmetic.
+/// Prints a sum, difference or product. The result wraps if it may overflow in C, which is the case
+/// for 32-bit integers, products of u16, and 64-bit integers other than plain indices. These are
+/// computed as unsigned integers and converted back.
 CPrinter::Text CPrinter::arithmetic(BinaryOp op, DType type, const Text& x, const Text& y,
                                     bool is_value) const {
   const int level = op == BinaryOp::Mul ? mul_level : add_level;

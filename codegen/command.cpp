@@ -127,8 +127,8 @@ int reap(pid_t pid, bool kill_it) {
   return status;
 }
 
-/// True if a signal from outside ended the program, as when the user stops all processes of a run
-/// or memory runs out.
+/// True if a signal that this process did not send ended the program, for example because the user
+/// stopped all processes of a run, or because memory ran out.
 bool was_stopped(int status) {
   if (!WIFSIGNALED(status)) return false;
   const int signal = WTERMSIG(status);

@@ -38,9 +38,9 @@ DIFFERENCE(difference_f16, ushort, OF_F16)
 DIFFERENCE(difference_bf16, ushort, OF_BF16)
 )";
 
-/// PTX that reads the number of elements into %count and finds the first element of a thread. %i is
-/// the element's index, %step the distance to the thread's next element, and %at eight times the
-/// index.
+/// PTX that reads the number of elements into %count and finds the first element of a thread. It
+/// sets %i to the element's index, %step to the distance to the thread's next element, and %at to
+/// eight times the thread's number, the offset of its results.
 constexpr const char* ptx_first_element = R"(  ld.global.u64 %count, [%count];
   mov.u32 %block, %ctaid.x;
   mov.u32 %size, %ntid.x;

@@ -77,9 +77,9 @@ std::vector<std::string> plugin_directories() {
     const auto folder = program.parent_path();
     directories = {folder.string(), (folder.parent_path() / plugin_install_directory()).string()};
   }
-  // In a program that links libtilewright.so, the plugin is in a folder beside that library. In a
-  // program that is linked statically, the name is argv[0], which may be relative, and would then
-  // name a file in the working directory.
+  // A program that links libtilewright.so has the plugin in a folder beside that library. In a
+  // statically linked program, dli_fname is argv[0], which may be relative; the plugin would then
+  // be searched for in the working directory.
   Dl_info us;
   if (dladdr(reinterpret_cast<void*>(&compile_cpu), &us) != 0 &&
       std::filesystem::path(us.dli_fname).is_absolute()) {

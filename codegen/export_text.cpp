@@ -79,8 +79,8 @@ std::string declared_parameters(const KernelInfo& info, const std::vector<std::s
   return join(parameters, ", ");
 }
 
-/// The layout of the working memory: scratch first, then the arrays that are in the kernel's own
-/// layout, then the results of the preparation.
+/// The layout of the working memory of an exported function: first scratch memory, then arguments
+/// in the kernel's own layout, then the results of the preparation.
 struct Workspace {
   std::vector<int64_t> offsets;  ///< one an argument; -1: the caller's array is used as it is
   std::vector<int64_t> prepared;
@@ -133,9 +133,9 @@ std::string argument_lines(const KernelInfo& info, const std::vector<std::string
 
 // ---- the source -----------------------------------------------------------------------------
 
-// The source that is the same for every kernel: the checks, the order of packing, phases and
-// unpacking, and the calling convention of TVM-FFI, whose structures are those of tvm/ffi/c_api.h
-// and dlpack.h.
+// The part of the source that is the same for every kernel. It checks arguments, calls packing
+// kernels, phases and unpacking kernels in order, and follows the calling convention of TVM-FFI,
+// whose structures are those of tvm/ffi/c_api.h and dlpack.h.
 constexpr std::string_view source_of_every_kernel = R"c(
 enum { OK = 0, INTERNAL = 1, USAGE = 2, INVALID = 5, ENVIRONMENT = 7 };
 
@@ -384,8 +384,8 @@ std::string compiler_name(const std::string& feature) {
   return name;
 }
 
-// Linux allows tile registers only to a process that has asked for them: arch_prctl requests
-// permission for component 18 of the registers' state.
+// Linux allows tile registers only to a process that has asked for them. arch_prctl requests the
+// permission for component 18 of the registers' state, which is the data of tile registers.
 constexpr const char* tile_registers =
     "long syscall(long number, ...);\n"
     "static int has_tile_registers(void) {\n"

@@ -12,7 +12,8 @@ namespace {
 constexpr int64_t timeout_ns = 20'000'000'000;
 
 /// True if a line accesses the stack at a fixed place: "0x40(%rsp)" on x86 (AT&T), "[sp, #64]" on
-/// AArch64. With an index register, the access would be to an element of an array.
+/// AArch64. An access with an index register does not count, because it is to an element of an
+/// array.
 bool touches_stack(std::string_view line, Architecture architecture) {
   return line.find(architecture == Architecture::X86_64 ? "(%rsp)" : "[sp") !=
          std::string_view::npos;

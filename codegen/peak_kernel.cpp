@@ -8,9 +8,10 @@
 namespace tw::codegen {
 namespace {
 
-// Independent chains hide the latency of a multiply-add: 4 cycles on GPUs, where several warps
-// help, and 4 cycles times 2 ports on processors. The multiplier keeps the values near 1. It is
-// read from memory, so the compiler knows nothing about it.
+// Number of independent chains of multiply-adds, and how long they are. Several chains hide the
+// latency of a multiply-add: 4 cycles on GPUs, where several warps help, and 4 cycles times 2 ports
+// on processors. The multiplier keeps the values near 1. It is read from memory, so the compiler
+// knows nothing about it.
 constexpr int peak_chains = 8, peak_iterations = 512, peak_unrolled = 4;
 
 }  // namespace

@@ -41,8 +41,8 @@ Range product(Range a, Range b) {
   return {low, high};
 }
 
-/// Returns the range of the numbers whose magnitude is at most that of a number in `a`. An unknown
-/// range stays unbounded.
+/// Returns a range for results whose magnitude is at most that of some number in `a`, and which are
+/// negative only if `a` has negative numbers. If `a` is unknown, so is the result.
 Range up_to_magnitude(Range a) {
   if (is_unknown(a.low) || is_unknown(a.high)) return {};
   const int64_t most = std::max(std::abs(a.low), std::abs(a.high));

@@ -55,7 +55,7 @@ class LaneIndex {
     return of_lane(0);
   }
 
-  /// True if the condition has the same value for all lanes, because its comparisons change only at
+  /// True if the condition has the same value in all lanes, because its comparisons change only at
   /// multiples of the number of lanes. Example: if r is such a multiple, `r + lane >= 0` means `r
   /// >= 0`, and `r - 1 - lane >= 0` means `r > 0`.
   bool is_shared(const Expr& condition) const {
@@ -189,9 +189,8 @@ std::optional<VectorAccess> with_lanes(const Assign& assign, const Loop& loop, i
   return vectors;
 }
 
-/// Calls visit(read) for each read that the expression makes for all values of its operands. It
-/// skips reads in the alternatives of a selection, in the second operand of And and Or, and in
-/// indices.
+/// Calls visit(read) for each read that the expression makes whatever its values are. Reads in the
+/// alternatives of a select, in the second operand of And and Or, and in indices are left out.
 void for_each_certain_read(const Expr& expr, const std::function<void(const Expr& read)>& visit) {
   dsl::visit(
       expr, [&](const dsl::Read&) { visit(expr); },

@@ -179,8 +179,8 @@ Status measure_commits(const std::string& path, const DatabaseOptions& options,
   return {};
 }
 
-/// Measures merging a file of records into a new file, or into the server, which lacks these
-/// records.
+/// Measures merging a file of records into a new file, or into the server if there is one. The
+/// server does not have these records yet.
 Status measure_merge(const std::string& path, bool is_server, const DatabaseOptions& options,
                      const tuner::Clock& clock, DatabaseFigures& figures) {
   const std::string from = options.folder + "/merged.db", new_file = options.folder + "/merge.db";

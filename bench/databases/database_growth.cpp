@@ -19,8 +19,8 @@ namespace {
 constexpr int64_t trials_of_session = 512, shared_of_session = 8;
 constexpr int64_t hosts = 4, filled_together = 4096;
 constexpr int threads = 1;
-// Number of schedules that warm_start() parses. A run learns from as many as its budget allows, at
-// a millisecond each; this benchmark measures how long finding them takes.
+// Number of schedules that warm_start() parses. In a run the number depends on the budget, because
+// each takes a millisecond. This benchmark measures the time of finding them.
 constexpr size_t most_schedules = 10;
 constexpr double peak_gflops = 100, fastest_ns = 2e6;
 

@@ -82,8 +82,9 @@ class Runs {
     return {};
   }
 
-  /// Waits for the end of all runs, summarizes their trials and deletes them from the database.
-  /// `target_ns` is the latency to reach; 0: the best latency of these runs.
+  /// Waits for the end of all runs, summarizes their trials, and deletes the trials from the
+  /// database. Together::reached_s is the time until some trial was as fast as `target_ns`. If that
+  /// is 0, it is the time until the best trial of these runs.
   Result<Together> end(double target_ns) {
     Together together{.runs = static_cast<int>(std::ssize(processes_)), .killed = killed_};
     for (int number = 0; number < together.runs; ++number) {

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 cuBLAS as a peer: a product in two forms, with both operands
-// row-major and with the second operand transposed ahead. f32 is computed without TF32; f16 and
-// bf16 are summed in f32.
+// SPDX-License-Identifier: Apache-2.0
+// cuBLAS as a peer. A product has two forms: with both operands row-major, and with the second
+// operand transposed before the call. f32 is computed without TF32; f16 and bf16 are summed in f32.
 
 #include <fmt/format.h>
 
@@ -13,8 +13,8 @@
 namespace tw::bench {
 namespace {
 
-// Declarations of cublas_api.h and library_types.h, headers that only toolkits install. They are
-// equal in all versions since CUDA 11.
+// Declarations from cublas_api.h and library_types.h. Only toolkits install these headers, so the
+// declarations are repeated here; they are equal in all versions since CUDA 11.
 using Handle = struct CublasContext*;
 using Code = int;  // cublasStatus_t; 0 is success
 enum Operation : int { Plain = 0, Transposed = 1 };
@@ -42,8 +42,8 @@ struct Cublas {
 #undef X
 };
 
-// Size of the workspace that NVIDIA recommends for Hopper. It is allocated ahead, since nothing can
-// be allocated while a graph is recorded.
+// Size of the workspace that NVIDIA recommends for Hopper. It is allocated before the calls,
+// because nothing can be allocated while a graph is recorded.
 constexpr int64_t workspace_bytes = int64_t{32} << 20;
 
 Status check(Code code, std::string_view what) {

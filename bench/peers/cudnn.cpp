@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 cuDNN as a peer: convolutions with channels first and with
-// channels last, each with the algorithm that cuDNN's own search finds to be the fastest. f32 is
-// computed without TF32.
+// SPDX-License-Identifier: Apache-2.0
+// cuDNN as a peer. A convolution has two forms, with channels first and with channels last. For
+// each, cuDNN's own search chooses the fastest algorithm. f32 is computed without TF32.
 
 #include <fmt/format.h>
 
@@ -232,8 +232,8 @@ class CudnnConvolution final : public DeviceContender {
   dsl::Array result_;
 };
 
-/// The forms of a workload. A format that cuDNN does not support is left out if the other one is
-/// supported.
+/// Makes the forms of a workload. A format that cuDNN does not support is left out. If it supports
+/// neither format, the error of the last one is returned.
 Result<std::vector<std::unique_ptr<Contender>>> make_forms(const Cudnn& cudnn, const Setup& setup) {
   TW_TRY(const Convolution conv, convolution_of(*setup.workload));
   TW_TRY(const runtime::DeviceBuffer workspace, setup.gpu->device->allocate(workspace_bytes));

@@ -1,8 +1,9 @@
-// SPDX-License-Identifier: Apache-2.0 GGML, the library of llama.cpp, as a peer: products with
-// weights in its formats Q4_0 and Q8_0, which `dense_q4` and `dense_q8` have too. A product has a
-// form with weights as a model file has them, and, if GGML can repack them for this processor, a
-// form with repacked weights. GGML rounds the scales of blocks of the left factor to f16; the
-// definition has f32.
+// SPDX-License-Identifier: Apache-2.0
+// GGML, the library of llama.cpp, as a peer: products with weights in its formats Q4_0 and Q8_0,
+// which are also the formats of `dense_q4` and `dense_q8`. A product has a form with weights as a
+// model file has them. If GGML can repack the weights for this processor, there is also a form with
+// repacked weights. GGML rounds the scales of blocks of the left factor to f16; in the definition
+// they are f32.
 
 #include <fmt/format.h>
 #include <ggml-alloc.h>
@@ -62,8 +63,8 @@ Result<Product> product_of(const dsl::Workload& workload) {
   return p;
 }
 
-/// Weights in the library's format, column by column. Each column is a sequence of blocks; a block
-/// is a scale followed by numbers.
+/// Returns the weights in the library's format, column by column. Each column is a sequence of
+/// blocks; a block is a scale followed by numbers.
 std::vector<std::byte> weights_of(const Product& p, const dsl::Arrays& inputs) {
   const std::vector<std::byte>&numbers = inputs.at("w").data, &scales = inputs.at("scale").data;
   const size_t n = static_cast<size_t>(p.n), blocks = numbers.size() / (p.bytes_of_block * n);
@@ -136,8 +137,8 @@ class Ggml final : public Contender {
                 fmt::format("[ggml] the product: {}", ggml_status_to_string(status)));
   }
 
-  /// Times calls and then pauses the library's threads, which otherwise poll for the next call for
-  /// a while. A call wakes them.
+  /// Times calls, then pauses the library's threads, which would otherwise poll for the next call
+  /// for a while. The next call wakes the threads.
   Result<int64_t> time_ns(int64_t first, int64_t calls, bool prepares,
                           const tuner::Clock& clock) override {
     auto time = Contender::time_ns(first, calls, prepares, clock);

@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 Halide as a peer: the expressions of bench/expressions and
-// convolutions, written as is usual in Halide, scheduled by its Adams2019 autoscheduler and
-// compiled in this process. As in Halide, dimension 0 is the innermost.
+// SPDX-License-Identifier: Apache-2.0
+// Halide as a peer: the expressions of bench/expressions, and convolutions. The pipelines are
+// written as is usual in Halide, scheduled by its Adams2019 autoscheduler, and compiled in this
+// process. As in Halide, dimension 0 is the innermost.
 
 #include <Halide.h>
 #include <fmt/format.h>
@@ -26,8 +27,8 @@ using Halide::Var;
 struct Declared {
   std::vector<ImageParam> inputs;
   Func output;
-  /// For each input, and last for the output, the pipeline's dimension for each dimension of the
-  /// logical array. Empty: all arrays are row-major.
+  /// The order of dimensions of each input, and last that of the output: for each dimension of the
+  /// logical array, the number of the pipeline's dimension. Empty if all arrays are row-major.
   std::vector<std::vector<int>> orders = {};
 };
 

@@ -1,7 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0 oneDNN as a peer: for each workload a primitive of f32, bf16
-// or 8-bit integers. Weights have the layout that oneDNN prefers. There are two forms: with sources
-// and destinations in oneDNN's preferred layout, and in the plain layout that networks use.
-// Reorders are done ahead.
+// SPDX-License-Identifier: Apache-2.0
+// oneDNN as a peer: for each workload, a primitive of f32, bf16 or 8-bit integers. Weights have the
+// layout that oneDNN prefers. There are two forms: one with sources and destinations in the layout
+// that oneDNN prefers, and one with the plain layout that networks use. Reorders are done before
+// the calls.
 //
 // Builds of oneDNN have different thread runtimes. With OpenMP, a call is a function call. In the
 // builds that packages offer since 2024, each call is submitted to a SYCL queue and runs on threads
@@ -46,8 +47,9 @@ dnnl::engine& engine() {
   return cpu;
 }
 
-/// The layout as a tag of oneDNN, "acdb" or "Acdb64a": dimensions from the outermost to the
-/// innermost, with capitals for those that are blocked, then the blocks.
+/// Returns the layout as a tag of oneDNN, such as "acdb" or "Acdb64a". The letters are the
+/// dimensions from the outermost to the innermost, with capitals for those that are blocked; the
+/// blocks follow.
 std::string layout_text(const memory::desc& desc) {
   const Dims strides = desc.get_strides(), dims = desc.get_padded_dims();
   const Dims blocks = desc.get_inner_blks(), blocked = desc.get_inner_idxs();
@@ -295,8 +297,8 @@ class OneDnn : public Contender {
   std::unordered_map<int, memory> arguments_;
 };
 
-/// Time in ns of a call that multiplies two numbers: the mean time of a call in the fastest of
-/// several batches.
+/// Measures the time of a call that multiplies two numbers, in ns: the mean time of a call in the
+/// fastest of several batches.
 double measured_empty_call_ns() {
   constexpr int batches = 20, calls = 100;
   float numbers[3] = {1, 1, 1};
@@ -319,9 +321,9 @@ double measured_empty_call_ns() {
 }
 
 #if DNNL_CPU_THREADING_RUNTIME == DNNL_RUNTIME_OMP
-/// Binds each OpenMP thread to the core of the worker with the same number in our pool; OpenMP
-/// keeps its threads between parallel regions. The calling thread is bound only while it is timed
-/// (PinnedHere).
+/// Binds each OpenMP thread to a core: that of the thread of our pool with the same number. OpenMP
+/// keeps its threads between parallel regions, so they stay bound. The calling thread is bound only
+/// while it is timed (PinnedHere).
 Status use_threads(int threads) {
   const std::vector<int> cores = allowed_cores();
   omp_set_dynamic(0);
@@ -335,9 +337,10 @@ Status use_threads(int threads) {
   return {};
 }
 #else
-/// Starts the queue and its threads, and returns their number. The threads inherit the cores of the
-/// thread that starts them, and TBB takes its number of threads from the number of these cores.
-/// With one thread, that is the last core, as the caller submits calls from the first core.
+/// Starts the queue and its threads, and returns the number of threads. The threads are bound to
+/// the cores of the thread that starts them, and TBB starts as many threads as there are such
+/// cores. If one thread is asked for, it gets the last core, because the caller submits calls from
+/// the first core.
 int start_threads(int threads) {
   // The package does not register its driver with the loader of OpenCL.
   setenv("OCL_ICD_FILENAMES", TW_ONEDNN_DRIVER, 0);
@@ -381,8 +384,8 @@ Result<std::vector<std::unique_ptr<Contender>>> make_variants(const std::string&
   return variants;
 }
 
-/// Applies our limit on instruction sets to oneDNN, unless its own variable sets one. oneDNN
-/// accepts a limit only before its first primitive.
+/// Applies our limit on instruction sets to oneDNN, unless oneDNN's own environment variable sets a
+/// limit. oneDNN accepts a limit only before its first primitive.
 Status limit_isa() {
   static const std::map<std::string, dnnl::cpu_isa> ours = {
       {"sse41", dnnl::cpu_isa::sse41},

@@ -109,7 +109,7 @@ Result<std::optional<size_t>> enter_winner(Field& field, Searched& searched) {
 }
 
 /// Enters the workload's best kernel in the database of --known, for comparison. No search knows
-/// this kernel. nullopt if there is no database or no such kernel.
+/// this kernel. Returns its index in the race; nullopt if there is no database or no such kernel.
 Result<std::optional<size_t>> enter_known(Field& field, const SearchTask& task) {
   std::optional<size_t> place;
   if (task.known.empty()) return place;

@@ -122,8 +122,8 @@ std::string last_line_of(const std::string& path) {
   return last;
 }
 
-// Time beyond the budget that TVM may take to end its current round and the last compilation. A
-// limit is needed because TVM's builders sometimes hang.
+// Time beyond the budget that TVM may take to finish its current round and the last compilation.
+// There is a limit because TVM's builders sometimes hang.
 constexpr double tvm_grace_s = 900;
 // Largest error of a sum of thousands of products in f32, relative to the largest output.
 constexpr double most_tvm_error = 1e-4;

@@ -32,8 +32,8 @@ constexpr int64_t workloads_of_workers = 200;
 class Corpus {
  public:
   /// Opens the file of recordings, or creates it. If the last line is incomplete, the recording
-  /// that has the line is removed. Invalid if the file is no file of recordings; it is not changed
-  /// then.
+  /// with this line is removed. Invalid if the file is not a file of recordings; then it is not
+  /// changed.
   static Result<Corpus> open(const std::string& path) {
     Corpus corpus(path);
     std::ifstream file(path, std::ios::binary);
@@ -178,8 +178,9 @@ Result<std::string> record(const Gathering& gathering, const Item& item) {
   return text.str();
 }
 
-/// The state of the caches in which the workload with this number is recorded. Workloads without
-/// constants have only one state of networks, NetworkL3.
+/// Returns the state of the caches in which the workload with this number is recorded: hot for
+/// every third number, otherwise as in networks, with constants in L3 or in memory by turns.
+/// Workloads without constants have only one state of networks, NetworkL3.
 dsl::CacheState state_of(const dsl::Workload& workload, int64_t number) {
   if (number % 3 == 0) return dsl::CacheState::Hot;
   const bool has_constants = std::ranges::any_of(

@@ -85,8 +85,8 @@ std::string kind_of(const Recording& recording) {
   return recording.name.substr(0, recording.name.rfind('_'));
 }
 
-/// The workload without the state of its caches: recordings of it in several states are left out
-/// together.
+/// Returns the text of the workload with the state of its caches left out. Recordings of one
+/// workload in several states have the same text, so they are left out of the training together.
 std::string shape_of(const Recording& recording) {
   auto workload = dsl::parse_workload(recording.workload);
   if (!workload) return recording.workload;

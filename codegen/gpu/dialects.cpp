@@ -53,8 +53,8 @@ int64_t elements_of(const Buffer& buffer) { return std::max<int64_t>(1, buffer.e
 
 // ---- CUDA C++ -------------------------------------------------------------------------------
 
-/// The second launch bound, one resident block, keeps the compiler from spilling registers to fit
-/// more blocks.
+/// The second launch bound says that one resident block is enough. Without it the compiler spills
+/// registers so that more blocks fit.
 std::string cuda_head(int64_t threads) {
   return fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 1)\n", threads);
 }

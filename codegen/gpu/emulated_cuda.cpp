@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Implements host_emulator_prelude(): the words of CUDA C++ that kernels use, as C++ of the
+// Implements host_emulator_prelude(): defines the words of CUDA C++ that kernels use in C++ for the
 // processor.
 
 #include <fmt/format.h>
@@ -14,9 +14,9 @@
 namespace tw::codegen {
 namespace {
 
-// All static shared arrays are in one section, so that all of them can be poisoned together; the
-// linker defines symbols for the section's begin and end. Barriers are distinguished by their
-// source lines.
+// All static shared arrays are in one section, so that all of them can be filled with the pattern
+// at once; the linker defines symbols for the section's begin and end. A barrier is identified by
+// its source line.
 constexpr std::string_view prelude = R"(#define TW_HOST_TWIN
 #include <math.h>
 #include <stdint.h>
@@ -145,9 +145,9 @@ static void tw_call(void (*kernel)(A...), void* const* arguments) {
 
 )";
 
-// Instructions of tensor tiles. Each lane publishes its factors to the warp, and reads those that
-// the hardware's layout assigns to it (PTX ISA, "Matrix Fragments for mma.m16n8k8" and the next
-// sections).
+// Instructions of tensor tiles. Each lane gives its factors to the other lanes of the warp, and
+// reads those that the hardware would combine with its own (PTX ISA, "Matrix Fragments for
+// mma.m16n8k8" and the next sections).
 constexpr std::string_view tensor_prelude = R"(
 static unsigned tw_factors[1024][6];  // registers of each thread: a0 to a3, b0 and b1
 

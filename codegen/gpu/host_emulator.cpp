@@ -71,8 +71,8 @@ class BoxBarrier {
   }
   bool has_copies() const { return !copies_.empty(); }
 
-  /// True if the phase of this parity is over. Emulated copies arrive as late as possible: when a
-  /// thread waits for them, or when the next phase begins.
+  /// Returns true if the phase of this parity is over. Emulated copies arrive as late as possible:
+  /// when a thread waits for them, or when the next phase begins.
   bool is_over(int parity) {
     if (phase_ % 2 == parity) complete();
     return phase_ % 2 != parity;

@@ -73,8 +73,9 @@ void add_wheel(const fs::path& directory, std::vector<std::string>& places) {
   }
 }
 
-// Opens libnvrtc-builtins. NVRTC asks the loader for this library by name alone; in a directory
-// that the loader does not search, the library is found only if it is already open.
+// Opens libnvrtc-builtins in the directory `place`. NVRTC asks the loader for this library by its
+// bare name. If the loader does not search the directory, it finds the library only if it is
+// already open.
 void open_builtins(const std::string& place) {
   std::error_code error;
   for (const auto& file : fs::directory_iterator(place, error))
@@ -112,9 +113,10 @@ std::string first_errors(std::string_view log) {
   return first_lines(log.substr(line == std::string_view::npos ? 0 : line), 6);
 }
 
-/// Returns the names of the architectures with these numbers. The library lists only numbers. From
-/// sm_90 on, an architecture also has a variant with features of its own ("a"), and from sm_100 on
-/// a variant with features of its family ("f").
+/// Returns the names of the architectures with these numbers, because the library lists only
+/// numbers. From sm_90 on, an architecture also has a variant with the suffix "a", which has
+/// features that no other architecture has. From sm_100 on there is also the suffix "f", for
+/// features of the family.
 std::vector<std::string> architecture_names(const std::vector<int>& numbers) {
   std::vector<std::string> names;
   for (int number : numbers) {
@@ -165,8 +167,8 @@ class Compilation {
   Code code_;
 };
 
-/// Returns the error of a failed compilation. A verbose ptxas reports statistics in place of
-/// errors, so the text is compiled again without that option.
+/// Returns the error of a failed compilation. With -v, ptxas prints statistics in place of errors.
+/// So if the log has no error, the text is compiled again without -v.
 Error failure(const Functions& functions, const std::string& text, const std::string& architecture,
               Code code, const Compilation& failed) {
   if (code != Code::Compilation)

@@ -16,7 +16,8 @@
 namespace tw::codegen {
 namespace {
 
-// Functions of integers of the type INT, whose unsigned type is UINT. Their names end with S.
+// Functions on integers of the type INT, whose unsigned type is UINT. S is the suffix of their
+// names.
 // clang-format off
 #define INTEGER_FUNCTIONS(S, INT, UINT)                                                       \
   {"tw_floor_div" S "(", "INLINE " INT " tw_floor_div" S "(" INT " a, " INT " b) {\n"         \
@@ -106,8 +107,9 @@ constexpr PreludeFunction cuda_functions[] = {
 )"},
     {"TW_INFINITY", R"(#define TW_INFINITY __int_as_float(0x7f800000)
 )"},
-    // cp.async; GPUs before sm_80 lack it and copy synchronously. Only copies of 16 bytes can
-    // bypass L1. If the condition fails, zeros are written and nothing is read.
+    // Copies by cp.async. GPUs before sm_80 lack the instruction and copy synchronously. Only
+    // copies of 16 bytes can bypass L1. If the condition fails, zeros are written and nothing is
+    // read.
     {"tw_copy_async<", R"(template <int bytes>
 INLINE void tw_copy_async(void* to, const void* from) {
 #if __CUDA_ARCH__ >= 800
@@ -168,9 +170,9 @@ INLINE int tw_shuffle(int value, int mask) { return __shfl_xor_sync(0xffffffffu,
   unsigned long long words[16];
 };
 )"},
-    // An mbarrier of TMA copies expects one arrival, of the thread that has issued all copies of a
-    // commit group, and the bytes of these copies. The fences make the mbarriers visible to the
-    // copy engine.
+    // Each phase of an mbarrier of TMA copies expects one arrival, by the thread that has issued
+    // all copies of a commit group, and the bytes of these copies. The fences make the mbarriers
+    // visible to the copy engine.
     {"tw_open_barriers(", R"(INLINE void tw_open_barriers(unsigned long long* barriers, int count,
                              int arrivals) {
 #if __CUDA_ARCH__ >= 900
@@ -326,10 +328,10 @@ constexpr PreludeFunction packing_functions[] = {
 )"},
 };
 
-// Tensor tiles that take more than one instruction, in terms of the single instructions. Tensor
-// cores truncate when they add, so a long sum in a tensor core loses a bit of its f32 for each
-// doubling of its terms. Therefore split tf32 is summed outside of them (Ootomo and Yokota, arXiv
-// 2203.03341).
+// Tensor tiles that take more than one instruction, built from functions for single instructions.
+// Tensor cores truncate when they add. So each time the number of terms of a sum doubles, a sum
+// inside of a tensor core loses another bit of its f32. Therefore split tf32 is summed outside of
+// tensor cores (Ootomo and Yokota, arXiv 2203.03341).
 constexpr PreludeFunction tile_functions[] = {
     {"tw_mma_m16n8k8_tf32(", R"(INLINE void tw_mma_m16n8k8_tf32(
     float& c0, float& c1, float& c2, float& c3,
@@ -357,9 +359,10 @@ constexpr PreludeFunction tile_functions[] = {
 )"},
 };
 
-// Conversions to tf32, which is an f32 whose last 13 bits are zeros. They are plain arithmetic,
-// because compilers compute that once for all tiles that share a factor, but repeat cvt.rna.tf32 in
-// assembler for each tile. NaN stays NaN: its first bit is in the big part.
+// Conversions to tf32, which is an f32 whose last 13 bits are zeros. They are plain arithmetic. The
+// compiler does this arithmetic once for all tiles that share a factor, whereas it would repeat
+// cvt.rna.tf32 in assembler for each tile. NaN stays NaN, because the first bit of its significand
+// is in the big part.
 constexpr PreludeFunction tile_parts[] = {
     {"tw_to_tf32(", R"(INLINE unsigned tw_to_tf32(float value) {
   const unsigned bits = FLOAT_BITS(value);
@@ -377,9 +380,10 @@ constexpr PreludeFunction tile_parts[] = {
 )"},
 };
 
-// The instruction of a tile. SUM is the type of its sums, and BY their constraint in the assembler.
-// The assembler is not volatile, so a factor that several tiles share is loaded once (NVRTC 13.0, 2
-// x 4 tiles by 2: 16 loads instead of 48). Compilers do not move assembler into a divergent branch.
+// Defines the function of a tile's instruction. SUM is the type of its sums, and BY their
+// constraint in the assembler. The assembler is not volatile, so a factor that several tiles share
+// is loaded once (NVRTC 13.0, 2 x 4 tiles by 2: 16 loads instead of 48). Compilers do not move
+// assembler into a divergent branch.
 // clang-format off
 #define TILE_INSTRUCTION(NAME, SHAPE, TYPES, SUM, BY)                                            \
   {NAME "(", "INLINE void " NAME "(\n"                                                           \
@@ -400,12 +404,19 @@ constexpr PreludeFunction tile_instructions[] = {
 };
 #undef TILE_INSTRUCTION
 
-// Descriptors of matrices in shared memory, for instructions of a warpgroup: the begin, from bit 16
-// on the leading byte offset, from bit 32 on the stride byte offset, all in units of 16 bytes, and
-// the swizzle (PTX ISA, "Matrix Descriptor Format" and "Strides"). If the matrix is K-major, the
-// stride is the step from eight rows to the next eight, and the leading offset has no meaning. If
-// it is MN-major, the leading offset is the step from 64 adjacent rows to the next 64, and the
-// stride that from eight terms to the next eight.
+// Descriptors of matrices in shared memory, for instructions of a warpgroup (PTX ISA, "Matrix
+// Descriptor Format" and "Strides"). A descriptor has these fields; addresses and offsets are in
+// units of 16 bytes:
+//
+//   from bit 0    the address of the matrix
+//   from bit 16   the leading byte offset
+//   from bit 32   the stride byte offset
+//   from bit 62   the kind of swizzle
+//
+// If the matrix is K-major, the stride byte offset is the step from eight rows to the next eight,
+// and the leading byte offset has no meaning. If it is MN-major, the leading byte offset is the
+// step from 64 adjacent rows to the next 64, and the stride byte offset the step from eight terms
+// to the next eight.
 constexpr PreludeFunction descriptor_functions[] = {
     {"tw_descriptor<", R"(template <int swizzle>
 INLINE ULONG tw_descriptor(const void* first) {
@@ -423,8 +434,8 @@ INLINE ULONG tw_descriptor_mn(const void* first) {
 )"},
 };
 
-// The accumulators are operands of the fence and of the wait. This keeps the compiler from moving
-// code that accesses them between the two, where the instructions own the registers.
+// The fence and the wait have the accumulators as operands. This keeps the compiler from moving
+// code that accesses accumulators between the two, where the instructions own the registers.
 constexpr PreludeFunction warpgroup_functions[] = {
     {"tw_descriptor", R"(INLINE ULONG tw_shared_address(const void* in) {
   return (ULONG)__cvta_generic_to_shared(in);
@@ -629,9 +640,9 @@ std::string functions_for(std::string_view body, std::span<const PreludeFunction
 }
 
 /// Returns the definition of a function such as `tw_wgmma_m64n128k16_bf16(sums, a, b)`, for any
-/// number of columns; a suffix as in `..._bf16_tb` names the factors that are MN-major. `sums`
-/// holds the pairs of adjacent sums of the lane's first row, then those of the row eight further
-/// down. The instruction takes the pairs of the two rows in turn.
+/// number of columns. A suffix as in `..._bf16_tb` names the factors that are MN-major. `sums` has
+/// first the sums of one row of the lane, in pairs of adjacent columns, then those of the row eight
+/// rows below. The instruction takes a pair of the first row, a pair of the other row, and so on.
 std::string warpgroup_instruction(const std::string& name) {
   int columns = 0, depth = 0;
   char type[16] = "";

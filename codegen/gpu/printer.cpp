@@ -132,9 +132,9 @@ std::string KernelPrinter::mbarrier_declarations() const {
 }
 
 // ---- producers and consumers ----------------------------------------------------------------
-// Thread numbers of producers follow those of the consumers. Each consumer warp arrives at
-// `tw_emptied` when it comes to its wait: from then on the buffer that the previous iteration has
-// read may be overwritten.
+// Producers have the thread numbers after those of the consumers. Each consumer warp arrives at
+// `tw_emptied` when it reaches its wait. From then on the buffers that the previous iteration read
+// may be overwritten.
 
 void KernelPrinter::print_phase() {
   if (!plan_.has_producers) return print_uniform(*phase_.body, 1);
@@ -289,8 +289,9 @@ void KernelPrinter::print_nest(const Loop& loop, const PrintBody& print_inside, 
   line(indent, "}");
 }
 
-/// Issues the warpgroup instructions of the nest, prints the copies before the nest, then waits for
-/// the instructions. So the instructions run while the threads copy.
+/// Prints, in this order: the issue of the nest's warpgroup instructions, the copies that stand
+/// before the nest in the block, and the wait for the instructions. So the instructions run while
+/// the threads copy. `i` is the index of the first copy and `nest` that of the nest.
 void KernelPrinter::print_overlapped(const Block& block, size_t i, size_t nest, int indent) {
   std::set<std::string> sums;
   const auto issue = [&](const Block& body, int inner) {

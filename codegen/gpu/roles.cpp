@@ -117,9 +117,9 @@ void find_boxes(const Program& program, const Phase& phase, const FindBuffer& bu
 
 // ---- copies by threads ----------------------------------------------------------------------
 
-/// True if the phase has asynchronous copies by threads, which commits and waits must order. TMA
-/// copies do not count. Elements of any size can be copied asynchronously if they are copied as
-/// vectors.
+/// True if threads make asynchronous copies in the phase, which commits and waits must order. TMA
+/// copies do not count. Elements of any size count, because even small elements can be copied
+/// asynchronously as vectors.
 bool has_cp_async(const Phase& phase, const KernelPlan& plan, const DialectRow& dialect,
                   const FindBuffer& buffer) {
   bool found = false;

@@ -23,8 +23,9 @@ using schedules::Wait;
 
 namespace {
 
-/// Number of iterations by which loops over rows are unrolled, so that their loads do not wait for
-/// each other. The analytic model of GPUs assumes this number (cost_model/gpu_analytic.cpp).
+/// Number of iterations by which row loops (is_row_loop()) are unrolled, so that their loads do not
+/// wait for each other. The analytic model of GPUs assumes this number
+/// (cost_model/gpu_analytic.cpp).
 constexpr int64_t loads_in_flight = 4;
 
 bool reads_table(const Assign& assign) {
@@ -58,8 +59,8 @@ void KernelPrinter::print_loop(const Loop& loop, int indent) {
   if (plan_.is_persistent && loop.pipeline) print_end_of_pipeline(false, indent);
 }
 
-/// Returns the unroll pragma of a loop. In a tensor tile that is no instruction, the loops that
-/// index the accumulators are unrolled, so that the accumulators stay in registers.
+/// Returns the unroll pragma of a loop. If a tensor tile is printed as loops, those that index its
+/// accumulators are unrolled, so that the accumulators stay in registers.
 std::string KernelPrinter::pragma_of(const Loop& loop) const {
   const bool is_rolled =
       loop.kind == LoopKind::Serial || loop.kind == LoopKind::Reduce || loop.kind == LoopKind::Bulk;
@@ -69,9 +70,9 @@ std::string KernelPrinter::pragma_of(const Loop& loop) const {
   return fmt::format("#pragma unroll {}", is_row_loop(loop) ? loads_in_flight : 1);
 }
 
-/// True for an innermost loop, or a loop around a nest of threads, that reads global memory and
-/// whose iterations are a few assignments of a thread, such as a loop over rows. If it is partly
-/// unrolled, the loads of several iterations are in flight.
+/// True for a row loop: an innermost loop, or a loop around a nest of threads, that reads global
+/// memory and whose iterations are a few assignments of a thread. If it is partly unrolled, the
+/// loads of several iterations are in flight at a time.
 bool KernelPrinter::is_row_loop(const Loop& loop) const {
   if (loop.kind != LoopKind::Serial && loop.kind != LoopKind::Reduce) return false;
   const auto end = dsl::as_int(loop.end);
@@ -93,9 +94,9 @@ bool KernelPrinter::is_row_loop(const Loop& loop) const {
   return is_plain(*loop.body) && reads_global;
 }
 
-/// Prints a pipelined loop, with the slot as a second loop counter. If the slot were a remainder,
-/// NVRTC 13.0 could not prove that addresses are aligned, and would split reads of 16 bytes into
-/// four. If every iteration has its own slot, the loop variable is the slot.
+/// Prints a pipelined loop, with the slot as a second loop counter. With a remainder in place of
+/// this counter, NVRTC 13.0 could not prove that addresses are aligned, and would split reads of 16
+/// bytes into four. If every iteration has its own slot, the loop variable is the slot.
 void KernelPrinter::print_pipeline(const Loop& loop, int indent) {
   const int64_t slots = loop.pipeline->slots;
   const std::string variable = identifier(loop.variable);
@@ -306,16 +307,16 @@ void KernelPrinter::print_assign(const Assign& assign, int indent) {
                                               : fmt::format("{} = {};", to, from));
 }
 
-/// Prints branches. A copy whose alternative stores zeros becomes one cp.async with a condition: if
-/// the condition fails, cp.async reads nothing and writes zeros.
+/// Prints a guarded assignment. An asynchronous copy that stores zeros if the condition fails
+/// becomes one cp.async with the condition as an operand; it then reads nothing and writes zeros.
 void KernelPrinter::print_branches(const Branches& branches, int indent) {
   const auto copy = branches.stores_zeros ? copy_of(*branches.taken.body) : std::nullopt;
   if (!copy) return CPrinter::print_branches(branches, indent);
   line(indent, asynchronous(*copy, value(branches.taken.condition)));
 }
 
-/// Returns the operands of a body that is one asynchronous copy; nullopt for other bodies, and if
-/// the address cannot be computed when the condition fails.
+/// Returns the operands of the copy if the body is one asynchronous copy. Returns nullopt for other
+/// bodies, and if the address cannot be computed where the condition of the copy fails.
 std::optional<KernelPrinter::Copy> KernelPrinter::copy_of(const Block& body) {
   const Loop* loop = body[0].as<Loop>();
   std::optional<VectorAccess> vectors;
@@ -392,9 +393,9 @@ void KernelPrinter::print_tma_order(const Wait* wait, int indent) {
 }
 
 /// Prints the end of the pipeline in a task of a persistent block. Consumers release all slots, and
-/// wait for the commit groups of the last iterations, for which nobody has waited. The producer
-/// waits until they have done so. The next task then finds each mbarrier in the phase that its
-/// number says.
+/// wait for the commit groups of the last iterations, for which no iteration has waited. The
+/// producer waits until the consumers have released the slots. As a result, each mbarrier is in the
+/// phase that the group numbers of the next task assume.
 void KernelPrinter::print_end_of_pipeline(bool of_producer, int indent) {
   line(indent, "#pragma unroll 1");
   line(indent, "for (; tw_arrived < tw_committed; ++tw_arrived) {");

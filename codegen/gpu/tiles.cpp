@@ -15,8 +15,9 @@ using schedules::TensorTile;
 
 namespace {
 
-/// Returns the name of a function: "tw_wgmma_m64n128k16_bf16" for the tile "wgmma_m64k16_bf16". A
-/// suffix says which factors are MN-major: "_ta", "_tb" or "_tab".
+/// Returns the name of the function that executes a tile's instruction: "tw_wgmma_m64n128k16_bf16"
+/// for the tile "wgmma_m64k16_bf16" with 128 columns. A suffix says which factors are MN-major:
+/// "_ta", "_tb" or "_tab".
 std::string warpgroup_function(const TensorNest& nest, const FactorLayout& a,
                                const FactorLayout& b) {
   std::string name = fmt::format("tw_{}", nest.tile->name);
@@ -94,7 +95,8 @@ std::string KernelPrinter::packed_factors(const TensorTile& tile, const dsl::Rea
 
 // ---- tiles of warpgroups --------------------------------------------------------------------
 
-/// Prints a sequence of warpgroup instructions after a fence; returns the accumulators to wait for:
+/// Prints a fence, a sequence of warpgroup instructions and their commit. Returns the names of the
+/// accumulators, for which print_awaited() waits:
 ///   tw_wgmma_fence(acc); ... tw_wgmma_m64n128k16_bf16(acc, ...); ... tw_wgmma_commit();
 std::set<std::string> KernelPrinter::issue_tiles(const Loop& loop, int indent) {
   std::set<std::string> sums;

@@ -43,8 +43,9 @@ HExpr truncated(Halide::Type type, const HExpr& a) {
   return Halide::select(a >= number(top), type.max(), Halide::cast(type, inside));
 }
 
-// Every NaN becomes a NaN that survives rounding. This also keeps LLVM from joining this conversion
-// with the next one, to f16, for which it would call a function of the compiler's library.
+// Every NaN becomes a NaN that rounding to 16 bits preserves. This step also keeps LLVM from
+// joining the conversion to f32 with the next one, to f16: for both together it would call a
+// function of the compiler's library.
 HExpr to_odd_f32(const HExpr& x) {
   const Halide::Type narrow = Halide::Float(32), word = Halide::UInt(32);
   const HExpr bits = Halide::reinterpret(word, Halide::cast(narrow, rounded_to_odd(x)));

@@ -11,9 +11,9 @@
 namespace tw::codegen::halide {
 namespace {
 
-/// log2(x) in double, with an error of 2^-40, for x >= 0 that is a normal number of double. The
-/// result for 0 is so small, and that for infinity so large, that every product with an f32 exceeds
-/// the range of exponents.
+/// log2(x) in double, with an error of 2^-40. Requires: x is 0, infinite, or a positive normal
+/// number of double. For 0 the result is so small, and for infinity so large, that its product with
+/// any nonzero f32 exceeds the range of exponents.
 HExpr log2_f64(const HExpr& x) {
   const Halide::Type word = Halide::UInt(64);
   const HExpr one = hi::make_const(word, uint64_t{0x3ff} << 52);
@@ -76,10 +76,10 @@ HExpr sigmoid_f32(const HExpr& x) {
   return 1.0f / (1.0f + hi::halide_exp(hi::Min::make(-x, 88.0f)));
 }
 
-/// sin(x + quarters * pi / 2). The nearest multiple of pi / 2 is subtracted in double, which leaves
-/// an argument in [-pi / 4, pi / 4] with an error of |x| * 2^-52. There, Cephes' polynomials of
-/// sinf and cosf apply. Beyond 2^52 nothing is left of the argument, and the result is some number
-/// in [-1, 1].
+/// sin(x + quarters * pi / 2). The nearest multiple of pi / 2 is subtracted in double. This leaves
+/// an argument in [-pi / 4, pi / 4] with an error of |x| * 2^-52, to which Cephes' polynomials of
+/// sinf and cosf apply. If |x| exceeds 2^52, the error exceeds the argument, and the result is an
+/// arbitrary number in [-1, 1].
 HExpr sin_f32(const HExpr& x, int quarters) {
   const HExpr wide = Halide::cast(Halide::Float(64), x);
   const HExpr multiple = Halide::round(wide * f64(2 * std::numbers::inv_pi));
@@ -95,8 +95,8 @@ HExpr sin_f32(const HExpr& x, int quarters) {
   return Halide::select((quadrant & 2) == 0, value, -value);
 }
 
-/// If the base is negative, the exponent must be whole; else the result is NaN. NaN is selected
-/// among bits, because LLVM may assume that a selected float is a number.
+/// x to the power y; NaN if x is negative and y is not whole. NaN is selected as bits, because LLVM
+/// may assume that a selected float is a number.
 HExpr pow_f32(const HExpr& x, const HExpr& y) {
   const Halide::Type wide = Halide::Float(64), word = Halide::UInt(32);
   const HExpr magnitude =

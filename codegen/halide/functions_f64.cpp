@@ -60,8 +60,8 @@ Split split_f64(const HExpr& x) {
           exponent - Halide::select(is_small, f64(54), f64(0))};
 }
 
-/// Coefficients of 2 + 2 x / 3 + 2 x^2 / 5 + ..., without the first terms. The series gives log(m)
-/// = s * (2 + 2 s^2 / 3 + ...) with s = (m - 1) / (m + 1).
+/// Coefficients of the series 2 + 2 x / 3 + 2 x^2 / 5 + ..., without its first `first` terms. With
+/// s = (m - 1) / (m + 1), log(m) is s * (2 + 2 s^2 / 3 + ...).
 std::vector<double> atanh_series(int first) {
   std::vector<double> series;
   for (int k = 21; k >= first; k -= 2) series.push_back(2.0 / k);
@@ -74,7 +74,8 @@ struct Halves {
 };
 
 /// log2(x) of a positive number with an error of 2^-60, by the method of FreeBSD's C library
-/// (e_pow.c). The results for 0 and infinity exceed the range of exponents with every factor.
+/// (e_pow.c). For 0 and infinity the result is so large in magnitude that its product with any
+/// nonzero factor exceeds the range of exponents.
 Halves log2_in_halves(const HExpr& x) {
   const auto [mantissa, exponent] = split_f64(x);
   // s = (mantissa - 1) / (mantissa + 1)

@@ -38,8 +38,9 @@ double gathered(const Expr& expr) {
   return gathered_by(*b).value_or(1);
 }
 
-/// Returns the sum of the magnitudes of the terms of an expression: of literals, and of the literal
-/// factors of other terms. No partial sum of the literals, in any order, exceeds it.
+/// Returns the sum of the magnitudes of the terms of an expression. A term counts with its literal,
+/// or with its literal factor if it also has other factors. No partial sum of the literals, in
+/// whatever order compilers add them, exceeds the result.
 double magnitude(const Expr& expr) {
   if (const auto* u = expr.as<dsl::Unary>(); u && u->op == UnaryOp::Neg) return magnitude(u->a);
   const auto* b = expr.as<dsl::Binary>();
@@ -69,9 +70,9 @@ bool compares(BinaryOp op) {
   return op == BinaryOp::Eq || op == BinaryOp::Lt || op == BinaryOp::Le;
 }
 
-/// Returns the form of an operation for which LLVM does not assume that no float is infinite. Under
-/// that assumption an infinite literal operand is undefined: LLVM makes x of x + select(c, 0,
-/// -inf).
+/// Returns the strict form of an operation, for which LLVM does not assume that no float is
+/// infinite. With that assumption an operation on an infinite literal is undefined: LLVM makes x of
+/// x + select(c, 0, -inf). nullopt if the operation has no strict form.
 std::optional<hi::Call::IntrinsicOp> strict_operation(BinaryOp op) {
   switch (op) {
     case BinaryOp::Add:
@@ -93,8 +94,7 @@ std::optional<hi::Call::IntrinsicOp> strict_operation(BinaryOp op) {
   }
 }
 
-/// Returns the strict form of an operation whose literals must not be combined; nullopt if they
-/// may.
+/// Returns the strict form of an operation if its literals must not be combined, else nullopt.
 std::optional<hi::Call::IntrinsicOp> operation_kept_apart(const dsl::Binary& b) {
   if (!is_float(b.a.type())) return std::nullopt;
   if (may_be_infinite_literal(b.a) || may_be_infinite_literal(b.b)) return strict_operation(b.op);

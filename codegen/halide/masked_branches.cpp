@@ -7,8 +7,8 @@
 namespace tw::codegen::halide {
 namespace {
 
-/// True if the reads of an expression can run under a mask. A read that does not get a mask must be
-/// legal also for lanes that do not take the branch.
+/// True if the reads of an expression can run under a mask. Reads that are the same in all lanes
+/// get no mask, so they must be legal also if no lane takes the branch.
 bool reads_can_be_masked(const PhaseScope& scope, const Expr& expr, bool anywhere) {
   bool can = true;
   dsl::for_each(expr, [&](const Expr& e) {

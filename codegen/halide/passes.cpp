@@ -14,9 +14,9 @@ struct DropKept : hi::IRMutator {
   }
 };
 
-/// Lets accesses start at a variable if their first lanes are outside of the buffer and masked off.
-/// Halide 21 takes a constant start for an offset into the buffer, and asserts that it is not
-/// negative.
+/// Changes accesses whose first lanes are before the begin of the buffer and masked off: the index
+/// of the first lane is put in a variable. Halide 21 would take a constant index as an offset into
+/// the buffer, and assert that it is not negative.
 struct NameNegativeStarts : hi::IRMutator {
   using hi::IRMutator::visit;
   HExpr visit(const hi::Load* load) override {

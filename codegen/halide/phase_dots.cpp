@@ -6,8 +6,9 @@
 namespace tw::codegen::halide {
 namespace {
 
-/// Sums products to lanes. Halide's simplifier narrows factors by their values, after which no
-/// instruction matches. An explicit 8-bit product prevents that.
+/// Returns vectors of sums: lane i of the result sums the products of the i-th group of factors. An
+/// explicit 8-bit product is needed, because Halide's simplifier would otherwise narrow the factors
+/// according to their values, after which no instruction matches.
 HExpr sums_of(const HExpr& own, const HExpr& shared, Halide::Type type, int lanes) {
   const Halide::Type wide = type.with_lanes(own.type().lanes());
   const bool are_bytes = own.type().bits() == 8 && shared.type().bits() == 8;
@@ -16,8 +17,9 @@ HExpr sums_of(const HExpr& own, const HExpr& shared, Halide::Type type, int lane
   return hi::VectorReduce::make(hi::VectorReduce::Add, products, lanes);
 }
 
-/// Sums products to lanes, in pairs. Halide selects `vpmaddubsw` for saturating sums of two
-/// products. No sum saturates, because digits are at most 127.
+/// Returns the same sums as sums_of(), with products that are first added in pairs. Halide selects
+/// `vpmaddubsw` for saturating sums of two products. No sum saturates, because digits are at most
+/// 127.
 HExpr sums_by_pairs(const HExpr& own, const HExpr& shared, Halide::Type type, int lanes) {
   const HExpr pairs = hi::VectorReduce::make(
       hi::VectorReduce::SaturatingAdd, Halide::widening_mul(own, shared), own.type().lanes() / 2);

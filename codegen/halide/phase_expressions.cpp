@@ -24,8 +24,9 @@ bool is_branch(const dsl::Select& s, const HExpr& condition) {
   return condition.type().is_scalar() && (is_tree(s.a) || is_tree(s.b));
 }
 
-/// Computes only one side. The loads of both sides keep their masks, because the elimination of
-/// common subexpressions may move the loads in front of the branch.
+/// Returns a value that is computed as a branch, so only one side is computed. The loads of both
+/// sides keep their masks, because the elimination of common subexpressions may move loads in front
+/// of the branch.
 HExpr branch_between(const HExpr& condition, const HExpr& a, const HExpr& b) {
   const int lanes = std::max(a.type().lanes(), b.type().lanes());
   const auto as_vector = [&](const HExpr& side) {

@@ -71,9 +71,9 @@ HStmt PhaseTranslator::translate_prefetch(const PrefetchLines& prefetch) {
   return hi::Block::make(lines);
 }
 
-/// Translates a read. Both sides of a select are computed, so if only the select's condition keeps
-/// a read inside of the buffer, the read must be left out, or read another element, when the
-/// condition fails.
+/// Translates a read. Both sides of a select are computed. So if a read is inside of the buffer
+/// only because of the select's condition, the read must be masked, or read another element, where
+/// the condition fails.
 HExpr PhaseTranslator::read(const dsl::Read& r) {
   const Access& access = scope_.access(r.tensor);
   const HExpr index = linear(access.buffer, r.indices);
@@ -94,9 +94,9 @@ HExpr PhaseTranslator::load_under(const HExpr& condition, const Access& access,
 
 // ---- addresses ------------------------------------------------------------------------------
 
-/// Returns the index as a base plus a rest. The base is computed once, as soon as its variables are
-/// known; the rest differs between unrolled copies and lanes. This saves LLVM time, which grows
-/// with the number of instructions that it is given.
+/// Returns the index as the sum of a base and a rest. The base is computed once, as soon as its
+/// variables are known. The rest differs between unrolled copies and lanes. This reduces the number
+/// of instructions that LLVM is given, and therefore its time.
 HExpr PhaseTranslator::linear(const Buffer& buffer, const std::vector<Expr>& indices) {
   const Affine affine = scope_.affine_index(buffer, indices);
   const Halide::Type type =

@@ -126,9 +126,9 @@ HStmt PhaseTranslator::translate_loop(const Loop& loop) {
                        Halide::Partition::Never, Halide::DeviceAPI::None, body);
 }
 
-/// A bound that was trimmed by a comparison with data may have any value, as in `for v in max(0,
-/// ids[i])..min(1000, ids[i] + 1)`. Both bounds are then clamped to a range outside of which the
-/// loop is empty.
+/// If a bound was trimmed by a comparison with data, it may have any value, as in `for v in max(0,
+/// ids[i])..min(1000, ids[i] + 1)`. Then both bounds are clamped to the range from the least begin
+/// to the largest end, which changes no loop that is not empty.
 std::pair<HExpr, HExpr> PhaseTranslator::loop_bounds(const Expr& begin, const Expr& end) {
   const Ranges& ranges = scope_.ranges();
   const Expr first = scope_.simplify(begin), last = scope_.simplify(end);

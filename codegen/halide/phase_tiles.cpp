@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Translates tiles of a core to Halide's intrinsics for tile registers: tile_zero(rows, bytes of a
-// row), tile_load(rows, bytes of a row, pointer, offset, stride), tile_matmul(rows, bytes of a row
-// of sums, bytes of a row of the first factor, sums, first, second), and tile_store(). Registers
-// are allocations in MemoryType::AMXTile, which are accessed only as whole tiles. Offsets and
-// strides are in bytes.
+// Translates core tiles to Halide's intrinsics for tile registers, all of whose offsets and strides
+// are in bytes:
+//
+//   tile_zero(rows, bytes of a row)
+//   tile_load(rows, bytes of a row, pointer, offset, stride)
+//   tile_matmul(rows, bytes of a row of sums, bytes of a row of a, sums, a, b), which adds a * b
+//   tile_store(rows, bytes of a row, pointer, offset, stride, sums)
+//
+// Registers are allocations in MemoryType::AMXTile, which are accessed only as whole tiles.
 
 #include "codegen/halide/phase_translator.h"
 

@@ -61,8 +61,8 @@ tl::unexpected<Error> rejected(const std::string& what, const char* message) {
               "[codegen] the compiler rejects " + what + ": " + first_lines(message, 4));
 }
 
-/// Drops Halide's warnings. Halide writes them to standard error, of which the parents of workers
-/// keep the end, and the user can do nothing about them.
+/// Drops Halide's warnings, about which the user can do nothing. Halide would write them to
+/// standard error, the end of which is part of the messages about workers that fail.
 class QuietReporter final : public Halide::CompileTimeErrorReporter {
  public:
   void warning(const char*) override {}

@@ -8,8 +8,8 @@
 namespace tw::codegen::halide {
 namespace {
 
-/// True if the buffer has elements of 32 bits, because not every target can mask narrower lanes.
-/// False for buffers of inner blocks, which are not translated yet.
+/// True if the buffer has elements of 32 bits; not every target can mask narrower lanes. Returns
+/// false for buffers that statements further inside allocate, because these are not in scope yet.
 bool is_word(const PhaseScope& scope, const std::string& buffer) {
   const Access* access = scope.find_access(buffer);
   return access && size_bytes(access->buffer.type) == 4;
@@ -58,8 +58,8 @@ Buffer with_whole_rows(const PhaseScope& scope, const Masks& masks, const Buffer
   return whole_rows;
 }
 
-/// LLVM would turn a constant mask into shuffles. So the limits contain the task number, whose
-/// range LLVM does not know.
+/// The limits of the mask contain the task number, whose range LLVM does not know. If the mask were
+/// constant, LLVM would turn it into shuffles.
 HExpr lane_exists(const PhaseScope& scope, const Loop& loop) {
   const HExpr begin = static_cast<int>(*dsl::as_int(loop.begin));
   const HExpr end = static_cast<int>(*dsl::as_int(loop.end));
