@@ -20,7 +20,7 @@ std::optional<CacheState> parse_cache_state(std::string_view text);
 
 using tuner::Bytes;
 
-/// The arrays of a kernel by their role in a network.
+/// The arrays of a kernel, divided by their role in a network.
 struct Arrays {
   std::vector<Bytes> activations, weights, outputs;
 };

@@ -60,7 +60,7 @@ Result<Versus> interleave(Contender& a, Contender& b, const Rounds& options,
 
 /// Times of several contenders that were timed by turns.
 struct Laps {
-  /// For each contender, the time of one call in ns in every round that counts.
+  /// The times of each contender: that of one call, in ns, in every round that counts.
   std::vector<std::vector<double>> ns;
   int rounds = 0;                ///< rounds that count; 0: the times are those of all rounds
   std::string disturbance = {};  ///< why the latest rejected turn did not count

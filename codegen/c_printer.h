@@ -53,7 +53,8 @@ class CPrinter {
   using Block = schedules::Block;
   using Buffer = schedules::Buffer;
 
-  /// The text of an expression, and the precedence of its outermost operator.
+  /// The text of an expression. `level` is the precedence of its outermost operator, by which the
+  /// caller decides about parentheses.
   struct Text {
     std::string text;
     int level;
@@ -61,9 +62,9 @@ class CPrinter {
 
   // ---- overridden by dialects ---------------------------------------------------------------
   virtual void print_loop(const schedules::Loop& loop, int indent) = 0;
-  /// Prints the declaration of a buffer and the statements that use it. If `is_last`, the
-  /// allocation is the last statement of its block, so a dialect may leave out braces around the
-  /// two.
+  /// Prints the declaration of a buffer and the statements that use it. `is_last` is true if the
+  /// allocation is the last statement of its block. Then the declaration may stand without braces
+  /// around it, because the names that it declares end with the block.
   virtual void print_allocate(const schedules::Allocate& allocate, bool is_last, int indent) = 0;
   virtual void print_assign(const schedules::Assign& assign, int indent);
   /// Converts the text of an element's index in dense memory to the text of its index in the

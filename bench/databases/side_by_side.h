@@ -27,7 +27,8 @@ struct SideBySideOptions {
   uint64_t seed = 1;     ///< the same seed for all runs, as users rarely choose one
 };
 
-/// Results of runs that began at the same time.
+/// Figures of one measurement: `runs` runs that began at the same time, of which `killed` were
+/// killed.
 struct Together {
   int runs = 0, killed = 0;
   int64_t trials = 0;

@@ -66,9 +66,9 @@ Result<std::vector<const Strategy*>> choose_strategies(std::string_view names,
 /// returned is Interrupted.
 Result<Searched> run_strategy(const Strategy& strategy, const SearchTask& task);
 
-/// Copies records of other workloads from the database at `path` to `to`: those with the
-/// operator, target and number of threads of the task and the current codegen_abi, except those of
-/// the task's own workload.
+/// Copies records of other workloads from the database at `path` to `to`. A record is copied if it
+/// has the operator, the target and the number of threads of the task and the current codegen_abi,
+/// and is not of the task's own workload.
 Status copy_known(const std::string& path, const SearchTask& task, db::Store& to);
 
 }  // namespace tw::bench

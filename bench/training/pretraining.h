@@ -18,7 +18,7 @@
 namespace tw::bench {
 
 /// Says how the corpus is divided into parts. Each part is left out once: a model is trained on the
-/// other parts and judged on this one.
+/// other parts, and judged on the part that is left out.
 /// - Workloads: a part is a fifth of the workloads, on all targets.
 /// - Kinds: a part is all workloads of one kind, such as "conv".
 /// - Targets: a part is all recordings for one target, on all machines.

@@ -87,10 +87,10 @@ bool is_asynchronous(const schedules::Assign& assign, int64_t bytes, const Kerne
 bool is_warpgroup_tile(const schedules::Stmt& stmt);
 /// True if the loop contains nothing but tensor tiles that warpgroups compute.
 bool is_warpgroup_tiles(const schedules::Loop& loop);
-/// Finds a nest of warpgroup instructions that may be issued before the statements that precede it,
-/// so that the instructions run while these statements, the copies of a pipeline, are executed.
-/// Returns the index of the nest in the block if the statements from `i` up to the nest may follow
-/// its issue; `i` if there is no such nest.
+/// Looks in `block`, from statement `i` on, for a nest of warpgroup instructions that may be issued
+/// early: before the statements from `i` up to the nest, which are the copies of a pipeline. The
+/// instructions then run while the threads copy. Returns the index of the nest in the block, or `i`
+/// if no nest may be issued early.
 ///
 /// Legality has proved that no barrier is needed between the copies and the nest, so the copies
 /// write no element that the nest reads. This function checks that the copies access no

@@ -17,7 +17,7 @@ enum class Fallbacks { Plain, Marked };
 /// Returns the statement with a mark.
 HStmt as_fallback(const HStmt& body);
 
-/// True if the statement has a mark.
+/// True if as_fallback() made the statement.
 bool is_fallback(const HStmt& body);
 
 }  // namespace tw::codegen::halide

@@ -13,7 +13,7 @@ namespace tw::codegen::halide {
 HExpr tanh_f32(const HExpr& x);
 HExpr erf_f32(const HExpr& x);
 HExpr sigmoid_f32(const HExpr& x);
-/// sin(x + quarters * pi / 2)
+/// sin(x + quarters * pi / 2). So it is sin(x) for 0 quarters, and cos(x) for 1 quarter.
 HExpr sin_f32(const HExpr& x, int quarters);
 /// x to the power y. If x is negative and y is not a whole number, the result is NaN.
 HExpr pow_f32(const HExpr& x, const HExpr& y);
@@ -25,7 +25,7 @@ HExpr log_f64(const HExpr& x);
 HExpr tanh_f64(const HExpr& x);
 HExpr erf_f64(const HExpr& x);
 HExpr sigmoid_f64(const HExpr& x);
-/// sin(x + quarters * pi / 2)
+/// sin(x + quarters * pi / 2). So it is sin(x) for 0 quarters, and cos(x) for 1 quarter.
 HExpr sin_f64(const HExpr& x, int quarters);
 /// x to the power y. If x is negative and y is not a whole number, the result is NaN.
 HExpr pow_f64(const HExpr& x, const HExpr& y);

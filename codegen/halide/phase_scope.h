@@ -59,7 +59,7 @@ class PhaseScope {
 
   /// The number of loops entered. The axes of the task count as loops.
   int depth() const { return depth_; }
-  /// The depth of the innermost variable that the expression uses; -1 if it uses none.
+  /// The depth of the innermost loop whose variable the expression uses; -1 if it uses none.
   int depth(const Expr& expr) const;
 
   /// The variable of a loop or task axis. Requires: the variable was entered.

@@ -134,8 +134,9 @@ class PhaseTranslator {
   /// Translates an expression. The result has the type in which the expression's values are
   /// computed.
   HExpr value(const Expr& expr);
-  /// Translates an expression whose value is needed only where `condition` and guard_ hold. Reads
-  /// that may be outside of their buffer where these fail are translated by load_under().
+  /// Translates an expression whose value is needed only where `condition` holds, and the
+  /// conditions around it (guard_) hold too. Elsewhere its reads may be outside of their buffers,
+  /// so such reads are translated by load_under().
   HExpr guarded(const HExpr& condition, const Expr& expr);
   /// Translates an Int64 expression to one that computes in `type`. Requires: if `type` has 32
   /// bits, all subexpressions fit 32 bits.

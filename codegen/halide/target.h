@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Halide's target for our target, and the vectors that a target can mask. Private to
-// codegen/halide; thread-safe.
+// Translates our target to Halide's, and says which vectors a target can load and store under a
+// mask. Private to codegen/halide; thread-safe.
 
 #include "base/target.h"
 #include "codegen/halide/ir.h"
