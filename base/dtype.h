@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Element types of tensors. The set is closed: a row of TW_DTYPES lists all names of a type.
+// Element types of tensors. TW_DTYPES is the table of all element types; each row has the names of
+// one type in text, C, NumPy and ONNX.
 
 #include <cstdint>
 #include <optional>
@@ -14,9 +15,9 @@ namespace tw {
 /// The meaning of an element's bits. The values are DLPack's type codes.
 enum class NumberKind : uint8_t { Int = 0, UInt = 1, Float = 2, BFloat = 4, Bool = 6 };
 
-// Columns: enumerator; name in text; kind; element in C; name in NumPy and PyTorch; name in ONNX;
-// and the enumerator of the C interface (runtime/tilewright.h), whose value is the number of the
-// row. New types are therefore appended at the end.
+// Columns: enumerator; name in text; kind; type of an element in C; name in NumPy and PyTorch; name
+// in ONNX; enumerator of the C interface (runtime/tilewright.h). The value of that last enumerator
+// is the number of its row, so new types are appended at the end.
 #define TW_DTYPES(X)                                                         \
   X(Float32, "f32", Float, float, "float32", "float", TW_FLOAT32)            \
   X(Float16, "f16", Float, uint16_t, "float16", "float16", TW_FLOAT16)       \
@@ -65,8 +66,8 @@ Result<DType> parse_dtype(std::string_view name);
 /// The names of all types, separated by commas: "f32, f16, ...".
 std::string known_dtypes();
 
-/// Finds a type by another of its names: find_dtype(&DTypeInfo::in_numpy, "int8"). Returns nullopt
-/// if no type has the name.
+/// Finds a type by its name in C, NumPy or ONNX; `in` says in which of them. Example:
+/// find_dtype(&DTypeInfo::in_numpy, "int8") is Int8. Returns nullopt if no type has the name.
 constexpr std::optional<DType> find_dtype(std::string_view DTypeInfo::*in, std::string_view name) {
   for (const DType type : all_dtypes)
     if (info_of(type).*in == name) return type;
@@ -77,7 +78,7 @@ constexpr int size_bytes(DType type) { return info_of(type).bytes; }
 constexpr bool is_float(DType type) {
   return info_of(type).kind == NumberKind::Float || info_of(type).kind == NumberKind::BFloat;
 }
-/// Floats that are stored in fewer than 32 bits, and computed on in f32.
+/// True for f16 and bf16, whose values are computed in f32 and stored in 16 bits.
 constexpr bool is_narrow_float(DType type) { return is_float(type) && size_bytes(type) < 4; }
 constexpr bool is_signed(DType type) {
   return is_float(type) || info_of(type).kind == NumberKind::Int;

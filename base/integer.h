@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Integer arithmetic for shapes and indices: division that rounds down or up, and sums and products
-// that are nullopt on overflow instead of wrapping.
+// that return nullopt on overflow instead of wrapping.
 
 #include <cstdint>
 #include <numeric>
@@ -29,7 +29,8 @@ inline std::optional<int64_t> checked_add(int64_t a, int64_t b) {
   return sum;
 }
 
-/// The product of all extents, 0 if an extent is 0. Returns nullopt if the product overflows int64.
+/// The product of all extents. It is 0 if any extent is 0, even if the product of the others would
+/// overflow. Returns nullopt if the product overflows int64.
 inline std::optional<int64_t> checked_product(const std::vector<int64_t>& extents) {
   int64_t product = 1;
   for (const int64_t extent : extents)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Instruction sets of x86-64, and a limit on those that this process uses: with
-// TILEWRIGHT_MAX_ISA=avx2 the process behaves as on a machine without AVX-512. ONEDNN_MAX_CPU_ISA
-// does the same for oneDNN.
+// Instruction sets of x86-64, and the environment variable TILEWRIGHT_MAX_ISA, which limits those
+// that this process uses. With TILEWRIGHT_MAX_ISA=avx2 the process behaves as on a machine without
+// AVX-512. (oneDNN has ONEDNN_MAX_CPU_ISA for this purpose.)
 //
-// No other environment variable is read below tools/. host_target() describes the machine as this
-// process may use it. Child processes inherit affinity, quota and this limit, so the limit holds
-// for worker processes and for callers of the C interface without being passed to them. Thread-safe
-// while no thread changes the environment.
+// The limit is an environment variable because child processes inherit it, as they inherit the
+// affinity mask and the quota of processors. It so holds in worker processes, and in programs that
+// use the C interface, although nothing passes it to them. host_target() in base/target.h applies
+// all three. Thread-safe while no thread changes the environment.
 
 #include <optional>
 #include <string>
@@ -28,23 +28,24 @@ const std::vector<std::string>& isa_names();
 /// no such set.
 std::optional<std::vector<std::string>> features_of_isa(std::string_view name);
 
-/// The limit in force, as isa_names() spells it. Returns nullopt if the variable is unset or empty,
-/// or if check_max_isa() fails. The value of the variable may be in upper or lower case, and may be
-/// oneDNN's name of the set, such as "AVX512_CORE_VNNI".
+/// The limit as a name of isa_names(). Returns nullopt if there is no limit: the variable is unset
+/// or empty, or its value is not an instruction set. The value may be in upper or lower case, and
+/// may be oneDNN's name of the set: "AVX512_CORE_VNNI" gives "avx512_vnni".
 std::optional<std::string> max_isa();
 
-/// Checks the value of the variable. An unset or empty variable is valid. Usage, listing the names,
-/// if the value is no instruction set. Programs call this function when they start, and the runtime
-/// calls it when a session is opened.
+/// Checks the value of the variable. Fails with Usage, listing the valid names, if the value is not
+/// an instruction set. An unset or empty variable is valid. Programs call this function when they
+/// start, and the runtime calls it when a session is opened.
 Status check_max_isa();
 
 /// Asks Linux to let all threads of this process use the tile registers of Intel AMX. Without this
 /// permission the first tile instruction of a process ends in SIGILL. May be called repeatedly, by
-/// any thread. Environment: Linux refuses, or the processor is not x86-64.
+/// any thread. Fails with Environment if Linux refuses or the processor is not x86-64.
 Status request_tile_registers();
 
-/// Explains missing features of a target: "TILEWRIGHT_MAX_ISA=avx2 allows no more" if the limit
-/// excludes at least one of `features`; empty if it excludes none.
+/// Text for an error message about `features` that this machine lacks. It is
+/// "TILEWRIGHT_MAX_ISA=avx2 allows no more" if the limit excludes at least one of them, and empty
+/// if the limit is not the cause.
 std::string cause_of_missing(const std::vector<std::string>& features);
 
 }  // namespace tw

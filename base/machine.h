@@ -4,10 +4,10 @@
 // analytic model, features, explanations and the limits of GPUs read a Machine. No other code holds
 // a constant of a particular processor.
 //
-// The numbers come from a table of known microarchitectures (machine.cpp) if the table has the
-// device with the caches that the system reports, and otherwise from a calibration
-// (tuner/measure/calibration.h). A Target carries the Machine that its kernels are tuned for. Plain
-// values; thread-safe to share.
+// The numbers come from a table of known microarchitectures (machine.cpp), or are measured by a
+// calibration (tuner/measure/calibration.h) if the table lacks the device or the system reports
+// other cache sizes than the table. A Target carries the Machine that its kernels are tuned for.
+// Plain values; thread-safe to share.
 
 #include <array>
 #include <cstdint>
@@ -28,8 +28,8 @@ inline constexpr int64_t cuda_registers = 64 << 10;
 inline constexpr int cuda_registers_per_thread = 255;
 
 /// Origin of the numbers of a Machine.
-///   Table: a known microarchitecture.
-///   Calibrated: measured on the device.
+///   Table: the table has a row for the microarchitecture.
+///   Calibrated: the numbers were measured on the device.
 ///   Assumed: the device is unknown. Either the target names no device ("x86-64-v3"), or the table
 ///     has no row for the processor, or the processor's caches differ from those of its row.
 enum class MachineOrigin { Table, Calibrated, Assumed };
@@ -37,14 +37,14 @@ std::string_view to_string(MachineOrigin origin);
 
 /// One level of the data caches.
 struct CacheLevel {
-  int64_t bytes = 0;  ///< size of one instance; 0: the machine has no such level
+  int64_t bytes = 0;  ///< size of one instance; 0: the machine lacks this level
   int ways = 8;       ///< associativity
   int line_bytes = 64;
   int cores = 1;               ///< number of cores that share one instance
   double bytes_per_cycle = 0;  ///< sustained read bandwidth of one core from this level
 
   /// Bytes of one way, rounded down to a power of two. Addresses this far apart fall into the same
-  /// set. 0 if the machine has no such level.
+  /// set of the cache. 0 if the machine lacks this level of cache.
   int64_t way_bytes() const;
   bool operator==(const CacheLevel&) const = default;
 };
@@ -56,13 +56,13 @@ struct Core {
   double clock_ghz = 3.5;     ///< under load
   double fma_per_cycle = 2;   ///< vector multiply-adds
   double fma_latency_cycles = 4;
-  /// Dot products of vectors (schedules/program/dot_products.h) per cycle, by the type of the
-  /// factors: 8-bit integers that an instruction multiplies directly, 16-bit integers, bf16. A core
-  /// without such an instruction has the rate of its multiply-adds here.
+  /// Dot-product instructions on vectors (schedules/program/dot_products.h) per cycle, for factors
+  /// that are 8-bit integers, 16-bit integers and bf16. For a type without such an instruction this
+  /// is fma_per_cycle.
   double byte_dots_per_cycle = 2, word_dots_per_cycle = 2, bf16_dots_per_cycle = 2;
-  /// Dot products per cycle that the core computes by tile instructions
-  /// (schedules/program/core_tiles.h), by the type of the factors. A core without tiles has the
-  /// rate of its multiply-adds here.
+  /// Dot products per cycle in tile instructions (schedules/program/core_tiles.h), counted as
+  /// vector dot products, for factors that are 8-bit integers and bf16. For a core without tiles
+  /// this is fma_per_cycle.
   double byte_tile_dots_per_cycle = 2, bf16_tile_dots_per_cycle = 2;
   double loads_per_cycle = 2;   ///< vector loads that hit L1, including broadcasts
   double stores_per_cycle = 1;  ///< vector stores
@@ -72,7 +72,8 @@ struct Core {
   /// True if a multiply-add can broadcast an element in memory to all its lanes (AVX-512).
   bool embedded_broadcast = false;
 
-  /// Number of independent sums that keep the multiply-add units busy.
+  /// Number of independent accumulators that keep the multiply-add units busy: 2 multiply-adds per
+  /// cycle with a latency of 4 cycles need 8.
   double accumulators_needed() const { return fma_per_cycle * fma_latency_cycles; }
   bool operator==(const Core&) const = default;
 };
@@ -93,8 +94,8 @@ struct Gpu {
   /// speed of warpgroups' tensor instructions relative to those of warps
   double warpgroup_speed = 1;
   double fma_latency_cycles = 4, tensor_latency_cycles = 33, shared_latency_cycles = 28;
-  /// Cycles of a load that hits L1; the additional cycles of a hit in L2; the additional cycles of
-  /// DRAM beyond those of L2.
+  /// Latency of a load that hits L1. A hit in L2 takes l2_latency_cycles more, and a read from DRAM
+  /// takes dram_latency_cycles more than a hit in L2.
   double l1_latency_cycles = 35, l2_latency_cycles = 225, dram_latency_cycles = 350;
   double l2_gbps = 0;        ///< reads of all multiprocessors, GB/s
   double dram_gbps = 0;      ///< bandwidth that a copy reaches, GB/s
@@ -146,30 +147,32 @@ std::optional<Machine> machine_of_cpuinfo(std::string_view cpuinfo, VectorSizes 
 /// that lists the names.
 Result<Machine> machine_by_name(std::string_view name, VectorSizes vectors);
 
-/// Average machines for targets that name no device: "generic x86-64" and "generic arm-64". Their
-/// origin is Assumed.
+/// Machines with typical numbers, for targets that name no device. They are called "generic x86-64"
+/// and "generic arm-64", and their origin is Assumed.
 Machine generic_x86_64(VectorSizes vectors);
 Machine generic_arm_64(VectorSizes vectors);
 
-/// Returns the machine with the cache sizes that the system reports, in bytes; 0 means not
-/// reported. If L1 or L2 differs from the table's row, the row describes another processor, and the
-/// result is Assumed. A different L3 is no sign of another processor, because virtual machines see
-/// part of a shared cache.
+/// Returns `machine` with the sizes of L1, L2 and L3 that the system reports, in bytes. A size of 0
+/// is not reported and leaves the machine's size. If L1 or L2 differs, `machine` is a table row of
+/// another processor, so the origin of the result is Assumed. A different L3 does not change the
+/// origin, because a virtual machine may see only part of a shared cache.
 Machine with_caches(Machine machine, const std::array<int64_t, 3>& bytes);
 
 /// Names of the CPUs in the table.
 std::vector<std::string> known_cpus();
 
-/// The table's row for a GPU architecture, "sm_90a" or "opencl"; nullopt for unknown names.
+/// The table's row for a GPU architecture, such as "sm_90a" or "opencl"; nullopt if the table has
+/// no row of this name.
 std::optional<Machine> gpu_machine(std::string_view name);
 /// Names of the CUDA architectures in the table, oldest first.
 std::vector<std::string> known_gpus();
 
-/// True if a calibration would give better numbers: the machine is a CPU and its numbers are
-/// assumed. Requires: the machine describes the device at hand.
+/// True if the device should be calibrated, because it is a CPU whose numbers are only assumed.
+/// Requires: `machine` describes the device that this process runs on.
 bool needs_calibration(const Machine& machine);
 
-/// The name, followed by the origin unless that is the table: "Zen 4", "generic x86-64 (assumed)".
+/// The name, followed by the origin in brackets unless the origin is Table: "Zen 4", "generic
+/// x86-64 (assumed)".
 std::string describe(const Machine& machine);
 
 /// True if a real device could have these numbers: every rate is finite and lies, with a margin,
@@ -180,9 +183,9 @@ bool is_plausible(const Machine& machine);
 /// Text with one `name value` pair per line, the form that the database stores. parse_machine()
 /// gives back an equal value.
 std::string to_string(const Machine& machine);
-/// Reads the text of to_string(). Invalid if a value is missing, repeated or unknown, or if the
-/// machine is not plausible. The rates of dot products may be missing: then they are the rate of
-/// multiply-adds.
+/// Reads the text of to_string(). Fails with Invalid if a name is missing, repeated or unknown, or
+/// if the machine is not plausible. Only the rates of dot products may be missing; they are then
+/// set to the rate of multiply-adds.
 Result<Machine> parse_machine(std::string_view text);
 
 }  // namespace tw

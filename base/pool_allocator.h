@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // An allocator for small nodes that are made and freed by the thousand. A freed node is kept for
-// the next allocation of that size, which takes a tenth of the time of malloc and free. Freed
-// memory can be reused by the process, but does not return to the system: a pool is as large as the
-// largest number of nodes that existed at once.
+// the next allocation of its size. To allocate and free a node so takes a tenth of the time of
+// malloc and free. The pool never returns memory to the system, so it stays as large as the largest
+// number of nodes that existed at once.
 //
 //   auto node = std::allocate_shared<const Node>(PoolAllocator<Node>(), ...);
 //   std::vector<Term, PoolAllocator<Term>> terms;  // rarely more than four
 //
-// Thread-safe: each thread has its own list of free nodes. A node may be freed by another thread
-// than the one that allocated it, and joins the list of the freeing thread. When a thread ends, its
-// free nodes become available to the other threads.
+// Thread-safe: each thread has its own list of free nodes. Any thread may free a node, which then
+// joins the list of the freeing thread. When a thread ends, its free nodes become available to the
+// other threads.
 
 #include <cstddef>
 #include <memory>
@@ -48,7 +48,8 @@ class Pool {
     std::mutex mutex;
     Block* free = nullptr;
   };
-  /// Never destroyed: nodes in static variables are freed after everything else.
+  /// The free nodes that ended threads left. Never destroyed, because the destructors of static
+  /// variables may free nodes at the very end of the process.
   static Shared& shared() {
     static Shared* const lists = new Shared;
     return *lists;
@@ -106,7 +107,7 @@ struct PoolAllocator {
   static constexpr size_t size_of(size_t count) {
     return (count * sizeof(T) + unit - 1) / unit * unit;
   }
-  // Sanitizers check memory from malloc only, so nothing is pooled under them.
+  // Sanitizers detect errors only in memory from malloc, so builds with sanitizers do not pool.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   static constexpr bool pooled = false;
 #else

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A seeded source of random numbers. The sequence is the same with every standard library (that of
-// std::uniform_int_distribution is not). Not thread-safe: use one Random per thread.
+// A seeded source of random numbers. Its sequence is the same with every standard library, unlike
+// the sequence of std::uniform_int_distribution. Not thread-safe: use one Random per thread.
 
 #include <cstdint>
 #include <random>

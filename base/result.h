@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A function that may fail returns Result<T>. TW_CHECK checks conditions that only a bug can
-// violate.
+// A function that may fail returns Result<T>, which holds a value or an Error. TW_CHECK checks
+// conditions that only a bug can violate.
 //
 // An Error's message reads `[operation] what was given, what was expected, what to do` and is shown
 // to users unchanged. An Error's code is the exit code of the program, so a failure keeps its
@@ -24,7 +24,7 @@ enum class ErrorCode {
   Invalid = 5,      ///< a model, artifact or file whose content is wrong
   NoCandidate = 6,  ///< tuning found no valid candidate
   Environment = 7,  ///< driver, compiler or library missing
-  /// a record exists, but its kernel was not compiled; the message has the compile command
+  /// the database has a schedule, but no compiled kernel; the message has the compile command
   NotCompiled = 8,
   TryLater = 75,
   Interrupted = 130,
@@ -44,8 +44,8 @@ inline tl::unexpected<Error> fail(ErrorCode code, std::string message) {
   return tl::unexpected<Error>(Error{code, std::move(message)});
 }
 
-/// Prints the condition and ends the process, because an invariant of the program does not hold.
-/// User input cannot cause a call.
+/// Ends the process after a TW_CHECK failed, and prints the condition with its place and `note`.
+/// Only a bug leads here; input of a user never does.
 [[noreturn]] void check_failed(const char* condition, const char* file, int line,
                                std::string_view note);
 

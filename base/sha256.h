@@ -17,7 +17,8 @@ class Sha256 {
   ~Sha256();
 
   void add(std::string_view bytes);
-  /// The hash of all bytes added, as 64 hex digits. Neither function may be called afterwards.
+  /// The hash of all bytes added, as 64 hex digits. After hex(), neither add() nor hex() may be
+  /// called.
   std::string hex();
 
  private:

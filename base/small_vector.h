@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A vector that stores its first elements inside the object, for values that are made and dropped
-// by the thousand and rarely have more elements. Elements must be trivially copyable. Not
-// thread-safe.
+// A vector that stores up to `Inside` elements inside the object, and more on the heap. It saves
+// allocations where thousands of short vectors are made and destroyed. Elements must be trivially
+// copyable. Not thread-safe.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Cancellation of long work. A function that may take long receives a StopToken, checks it
-// regularly, and if it has stopped, returns an error with the reason. The result never depends on
-// the moment of the stop: the function returns its complete result or an error.
+// Cancellation of long work. A function that may take long receives a StopToken and checks it
+// regularly. Once the token says to stop, the function returns an error with the reason. A function
+// never returns part of a result: it returns either the complete result or an error.
 //
 //   std::atomic<int> interrupts = 0;
 //   const StopToken stop =
@@ -13,8 +13,8 @@
 //   }
 //
 // A default-constructed token never stops. Tokens are cheap to copy, all copies give the same
-// answer, and any thread may ask them. No function here reads a clock by itself: stop_at() is given
-// one.
+// answer, and any thread may ask them. stop_at() reads the clock that its caller passes, so tests
+// can use a clock of their own.
 
 #include <atomic>
 #include <cstdint>
@@ -42,7 +42,7 @@ class StopToken {
   StopToken() = default;
   explicit StopToken(Question question);
 
-  /// The reason why the work has to end; nullopt while the work may go on.
+  /// The reason why the work has to end; nullopt if the work may go on.
   std::optional<StopReason> reason() const { return question_ ? (*question_)() : std::nullopt; }
   bool is_stopped() const { return reason().has_value(); }
 
@@ -50,17 +50,18 @@ class StopToken {
   std::shared_ptr<const Question> question_;  ///< null: never stops
 };
 
-/// Stops as soon as either token does. If both have stopped, the reason is that of `a`.
+/// Returns a token that stops as soon as `a` or `b` does. If both have stopped, its reason is the
+/// reason of `a`.
 StopToken any_of(StopToken a, StopToken b);
-/// Stops with OutOfTime as soon as the clock returns `at` or more; both are in the clock's unit.
-/// The token is thread-safe if the clock is.
+/// Returns a token that stops with OutOfTime as soon as the clock returns `at` or more. The token
+/// is thread-safe if the clock is.
 StopToken stop_at(std::function<int64_t()> clock, int64_t at);
-/// Stops with Interrupted as soon as the counter is above 0. The counter must outlive the token and
-/// its copies. If the pointer is null, the token never stops.
+/// Returns a token that stops with Interrupted as soon as the counter is above 0. The counter must
+/// outlive the token and its copies. If the pointer is null, the token never stops.
 StopToken stop_on_interrupt(const std::atomic<int>* interrupts);
 
-/// The error that stopped work returns: Interrupted for StopReason::Interrupted, TryLater for any
-/// other reason.
+/// Makes the error that stopped work returns. Its code is Interrupted for StopReason::Interrupted
+/// and TryLater for OutOfTime; its message begins with `operation`.
 tl::unexpected<Error> stopped(StopReason reason, std::string_view operation);
 /// Returns stopped() with the token's reason if the token has stopped, else success.
 Status check_not_stopped(const StopToken& stop, std::string_view operation);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Small text functions that parsers and messages share. All are independent of the locale: a
-// decimal comma in the environment changes nothing.
+// Small text functions that parsers and messages share. None depends on the locale; a decimal
+// point, for example, is always a point.
 
 #include <cstdint>
 #include <optional>
@@ -17,12 +17,12 @@ inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 inline char to_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 std::string_view trim(std::string_view text);
 std::vector<std::string> split(std::string_view text, char separator);
-/// The words of the text, which white space separates.
+/// Splits the text at white space; empty words are left out.
 std::vector<std::string> words(std::string_view text);
-/// A number with its noun: "1 thread", "2 threads".
+/// A number with its noun: counted(1, "thread") is "1 thread", counted(2, "thread") is "2 threads".
 std::string counted(int64_t count, std::string_view noun);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
-/// The first `count` lines that are not empty, trimmed and joined on one line: "a; b; ...".
+/// The first `count` lines that are not empty, trimmed and joined on one line by "; ": "a; b".
 std::string first_lines(std::string_view text, int count);
 
 /// Parse the whole text as a number. Return nullopt if the text has any other characters, white
@@ -46,8 +46,8 @@ void append_double(std::string& text, double value);
 /// label.
 std::string graphviz_quoted(std::string_view text);
 
-/// The candidate nearest to `word` by edit distance, ignoring case; nullopt if no candidate is near
-/// enough to suppose a typo.
+/// The candidate nearest to `word` by edit distance, ignoring case. Returns nullopt if all are so
+/// far from `word` that `word` is probably not a misspelling of any.
 std::optional<std::string> nearest(std::string_view word,
                                    const std::vector<std::string>& candidates);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Times as text for people: a single time, and the times of a table in one unit. Pure functions,
-// independent of the locale. Thread-safe.
+// Prints times for people to read: a single time in the unit that suits it, and the times of a
+// table in a common unit. Pure functions, independent of the locale. Thread-safe.
 
 #include <span>
 #include <string>
@@ -9,19 +9,19 @@
 
 namespace tw {
 
-/// The time in the largest unit that does not exceed it: "235.1 µs". "-" if the time is not
-/// positive or not a number.
+/// The time in the largest of s, ms, µs and ns in which the number is at least 1: "235.1 µs".
+/// Returns "-" if the time is not positive or not a number.
 std::string time_text(double ns);
 
-/// A common unit for times that readers compare, as in a table:
+/// A common unit for times that are to be compared, for example those of a table:
 ///
 ///   const TimeUnit unit(std::array{60'000.0, 230.0});
 ///   unit.text(60'000);  // "60.00 µs"
 ///   unit.text(230);     // "0.23 µs", and not "230.0 ns"
 ///
 /// The unit is the one that time_text() would use for the geometric mean of the smallest and the
-/// largest time. Every text has the same number of decimals, at most three: enough to show two
-/// digits of the smallest time.
+/// largest time. All texts of the unit have the same number of decimals: as many as show two digits
+/// of the smallest time, but at most three.
 class TimeUnit {
  public:
   explicit TimeUnit(std::span<const double> times_ns);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Exhaustive visits of variants. A visit names a handler for every alternative of the variant. When
-// an alternative is added, each visit fails to compile until it handles the new alternative.
+// Exhaustive visits of variants. visit_each() takes a handler for every alternative of a variant
+// and calls that of the alternative at hand. When an alternative is added to the variant, each
+// visit_each() of it fails to compile until it has a handler for the new alternative.
 //
 //   visit_each(stmt.value,
 //              [&](const Loop& loop) { gather(*loop.body); },
@@ -35,8 +36,8 @@ Always<Value, Named...> always(Value value) {
   return {std::move(value)};
 }
 
-/// Combines handlers into one. For visits in which a handler takes any type, which visit_each()
-/// does not accept:
+/// Combines handlers into one callable for std::visit(). It may have a handler that takes any type,
+/// which visit_each() does not accept:
 ///
 ///   std::visit(Overloaded{[](bool) { ... }, [](const auto& value) { ... }}, variant);
 template <typename... Handlers>
@@ -58,8 +59,8 @@ inline constexpr bool handles_all<std::variant<Alternatives...>, Handler> =
 
 }  // namespace internal
 
-/// True if the handlers cover all alternatives of the variant, and no handler takes any type, as
-/// `[](const auto&)` does.
+/// True if the handlers cover all alternatives of the variant and no handler accepts every type. A
+/// handler like `[](const auto&)` would also accept alternatives that are added later.
 template <typename Variant, typename... Handlers>
 concept NamesAll = internal::handles_all<Variant, Overloaded<std::decay_t<Handlers>...>> &&
     (!std::is_invocable_v<Handlers&, const internal::NoAlternative&> && ...);
