@@ -2,18 +2,20 @@
 #pragma once
 // Computes: operators declared as tensor expressions.
 //
-// A Compute has inputs and a list of stages in dependency order. Each stage defines a tensor by one
-// expression over its axes, possibly reduced over further axes. A Compute is a value: immutable
-// once built, comparable by its text, safe to share between threads. All extents are static.
+// A Compute has inputs and a list of stages; a stage comes after the stages that it reads. Each
+// stage defines one tensor by an expression over its axes, or by a reduction of an expression over
+// further axes. A Compute is a value: immutable once built, comparable by its text, safe to share
+// between threads. All extents are static.
 //
 //   Axis m("m", 64), n("n", 32), k("k", 128);
 //   Tensor a = input("a", Float32, {m, k}), b = weight("b", Float32, {k, n});
 //   Tensor c = compute("c", {m, n}, sum(k, a(m, k) * b(k, n)));
 //   Result<Compute> gemm = build(c);
 //
-// A scan is a reduction whose terms end at the element's own index. Running sums of a row:
+// A scan is a reduction whose terms end at the element's own index. This scan computes the running
+// sums of each row:
 //
-//   Tensor s = compute("s", {m, n}, sum(k <= n, c(m, k)));     // k < n: without the own term
+//   Tensor s = compute("s", {m, n}, sum(k <= n, c(m, k)));     // k < n leaves out the term k == n
 
 #include <concepts>
 #include <cstdint>
@@ -30,10 +32,10 @@
 
 namespace tw::dsl {
 
-/// A named index that runs over [0, extent). Converts to the Expr of its variable.
+/// A named index that runs over [0, extent). It converts to an Expr, the variable of this name.
 struct Axis {
   std::string name;
-  int64_t extent = -1;  ///< -1: not bound yet, see build()
+  int64_t extent = -1;  ///< -1: build() gives the extent
 
   /// The extent of an axis whose size does not fit int64_t. build() fails for such an axis.
   static constexpr int64_t too_large = std::numeric_limits<int64_t>::min();
@@ -41,7 +43,7 @@ struct Axis {
   Axis() = default;
   Axis(std::string axis_name, int64_t axis_extent = -1)
       : name(std::move(axis_name)), extent(axis_extent) {}
-  /// Takes the size as any integer type.
+  /// Makes an axis from a size of any integer type; a size beyond int64_t gives `too_large`.
   template <std::integral Size>
   Axis(std::string axis_name, Size size) : Axis(std::move(axis_name), extent_of(size)) {}
   operator Expr() const { return var(name); }
@@ -58,7 +60,8 @@ struct Axis {
 
 enum class Combine { None, Sum, Prod, Min, Max };
 std::string_view to_string(Combine combine);  ///< "", "sum", "prod", "min", "max"
-/// The identity element of the reduction: 0, 1, or the largest / smallest value of the type.
+/// The identity element of a reduction: 0 for Sum, 1 for Prod, the largest value of the type for
+/// Min, and the smallest for Max. For Combine::None it is 0.
 Expr identity(Combine combine, DType type);
 
 struct Input {
@@ -70,16 +73,18 @@ struct Input {
   std::string letters;
 };
 
-/// Makes a reduction over one axis a scan: for each element the terms run from 0 to the element's
-/// own index along the stage's axis `along`. The value of a term does not depend on that index, so
-/// each element follows from the previous one, and all elements together take O(n) operations.
+/// Turns a stage's reduction over one axis into a scan. The terms of an element then run from 0 to
+/// the element's own index along the axis `along` of the stage: s[i, j] = sum(k <= j) a[i, k] scans
+/// along j. The terms must not depend on j. So each element is the previous one combined with one
+/// more term, and a row of n elements takes O(n) operations.
 struct Scan {
-  std::string along;      ///< empty: the range given in the declaration is not valid
-  bool inclusive = true;  ///< true if the term at the element's own index is included
+  std::string along;      ///< empty: the declared range was not valid; build() fails
+  bool inclusive = true;  ///< k <= j, with the term at the element's own index; false: k < j
 };
 
-/// Defines name[axes] = combine over `reduction` of `body`. The body reads inputs and earlier
-/// stages.
+/// Defines the tensor `name`. Its element at `axes` is `body`, combined by `combine` over all
+/// points of the axes `reduction`: c[m, n] = sum(k) a[m, k] * b[k, n] has the axes {m, n} and the
+/// reduction {k}. The body may read inputs and earlier stages.
 struct Stage {
   std::string name;
   DType type = Float32;
@@ -88,20 +93,22 @@ struct Stage {
   Combine combine = Combine::None;
   Expr body;
   std::string letters;
-  /// if set, the reduction is one axis, as long as `along`
+  /// if set, `reduction` is a single axis with the extent of the axis `along`
   std::optional<Scan> scan = std::nullopt;
 
   std::vector<int64_t> shape() const;
-  /// The position in `axes` of the axis along which the stage scans. Requires: a valid scan.
+  /// The position in `axes` of the axis along which the stage scans. Requires: `scan` is set and
+  /// valid.
   size_t scanned_axis() const;
 };
 
-/// Number of elements of a tensor of this shape.
+/// Number of elements of a tensor of this shape, as a double so that it cannot overflow.
 double elements_of(const std::vector<int64_t>& shape);
 
-/// Number of times that the stage's body is evaluated. A scan evaluates it once for each element.
-/// If data select the index along an axis, as in a gather (selection.h), that axis counts once
-/// instead of its extent.
+/// Number of times that a kernel evaluates the stage's body: the product of the extents of `axes`
+/// and `reduction`. A scan evaluates the body only once for each element. If data select the index
+/// along an axis, as in a gather (selection.h), the factor for that axis is 1 instead of its
+/// extent.
 double evaluations_of(const Stage& stage);
 
 struct Compute {
@@ -112,7 +119,8 @@ struct Compute {
   const Input* find_input(const std::string& name) const;
   const Stage* find_stage(const std::string& name) const;
   bool is_output(const std::string& name) const;
-  /// Shape, type and letters of an input or stage by name. Requires: the tensor exists.
+  /// Shape, type and letters of the input or stage that has this name. letters_of() returns
+  /// "ABC..." for a tensor without letters of its own. Requires: the tensor exists.
   std::vector<int64_t> shape_of(const std::string& tensor) const;
   DType type_of(const std::string& tensor) const;
   std::string letters_of(const std::string& tensor) const;
@@ -120,36 +128,37 @@ struct Compute {
   std::vector<const Stage*> consumers(const std::string& tensor) const;
 };
 
-/// True for a letter or underscore that is followed by letters, digits and underscores, unless it
-/// is a reserved word of the text form (parse.h).
+/// True if a tensor or axis may have this name: it consists of ASCII letters, digits and
+/// underscores, does not begin with a digit, and is not a reserved word of the text form (parse.h).
 bool is_valid_name(const std::string& name);
 
-/// Checks the size of an expression. Invalid if it is taller than tallest_expression or larger than
-/// largest_expression. A front end calls this for each expression that it builds from a caller's.
+/// Fails with Invalid if the expression is taller than tallest_expression or larger than
+/// largest_expression. A front end, such as the Python module, calls this for each expression that
+/// its user makes.
 Status check_size(const Expr& expr);
 
 /// The largest number of inputs and stages together that validate() and the parser accept.
 inline constexpr size_t most_declarations = 10'000;
 
 /// Checks that
-///   - there are at most most_declarations inputs and stages, without cycles,
+///   - there are at most most_declarations inputs and stages,
+///   - each stage reads only inputs and earlier stages, with an index for each dimension,
 ///   - names are unique and well formed, and outputs exist,
-///   - reads are of known tensors, with an index for each dimension,
 ///   - extents are >= 0 and their products fit int64,
 ///   - the types of operands agree,
-///   - integers are divided only by positive literals, and floats not by a literal 0.
-/// A product that overflows int64 is Unsupported, any other fault Invalid.
+///   - no divisor is a literal 0.
+/// Fails with Unsupported if a product of extents overflows int64, and with Invalid otherwise.
 Status validate(const Compute& compute);
 
-/// Number of arithmetic operations on values that the definition asks for, terms in a padding
-/// included. A multiply-accumulate counts 2, any other operation 1; index arithmetic, casts and
-/// selects count 0.
+/// Number of arithmetic operations that the definition makes, including those on terms in a
+/// padding. Each operation and each step of a reduction counts 1, so a multiply-accumulate counts
+/// 2. Casts, selects, and operations on i64 and bool (such as index arithmetic) count 0.
 double count_flops(const Compute& compute);
 
 /// Compulsory traffic: the bytes that every kernel has to move at least. Each element of an input
-/// that can be read counts once, and so does each element of an output. If the definition makes
-/// fewer reads of an input than the input has elements, as a table lookup does, the number of reads
-/// counts.
+/// is read once, and each element of an output is written once. An input that has more elements
+/// than the definition reads counts only the reads: a lookup of 8 rows in a table of 1000 rows
+/// reads 8 rows.
 struct Traffic {
   double read_bytes = 0, written_bytes = 0;
   double bytes() const { return read_bytes + written_bytes; }
@@ -160,11 +169,12 @@ Traffic compulsory_traffic(const Compute& compute);
 
 class TensorNode;
 
-/// A handle to a declared tensor. Reading the tensor gives an Expr that refers to the declaration.
+/// A handle to a declared tensor. `t(i, j)` makes an Expr that reads an element and refers to the
+/// declaration, so that build() finds it.
 class Tensor {
  public:
   explicit Tensor(std::shared_ptr<const TensorNode> node) : node_(std::move(node)) {}
-  /// Reads an element. An index is an axis, an Int64 expression or an integer.
+  /// Makes an Expr that reads an element. Each index is an Axis, an Int64 expression or an integer.
   template <typename... Index>
   requires(!std::is_floating_point_v<Index> && ...) Expr operator()(Index... index) const {
     return read_at({Expr(index)...});
@@ -192,16 +202,17 @@ Reduction prod(Axis axis, Expr body);
 Reduction max_over(Axis axis, Expr body);
 Reduction min_over(Axis axis, Expr body);
 
-/// Scans. `range` is `k <= n` or `k < n`, in which n is an axis of the stage and k the name of the
-/// terms' index, which has the extent of n. build() fails with Invalid for any other range.
+/// These four make scans. `range` is `k <= n` or `k < n`. In it n is an axis of the stage, and k is
+/// the index of the terms, which needs no extent: build() gives it that of n. build() fails with
+/// Invalid for any other range.
 Reduction sum(Expr range, Expr body);
 Reduction prod(Expr range, Expr body);
 Reduction max_over(Expr range, Expr body);
 Reduction min_over(Expr range, Expr body);
 
-/// The index along an axis at which `value` is largest or smallest, as argmax and argmin of NumPy
-/// return it: the first index of equal values, and the first NaN if there is a NaN. Requires: the
-/// axis is not empty.
+/// The index along `axis` at which `value` is largest or smallest, by the rules of NumPy's argmax
+/// and argmin: of equal values the first, and the first NaN if there is a NaN. Requires: the axis
+/// is not empty.
 struct Position {
   bool of_largest;
   Axis axis;
@@ -210,8 +221,8 @@ struct Position {
 Position argmax(Axis axis, Expr value);
 Position argmin(Axis axis, Expr value);
 
-/// The stages that compute a position. The last one is `name`, of type i64; the names of the others
-/// begin with `name`.
+/// Makes the stages that compute a Position. The last stage is `name`, of type i64; the names of
+/// the other stages begin with `name`. Example with the name `out`:
 ///
 ///   out: i64[i=6] = argmax(j=10) in[i, j]
 ///     ->  out_peak: f32[i=6] = max(j=10) select(in[i, j] <= inf, in[i, j], -inf)
@@ -219,18 +230,20 @@ Position argmin(Axis axis, Expr value);
 ///             select(select(in[i, j] <= inf, in[i, j], -inf) == out_peak[i], j, 9), j - 10)
 ///         out: i64[i=6] = out_first[i] % 10
 ///
-/// A NaN counts as the largest value: its index appears as j - 10, below every other index, and the
-/// last stage adds 10 again by `%`. Integers have no NaN, so two stages suffice for them: the peak,
-/// and `out`, the first index at which the input equals the peak. If a float value is computed, as
-/// in argmax(j=10) a[i, j] + b[j], a first stage `out_value` stores it: two evaluations might round
-/// differently, and no element would equal the peak.
+/// A NaN wins over every number. Its index is represented by j - 10, which is negative and so the
+/// least; the last stage restores j by `% 10`. Integers have no NaN, so two stages suffice for
+/// them: the peak, and `out`, the first index at which the input equals the peak. If a float value
+/// is computed, as in argmax(j=10) a[i, j] + b[j], an additional first stage `out_value` stores the
+/// sums. Otherwise the sum would be evaluated twice and might be rounded differently, and then no
+/// element would equal the peak.
 std::vector<Stage> position_stages(const std::string& name, const std::vector<Axis>& axes,
                                    const Position& position, const std::string& letters = "");
 
-/// Declares an input. Only the extents of the axes in `shape` are used. `letters` as in Input.
+/// Declares an input. Only the extents of the axes in `shape` are used, not their names. `letters`
+/// names the dimensions for layouts (Input::letters).
 Tensor input(const std::string& name, DType type, const std::vector<Axis>& shape,
              const std::string& letters = "");
-/// Declares an input that is known before the kernel is called, so that the tuner may choose its
+/// Declares a constant input: it is known before the kernel is called, so the tuner may choose its
 /// layout freely.
 Tensor weight(const std::string& name, DType type, const std::vector<Axis>& shape,
               const std::string& letters = "");
@@ -239,13 +252,14 @@ Tensor compute(const std::string& name, const std::vector<Axis>& axes, Expr body
 Tensor compute(const std::string& name, const std::vector<Axis>& axes, const Reduction& reduction,
                const std::string& letters = "");
 
-/// Declares the position_stages() of the position.
+/// Declares the stages of position_stages(), and returns the last of them.
 Tensor compute(const std::string& name, const std::vector<Axis>& axes, const Position& position,
                const std::string& letters = "");
 
-/// Collects all tensors that the outputs depend on, and validates the compute. An axis whose extent
-/// is -1 gets the extent that `extents` has for an axis of that name. A negative extent is Invalid;
-/// an extent that does not fit int64_t is Unsupported.
+/// Makes a compute of the outputs and all tensors that they depend on, and validates it. An axis
+/// whose extent is -1 gets the extent that `extents` lists for an axis of this name. Fails with
+/// Invalid if an extent is missing or negative, with Unsupported if it does not fit int64_t, and as
+/// validate() does.
 Result<Compute> build(const std::vector<Tensor>& outputs,
                       const std::vector<std::pair<Axis, int64_t>>& extents = {});
 inline Result<Compute> build(const Tensor& output,

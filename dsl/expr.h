@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Expressions: the immutable trees of which tensor definitions, loop bounds and generated
-// statements are made.
+// Expressions: immutable trees. Definitions of tensors, bounds of loops, and statements of
+// generated programs consist of them.
 //
 // An Expr is a value: cheap to copy, never null once built, compared and hashed by structure, safe
 // to share between threads. Index arithmetic has type Int64. Division and modulo of integers round
-// towards minus infinity, so `(x - 1) / 2` and `x % 4` mean the same on every target; if the
-// divisor is 0, both results are 0. Shifts and bitwise operations take integers in two's
-// complement. `>>` of a negative number keeps the sign. Shift counts are taken modulo the number of
-// bits of the type, so `x << 33` of an i32 is `x << 1` and `x >> -1` is `x >> 31`.
+// towards minus infinity on every target: `-1 / 2` is -1, and `-1 % 4` is 3. If the divisor is 0,
+// quotient and remainder are 0. Shifts and bitwise operations take integers in two's complement.
+// `>>` of a negative number keeps the sign. Shift counts are taken modulo the number of bits of the
+// type, so `x << 33` of an i32 is `x << 1` and `x >> -1` is `x >> 31`.
 //
-// Both operands of an operation must have one type; cast() converts. A C++ number may be either
-// operand of an operator, and an operand of eq(), ne(), min(), max(), pow(), clamp() and select():
+// Both operands of an operation must have the same type; cast() converts. A C++ number may be
+// either operand of an operator, and an operand of eq(), ne(), min(), max(), pow(), clamp() and
+// select(). It becomes a literal of this type:
 //
 //   number        beside an expression             alone, as in compute("c", {m}, 0.5)
 //   2, 2u, 'a'    takes the expression's type      i64
 //   0.5f, 0.5     takes a float expression's type  f32
 //
-// An integer that does not fit the type wraps, as in a C++ conversion. 0.1 beside an f64 is the
-// double; beside an f16 it is rounded once. A floating-point number beside an integer expression
-// ends the process, as two operands of different types do, because both are errors of the caller:
-// cast the expression.
+// An integer that does not fit the type wraps, as in a C++ conversion. 0.1 beside an f64 is exactly
+// the double 0.1; beside an f16 the double is rounded once. A floating-point number beside an
+// integer expression is a bug of the caller and ends the process, and so are two operands of
+// different types; use cast().
 //
 //   Expr x = var("x");
 //   Expr e = select(x >= 1 && x < 8, a(x - 1), 0);
@@ -64,7 +65,8 @@ class TensorNode;
   X(Sigmoid, "sigmoid") \
   X(Round, "round")
 
-// enumerator, text, precedence (higher binds tighter; 0: written as a function call)
+// Columns: enumerator; text; precedence. A higher precedence binds tighter; 0 marks operations that
+// are written as function calls, such as min(a, b).
 #define TW_BINARY_OPS(X) \
   X(Add, "+", 8)         \
   X(Sub, "-", 8)         \
@@ -97,11 +99,11 @@ enum class BinaryOp {
 #undef X
 };
 
-/// A C++ number, which may be an operand beside an expression.
+/// The C++ types of numbers, which may be operands beside an expression.
 template <typename T>
 concept Arithmetic = std::is_arithmetic_v<T>;
-/// The type that holds any value of T: double for floating-point types, uint64_t for unsigned
-/// integers, int64_t for all others.
+/// The type to which a C++ number of type T is converted: double for floating-point types, uint64_t
+/// for unsigned integers, int64_t for all others.
 template <Arithmetic T>
 using Widest = std::conditional_t<std::is_floating_point_v<T>, double,
                                   std::conditional_t<std::is_unsigned_v<T>, uint64_t, int64_t>>;
@@ -123,7 +125,8 @@ class Expr {
   inline DType type() const;
   inline size_t hash() const;
   bool same_node(const Expr& other) const { return node_ == other.node_; }
-  // deleted because == builds no Expr; use equal()
+  // Deleted, because `a == b` would look like an Expr that compares. Use eq() to build a
+  // comparison, and equal() to compare two trees.
   friend bool operator==(const Expr& a, const Expr& b) = delete;
 
   /// The node as T, or nullptr.
@@ -143,12 +146,12 @@ struct Const {
 struct Var {
   std::string name;
 };
-/// An element of a tensor or buffer, which is given by name.
+/// The element at `indices` of the tensor or buffer with the name `tensor`.
 struct Read {
   std::string tensor;
   std::vector<Expr> indices;
   DType type;
-  /// the declaration of the tensor; not compared by equal()
+  /// the declaration of the tensor, while build() has not run; equal() does not compare it
   std::shared_ptr<const TensorNode> source;
 };
 struct Unary {
@@ -171,23 +174,23 @@ struct ExprNode {
   std::variant<Const, Var, Read, Unary, Binary, Select, Cast> value;
   DType type;
   size_t hash;
-  /// number of nodes on the longest path to a leaf, the depth of a recursion over the tree
+  /// number of nodes on the longest path to a leaf; a recursion over the tree is that deep
   int height;
-  /// Number of nodes that a walk over the tree visits: a node that several parents share counts
-  /// once for each of them. At most largest_count.
+  /// Number of nodes that a walk over the tree visits. A node with several parents counts once for
+  /// each parent. Larger counts are stored as largest_count.
   int32_t size;
-  /// The variable_bit() of each variable in the tree, combined by or. If the bit of a variable is
-  /// 0, the tree does not have the variable.
+  /// The bitwise or of the variable_bit() of all variables in the tree. If the bit of a variable is
+  /// 0, the tree does not use the variable; if it is 1, the tree may use it.
   uint64_t variables;
 };
 
-/// The largest height of a tree that check_size(), validate() and the parser accept, so that
-/// recursion fits every stack. Functions that recurse over a tree, including to_string(), require a
-/// tree of at most this height.
+/// The largest height of a tree that check_size(), validate() and the parser accept. Functions that
+/// recurse over a tree, including to_string(), require a tree of at most this height, so that they
+/// do not overflow the stack.
 inline constexpr int tallest_expression = 500;
-/// The largest size of a tree that check_size(), validate() and the steps that enlarge trees
-/// accept. Expressions share nodes, so a few dozen operations on each other's results can make a
-/// tree of 2^30 nodes.
+/// The largest ExprNode::size that check_size(), validate() and the scheduling steps that enlarge
+/// trees accept. The limit matters because nodes can be shared: thirty times `x = x + x` makes 30
+/// nodes, but a walk over the tree visits 2^30.
 inline constexpr int32_t largest_expression = 100'000;
 inline constexpr int32_t largest_count = 1 << 30;
 
@@ -199,8 +202,8 @@ const T* Expr::as() const {
   return std::get_if<T>(&node_->value);
 }
 
-/// Calls the handler of the node's kind. The handlers must cover all kinds: Const, Var, Read,
-/// Unary, Binary, Select and Cast (base/visit.h).
+/// Calls the handler for the kind of the root node, and returns the handler's result. The handlers
+/// must cover all kinds: Const, Var, Read, Unary, Binary, Select and Cast (base/visit.h).
 template <typename... Handlers>
 decltype(auto) visit(const Expr& expr, Handlers&&... handlers) {
   return visit_each(expr.node().value, std::forward<Handlers>(handlers)...);
@@ -212,10 +215,10 @@ Expr constant_int(DType type, int64_t value);
 Expr read(const std::string& tensor, std::vector<Expr> indices, DType type,
           std::shared_ptr<const TensorNode> source = nullptr);
 Expr unary(UnaryOp op, Expr a);
-/// Makes a binary operation and simplifies it. Constants are folded, and so are x + 0, x * 1 and x
-/// * 0 of integers. pow(x, 2.0) and other frequent powers become cheaper operations (x * x). Shifts
-/// and masks of Int64, the type of indices, by literals become arithmetic: x >> 2 is x / 4, x << 2
-/// is x * 4, and x & 3 is x % 4.
+/// Makes a binary operation and simplifies it. Operations on constants are computed, and x + 0, x *
+/// 1 and x * 0 of integers are simplified. Frequent powers become cheaper operations: pow(x, 2.0)
+/// becomes x * x. For Int64, the type of indices, shifts and masks by literals become arithmetic: x
+/// >> 2 becomes x / 4, x << 2 becomes x * 4, and x & 3 becomes x % 4.
 Expr binary(BinaryOp op, Expr a, Expr b);
 Expr select(Expr condition, Expr a, Expr b);
 Expr cast(DType type, Expr a);
@@ -256,8 +259,9 @@ Expr sigmoid(const Expr& a);  ///< 1 / (1 + exp(-a))
 Expr round(const Expr& a);    ///< to the nearest whole number, ties to even
 Expr pow(const Expr& a, const Expr& exponent);
 
-/// The number as a literal for use beside an expression of this type. A floating-point number
-/// beside integers becomes a Float32, which no operation accepts there.
+/// Makes the literal for a number that is used beside an expression of this type. A floating-point
+/// number beside an integer type becomes a Float32, so that the operation is rejected for its
+/// types.
 Expr number_beside(DType type, int64_t value);
 Expr number_beside(DType type, uint64_t value);
 Expr number_beside(DType type, double value);
@@ -312,7 +316,7 @@ template <Arithmetic T>
 Expr select(const Expr& condition, T a, const Expr& b) {
   return select(condition, operand_beside(b, a), b);
 }
-/// Chooses between two numbers: Float32 if at least one is floating-point, else Int64.
+/// Chooses between two C++ numbers. The type is Float32 if a number is floating-point, else Int64.
 template <Arithmetic A, Arithmetic B>
 Expr select(const Expr& condition, A a, B b) {
   return select(condition, Expr(a), Expr(b));
@@ -338,22 +342,23 @@ inline bool is_int(const Expr& expr, int64_t value) {
 /// True for a literal whose bytes are all 0: an integer 0, false or 0.0, but not -0.0.
 bool is_zero_bytes(const Expr& expr);
 
-/// Prints the expression with the fewest parentheses that keep the tree. parse_expr() in
-/// dsl/parse.h reads the text back.
+/// Prints the expression. It has only the parentheses that parse_expr() in dsl/parse.h needs to
+/// read the same tree back.
 std::string to_string(const Expr& expr);
 
 using Substitution = std::map<std::string, Expr>;
-/// Replaces variables by name. The changed part of the tree is rebuilt, which also folds constants.
-/// If nothing changes, the result is the same node.
+/// Replaces each variable that `replacements` names. The parts of the tree that change are rebuilt,
+/// and rebuilding simplifies them as binary() does. If nothing changes, the result is the node of
+/// `expr` itself.
 Expr substitute(const Expr& expr, const Substitution& replacements);
 Expr substitute(const Expr& expr, const std::string& variable, const Expr& replacement);
 std::vector<Expr> substitute(const std::vector<Expr>& exprs, const Substitution& replacements);
 
-/// Rebuilds the tree bottom-up. `rewrite` gets each node after its children were rewritten, and
-/// returns the replacement, or nullopt to keep the node.
+/// Rewrites the tree bottom-up. `rewrite` is called for each node after its children were
+/// rewritten. It returns the replacement, or nullopt to keep the node.
 Expr transform(const Expr& expr, const std::function<std::optional<Expr>(const Expr&)>& rewrite);
 
-/// Calls `see` on each node, parents first.
+/// Calls `see` on each node; a parent comes before its children.
 template <typename See>
 void for_each(const Expr& expr, const See& see) {
   see(expr);
@@ -381,7 +386,8 @@ bool uses_var(const std::vector<Expr>& exprs, const std::string& name);
 /// True if the expression reads an element of a tensor.
 bool reads_tensors(const Expr& expr);
 
-/// A bit that the hash of the name chooses among 64, for ExprNode::variables.
+/// A number with one bit set. The hash of the name chooses the bit, so two variables may share it.
+/// For ExprNode::variables.
 uint64_t variable_bit(const std::string& name);
 
 /// True for shifts and bitwise operations.
@@ -389,8 +395,8 @@ constexpr bool is_bitwise(BinaryOp op) {
   return op == BinaryOp::Shl || op == BinaryOp::Shr || op == BinaryOp::BitAnd ||
          op == BinaryOp::BitOr || op == BinaryOp::BitXor;
 }
-/// The result of a minimum, a maximum, a comparison, And or Or of two integers; nullopt for any
-/// other operation.
+/// The result of Min, Max, a comparison, And or Or on two integers (1 for true, 0 for false);
+/// nullopt for any other operation.
 constexpr std::optional<int64_t> order_result(BinaryOp op, int64_t a, int64_t b) {
   switch (op) {
     case BinaryOp::Min:
@@ -413,7 +419,7 @@ constexpr std::optional<int64_t> order_result(BinaryOp op, int64_t a, int64_t b)
       return std::nullopt;
   }
 }
-/// The result of a shift or bitwise operation on two values of an integer type. The result of a
+/// The result of a shift or bitwise operation on two values of the integer type `type`. A left
 /// shift wraps to the type. Requires: is_bitwise(op).
 int64_t apply_bitwise(BinaryOp op, DType type, int64_t a, int64_t b);
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The interpreter defines the values of a Compute. It evaluates each expression directly and
-// slowly, and tests compare all other results with it.
+// The interpreter defines which values a Compute has. It evaluates each expression directly and
+// slowly; tests compare the results of kernels with its results.
 //
-// Floats are computed in double, and rounded when a stage of a smaller type stores them and at
-// casts. Sums of f64 are compensated, so that they are as exact, relative to their type, as sums of
-// f32. Integers wrap. `select`, `&&` and `||` evaluate only the operands that they need; a read
-// outside of its tensor is an error if it is evaluated. min and max ignore a NaN operand. A float
-// cast to an integer is truncated and saturates. Thread-safe.
+// Floats are computed in double. They are rounded to a smaller type by casts, and when a stage of
+// that type stores them. Sums of f64 are compensated, so that they are as exact for their type as
+// sums of f32 in double are. Integers wrap. `select`, `&&` and `||` evaluate only the operands that
+// they need. A read outside of its tensor is an error only if it is evaluated. min and max ignore a
+// NaN operand. A float cast to an integer is truncated and saturates. Thread-safe.
 
 #include <map>
 #include <string>
@@ -21,14 +21,15 @@ namespace tw::dsl {
 
 using Arrays = std::map<std::string, Array>;
 
-/// Evaluates all outputs and returns them by name. `inputs` must hold each input with its type and
-/// shape; other arrays are ignored.
+/// Evaluates all outputs and returns them by name. Fails with Usage if `inputs` lacks an input or
+/// has it with another type or shape, and with Invalid if the compute is not valid or reads outside
+/// of a tensor. Arrays of other names are ignored.
 Result<Arrays> interpret(const Compute& compute, const Arrays& inputs);
 
-/// Evaluates one element of the input or stage `name`, and of other stages only the elements that
-/// it depends on. Used to sample shapes that are too large for interpret(). An element of an
-/// intermediate stage is computed once and kept, but of a stage without a reduction at most 2^20
-/// elements are kept.
+/// Evaluates one element of the tensor `name` (an input or a stage), and only those elements of
+/// other stages on which it depends. It samples computes that are too large for interpret(). An
+/// element of an intermediate stage is computed once and kept; a stage without a reduction keeps at
+/// most 2^20 elements. Errors are those of interpret(), and Usage if there is no such tensor.
 Result<double> evaluate_at(const Compute& compute, const Arrays& inputs, const std::string& name,
                            const std::vector<int64_t>& indices);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The evaluator that interpret.cpp and rounding.cpp share. Both visit every expression in the same
-// way and differ in the kind of number that they compute with. Private to these two sources; not
-// thread-safe.
+// The evaluator of expressions that interpret.cpp and rounding.cpp share. Its template parameter is
+// the kind of number: a plain value in interpret.cpp, and a value with an error bound in
+// rounding.cpp. Private to these two sources; not thread-safe.
 
 #include <algorithm>
 #include <map>
@@ -18,8 +18,8 @@
 
 namespace tw::dsl {
 
-/// Checks that `inputs` has each input of the compute. Usage, naming the first input that is
-/// missing or has another type or shape.
+/// Fails with Usage if an input of the compute is missing in `inputs` or has another type or shape
+/// there. The message names the first such input.
 Status check_inputs(const Compute& compute, const Arrays& inputs);
 Error no_such_tensor(const std::string& name);
 /// The error of a read outside of its tensor.
@@ -34,8 +34,9 @@ inline Value rounded(DType type, Value a) {
   return is_float(type) ? Value{round_to(type, a.f), 0} : Value{0, wrap_to(type, a.i)};
 }
 
-/// An expression in which `slot` is, for a variable, the position of its axis in the point, and for
-/// a read, the position of its tensor in tensors_.
+/// A node of an expression whose names were replaced by numbers. `slot` is, for a variable, the
+/// position of its axis in the vector of indices that evaluate() gets; for a read, the position of
+/// its tensor in tensors_; and unused for other nodes.
 struct Node {
   const ExprNode* expr;
   size_t slot = 0;
@@ -48,7 +49,7 @@ inline std::vector<Axis> domain(const Stage& stage) {
   return axes;
 }
 
-/// for_each_point() for axes that are not empty.
+/// The recursion of for_each_point(). Requires: no axis in [first, last) is empty.
 template <typename Visit>
 bool visit_points(const std::vector<Axis>& axes, size_t first, size_t last,
                   std::vector<int64_t>& point, const Visit& visit) {
@@ -60,9 +61,10 @@ bool visit_points(const std::vector<Axis>& axes, size_t first, size_t last,
   return true;
 }
 
-/// Calls `visit` for each point of the axes in [first, last), the last axis fastest; the indices
-/// are in `point`. Stops when `visit` returns false, and then returns false. If an axis is empty it
-/// returns at once, even if another axis has 2^40 iterations.
+/// Calls `visit` for each combination of indices of the axes [first, last) of `axes`; the last axis
+/// varies fastest. Before each call it writes the indices to `point`. It ends and returns false as
+/// soon as `visit` returns false, and otherwise returns true. If an axis is empty, it returns at
+/// once, even if another axis has 2^40 iterations.
 template <typename Visit>
 bool for_each_point(const std::vector<Axis>& axes, size_t first, size_t last,
                     std::vector<int64_t>& point, const Visit& visit) {
@@ -71,9 +73,9 @@ bool for_each_point(const std::vector<Axis>& axes, size_t first, size_t last,
   return visit_points(axes, first, last, point, visit);
 }
 
-/// Arithmetic: a kind of number and its operations.
-///   Number of(DType, Value)                 a constant or an element of an input as a number
-///   value(Number)                           the exact value, for indices and conditions
+/// Evaluates a compute. `Arithmetic` is a kind of number and its operations:
+///   Number of(DType, Value)                 makes a number of a constant or an input's element
+///   value(Number)                           the value without an error bound, for indices
 ///   apply(op, types..., Numbers), convert   as in dsl/value.h
 ///   rounded(DType, Number)                  the number after a stage of that type stores it
 ///   Total(const Stage&)                     a running reduction: add(Number), result()
@@ -99,8 +101,8 @@ class Interpreter {
     kept_.resize(tensors_.size());
   }
 
-  /// Computes all outputs. May be called once. An interpreter is used either for run() or for
-  /// sample().
+  /// Computes all outputs. May be called only once, and not on an interpreter on which sample() was
+  /// called, or is to be called.
   Result<Arrays> run() {
     Arrays computed;
     for (Tensor& tensor : tensors_) {
@@ -115,7 +117,8 @@ class Interpreter {
     return outputs;
   }
 
-  /// Evaluates one element. Elements of other stages that this takes are kept for later samples.
+  /// Evaluates one element of the tensor `name`. The elements of other stages that it reads are
+  /// kept for later calls.
   Result<Number> sample(const std::string& name, const std::vector<int64_t>& indices) {
     const auto found = numbers_.find(name);
     if (found == numbers_.end()) return tl::unexpected(no_such_tensor(name));
@@ -124,7 +127,8 @@ class Interpreter {
     return number;
   }
 
-  /// Cost so far: the number of elements of stages and of terms of reductions that were evaluated.
+  /// The work done so far: the number of elements of stages plus the number of terms of reductions
+  /// that were evaluated.
   int64_t evaluations() const { return evaluations_; }
 
  private:
@@ -184,7 +188,8 @@ class Interpreter {
     }
   }
 
-  /// Fills the array with running values: each term is evaluated once.
+  /// Computes all elements of a scan. A running total goes along the axis, so each term is
+  /// evaluated once.
   void fill_scan(const Tensor& tensor, Array& array) {
     const Stage& stage = *tensor.stage;
     const size_t along = stage.scanned_axis(), rank = stage.axes.size();
@@ -208,8 +213,8 @@ class Interpreter {
     });
   }
 
-  /// The element of a stage whose indices are the first ones of `point`. Overwrites the indices of
-  /// the reduction axes that follow.
+  /// Evaluates one element of a stage. The first entries of `point` are the element's indices; the
+  /// entries for the reduction axes follow, and are overwritten.
   Number reduce(const Tensor& tensor, std::vector<int64_t>& point) {
     const Stage& stage = *tensor.stage;
     ++evaluations_;
@@ -240,10 +245,11 @@ class Interpreter {
     return Arithmetic::of(tensor.type, {0, tensor.array->get_int(position)});
   }
 
-  /// Returns an element and keeps it. Each term of a softmax reads the maximum of its row, and in a
-  /// chain of stages that each read the previous one twice the work would double with each stage.
-  /// A stage without a reduction keeps at most most_kept elements, so that the terms of a long sum,
-  /// each of which is read once, do not fill the memory.
+  /// Returns an element of a stage, and keeps it so that it is computed once. Without that, each
+  /// term of a softmax would compute the maximum of its row again, and in a chain of stages that
+  /// each read the previous stage twice, the work would double with each stage. A stage without a
+  /// reduction keeps at most most_kept elements. Such a stage may define the terms of a long sum,
+  /// each of which is read once; keeping them all would fill the memory.
   Number computed(const Tensor& tensor, const std::vector<int64_t>& indices, int64_t position) {
     auto& kept = kept_[static_cast<size_t>(&tensor - tensors_.data())];
     if (const auto found = kept.find(position); found != kept.end()) return found->second;
@@ -290,7 +296,7 @@ class Interpreter {
   const Compute& compute_;
   std::vector<Tensor> tensors_;
   std::map<std::string, size_t> numbers_;
-  /// For each tensor the elements that were computed when they were read, by position.
+  /// For each tensor of tensors_, the elements that computed() has kept, by linear position.
   std::vector<std::unordered_map<int64_t, Number>> kept_;
   int64_t evaluations_ = 0;
   std::optional<Error> error_;  ///< the first error; the evaluation ends with it

@@ -3,11 +3,11 @@
 // Layouts: the order of a tensor's elements in memory, as splits and a permutation of its
 // dimensions.
 //
-// Layout text has an upper-case letter for the outer part of each dimension and `<factor><letter>`
-// for an inner part, outermost first. With the letters "NCHW", `NCHW16c` keeps blocks of 16
-// channels together, and `NHWC` moves the channels last; `OIHW4i16o4i` splits dimension I twice. A
-// dimension whose extent is no multiple of its factors is rounded up, and the additional elements
-// are zero. Immutable; thread-safe.
+// The text of a layout lists the storage dimensions, outermost first. An upper-case letter is the
+// outer part of a dimension, and `<factor><letter>` is an inner part. With the letters "NCHW",
+// `NCHW16c` keeps blocks of 16 channels together, and `NHWC` moves the channels last. `OIHW4i16o4i`
+// splits dimension I twice. An extent that its factors do not divide is rounded up, and the
+// additional elements are zero: 20 channels in `NCHW16c` occupy 32. Immutable; thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -32,8 +32,9 @@ class Layout {
 
   /// The row-major layout of `rank` dimensions.
   static Layout row_major(int rank);
-  /// Parses layout text. `letters` names the logical dimensions in order. Each letter must occur
-  /// once in upper case, before its inner parts; factors are at least 2.
+  /// Parses the text of a layout. `letters` names the logical dimensions in order. Each letter must
+  /// occur once in upper case, before its inner parts, and factors are at least 2; otherwise this
+  /// fails with Usage.
   static Result<Layout> parse(std::string_view text, std::string_view letters);
 
   std::string to_string(std::string_view letters) const;
@@ -44,11 +45,11 @@ class Layout {
   /// The extents of the storage dimensions, outermost first, for a tensor of `shape`. Extents that
   /// factors do not divide are rounded up.
   std::vector<int64_t> storage_shape(const std::vector<int64_t>& shape) const;
-  /// The storage indices, outermost first, of the element at the logical `indices`. They are
-  /// divisions and remainders of `indices`, unsimplified.
+  /// The storage indices, outermost first, of the element at the logical `indices`. In `NC16c` the
+  /// element [n, c] is at [n, c / 16, c % 16]. The expressions are not simplified.
   std::vector<Expr> storage_indices(const std::vector<Expr>& indices) const;
-  /// The linear offset, in the storage of a tensor of `shape`, of the element at constant logical
-  /// `indices`.
+  /// The linear offset in memory of the element at the logical `indices`, for a tensor of this
+  /// logical `shape`.
   int64_t offset(const std::vector<int64_t>& shape, const std::vector<int64_t>& indices) const;
 
   friend bool operator==(const Layout&, const Layout&) = default;
@@ -58,15 +59,16 @@ class Layout {
   std::vector<Part> parts_;
 };
 
-/// Layouts as text, by the name of the tensor.
+/// Maps the name of a tensor to the text of its layout.
 using Layouts = std::map<std::string, std::string>;
 /// Prints layouts as "in=NCHW16c out=NHWC", sorted by name; empty if there are none.
 std::string print_layouts(const Layouts& layouts);
-/// Reads the text of print_layouts(), with words in any order. Usage for other text, and for a
-/// tensor that is named twice. The layouts themselves are not checked.
+/// Reads the text of print_layouts(); its words may be in any order. Fails with Usage for a word
+/// that is not `tensor=layout`, and for a tensor that is named twice. The layouts themselves are
+/// not checked.
 Result<Layouts> parse_layouts(std::string_view text);
 
-/// The letters of a tensor of `rank` dimensions that has no letters of its own: "ABCD...".
+/// The letters of a tensor that was declared without letters: "ABC" for a rank of 3.
 std::string default_letters(int rank);
 
 }  // namespace tw::dsl

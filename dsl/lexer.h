@@ -18,11 +18,13 @@ struct Token {
   int column = 1;
 };
 
-/// Splits the text into tokens, of which the last is End. Comments, empty declarations and a byte
-/// order mark at the start give no tokens. Fails for more than 2^20 bytes.
+/// Splits the text into tokens; the last token is End. Comments, empty declarations and a byte
+/// order mark at the start give no tokens. Fails with Invalid if the text is longer than 2^20
+/// bytes.
 Result<std::vector<Token>> tokenize(std::string_view text);
 
-/// The error `[parse] line 3, column 14: <what>` for the position of a token.
+/// Makes the error `[parse] line 3, column 14: <what>`, in which line and column are those of the
+/// token.
 tl::unexpected<Error> parse_error(const Token& at, const std::string& what);
 
 /// The token as error messages quote it: "'+'", "the end of the line".

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The operators that have a name: a sorted table with one row for each, with its attributes and the
-// function that declares it as a Compute. All code that lists operators reads this table.
+// The operators that have a name, such as conv2d. They are the rows of one table, sorted by name; a
+// row has the operator's attributes and the function that declares the operator as a Compute.
 //
 //   TW_TRY(const Operator* conv, find_operator("conv2d"));
 //   const Attributes given = {{"c", 64}, {"h", 56}, {"w", 56}, {"k", 64}, {"r", 3}, {"s", 3}};
 //   TW_TRY(Attributes all, resolve(*conv, given));
 //   TW_TRY(Compute compute, declare(*conv, all, Float32));
 //
-// Reduced floats (f16, bf16) accumulate in f32 and are rounded by the last stage; i8 and u8
-// accumulate and return i32. Thread-safe.
+// Operators on f16 and bf16 accumulate in f32, and their last stage rounds. Operators on i8 and u8
+// accumulate in i32 and return i32. Thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -51,23 +51,25 @@ struct Operator {
 /// All operators, sorted by name.
 const std::vector<Operator>& operators();
 
-/// Finds an operator by name; `matmul` is a second name of dense. Usage if there is no such
-/// operator: the message lists the operators, and if other libraries use the name, it says the
-/// operator's name here.
+/// Finds an operator by name; `matmul` is a second name of dense. Fails with Usage if there is no
+/// such operator. The message lists the operators; for a name of other libraries, such as `gemm`,
+/// it gives the name that the operator has here.
 Result<const Operator*> find_operator(std::string_view name);
 
-/// Fills in defaults and brings the attributes into canonical form (conv2d's stride_h = stride_w =
-/// 2 becomes stride = 2). Fails with Usage for unknown, missing and out-of-range attributes, and
-/// with Unsupported ("extent overflow") for extents beyond 2^48.
+/// Fills in default values and brings the attributes into canonical form, in which equal operators
+/// have equal attributes: stride_h = stride_w = 2 of conv2d becomes stride = 2. Fails with Usage
+/// for unknown, missing and out-of-range attributes, and with Unsupported ("extent overflow") for
+/// extents beyond 2^48.
 Result<Attributes> resolve(const Operator& op, const Attributes& given);
 
-/// The compute of an operator. Requires attributes in the form that resolve() returns. Fails with
-/// Usage if the attributes contradict each other (groups that do not divide the channels, a kernel
-/// larger than the padded input), and with Unsupported if the operator is not defined for the data
-/// type or extents overflow.
+/// Makes the compute of an operator. Requires: resolve() returned the attributes. Fails with Usage
+/// if the attributes contradict each other, for example if the groups do not divide the channels or
+/// the kernel is larger than the padded input. Fails with Unsupported if the operator is not
+/// defined for the data type or extents overflow.
 Result<Compute> declare(const Operator& op, const Attributes& resolved, DType type);
 
-/// The canonical text of resolved attributes, without those at their defaults: `n=1 c=64 h=56`.
+/// The canonical text of resolved attributes: `n=1 c=64 h=56`. An attribute that has its default
+/// value is left out unless its row says `always`.
 std::string print_attributes(const Operator& op, const Attributes& resolved);
 
 }  // namespace tw::dsl

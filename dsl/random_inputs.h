@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Random inputs for verifying and timing kernels. An integer input that is used as an index, such
-// as the ids of a gather, is uniform over the dimension that it indexes. The small integers of
-// other inputs would index only the first rows, which stay in the cache. Free functions;
-// thread-safe.
+// as the ids of a gather, gets values that are uniform over the dimension that it indexes. The
+// small integers that other integer inputs get would read only the first rows of the table, which
+// stay in the cache, and the measured time would be too short. Free functions; thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -21,17 +21,18 @@ struct IndexRange {
   int64_t first = 0, last = 0;
 };
 
-/// For each integer input that an index reads: the range that keeps the index within its dimension.
-/// Literal factors, and `min` and `max`, around the input change the range. Sums do not: in `ids +
-/// n` the range of `ids` is that of the whole sum.
+/// For each integer input that is used in an index, the range of values for which the index stays
+/// within its dimension. In table[ids[i]] with 100 rows the range is [0, 99]; in table[ids[i] * 4]
+/// it is [0, 24]. Factors, `min` and `max` with a literal change the range. Sums do not: in
+/// table[ids[i] + n] the range of `ids` is [0, 99], too.
 std::map<std::string, IndexRange> index_ranges(const Compute& compute);
 
-/// Fills the array with values that are uniform over the part of the range that the array's type
-/// can hold. Requires: an integer type.
+/// Fills the array with uniform random values from `range`. The range ends at the largest value of
+/// the array's type, if that is smaller. Requires: an integer type.
 void fill_indices(Array& array, const IndexRange& range, Random& random);
 
-/// Makes an array for each input: fill_indices() fills inputs that are indices, and fill_normal()
-/// all others. Errors as Array::make().
+/// Makes an array for each input of the compute. fill_indices() fills the inputs that are in
+/// index_ranges(), and fill_normal() fills all others. Errors are those of Array::make().
 Result<Arrays> random_inputs(const Compute& compute, uint64_t seed);
 
 }  // namespace tw::dsl

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Bounds of the rounding error of an element of a Compute. The bound is the error that a kernel may
-// have if it evaluates the loops as they are declared, in the declared types.
+// Computes bounds of the rounding error of elements of a Compute. The bound of an element is the
+// error that a kernel may have that evaluates the loops in the declared order and types.
 //
-// Each number has three parts: its exact value by the definition, the value that the declared loops
-// compute in the declared types, and a bound of the difference, propagated to first order through
-// every operation (running error analysis: Higham, Accuracy and Stability of Numerical Algorithms,
-// 2nd ed., §3.3). A sum of terms t_1 + ... + t_n with the partial sums S_k adds
+// Each number has three parts: its value by the definition (interpret.h), the value that the
+// declared loops compute in the declared types, and a bound of the difference. Every operation
+// propagates the bound to first order (running error analysis: Higham, Accuracy and Stability of
+// Numerical Algorithms, 2nd ed., §3.3). A sum of the terms t_1, ..., t_n, whose partial sums are
+// S_k, adds to the bound
 //
 //   c u sqrt(S_2^2 + ... + S_n^2)      u: the unit roundoff of its type, c = 4
 //
-// in place of the worst case u (|S_2| + ... + |S_n|) of §4.2. Each rounding error is at most u
-// |S_k|. If the errors are independent with mean zero, their sum exceeds the bound with a
+// and not the worst case u (|S_2| + ... + |S_n|) of §4.2. The rounding error of S_k is at most u
+// |S_k|. If these errors are independent with mean zero, their sum exceeds the bound with a
 // probability of at most 2 exp(-c^2 / 2) = 7e-4 (Hoeffding; Higham and Mary, A New Approach to
-// Probabilistic Rounding Error Analysis, SIAM J. Sci. Comput. 41(5), 2019). If they are not
-// independent, as in sums so long that each term loses digits, the declared loop itself has a large
-// error, and twice that error is added to the bound. An operation whose result needs no rounding
-// adds nothing, so small integers have a bound of zero.
+// Probabilistic Rounding Error Analysis, SIAM J. Sci. Comput. 41(5), 2019). The errors are not
+// independent in very long sums, in which each term loses digits. There the declared loop itself
+// has a large error, and twice that error is added to the bound. An operation whose result is exact
+// adds nothing, so the bound of small integers is zero.
 
 #include <cstdint>
 #include <memory>
@@ -32,13 +33,14 @@ namespace tw::dsl {
 struct Rounded {
   double value = 0;     ///< value by the definition
   double rounding = 0;  ///< error that a kernel may have; 0 if nothing is rounded
-  /// True if an intermediate value leaves the range of its type, or stays so narrowly within it
-  /// that rounding decides: kernels may then return infinity, NaN or a number.
+  /// True if an intermediate value exceeds the largest number of its type, or is so near to it that
+  /// rounding decides. Kernels may then return infinity, NaN or a number, so the element is not
+  /// verified.
   bool overflows = false;
 };
 
-/// Evaluates single elements. Refers to the compute and the inputs, which must outlive it. Not
-/// thread-safe.
+/// Evaluates single elements with their error bounds. Keeps references to the compute and the
+/// inputs, which must outlive the analysis. Not thread-safe.
 class RoundingAnalysis {
  public:
   /// Fails as interpret() does.
@@ -47,8 +49,8 @@ class RoundingAnalysis {
   ~RoundingAnalysis();
 
   Result<Rounded> at(const std::string& tensor, const std::vector<int64_t>& indices);
-  /// Cost of at() so far: the number of elements of stages and of terms of reductions that were
-  /// evaluated.
+  /// The work that calls of at() have done so far: the number of elements of stages plus the number
+  /// of terms of reductions that were evaluated.
   int64_t evaluations() const;
 
  private:
@@ -57,7 +59,8 @@ class RoundingAnalysis {
   std::unique_ptr<Walk> walk_;
 };
 
-/// Half of the distance from 1 to the next larger number of a float type. Requires: a float type.
+/// The unit roundoff: half of the distance from 1 to the next larger number of the type, 2^-24 for
+/// f32. Requires: a float type.
 double unit_roundoff(DType type);
 
 }  // namespace tw::dsl

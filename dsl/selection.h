@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Analysis of conditions in a stage's body: expressions between which an index chooses, terms of
-// reductions that count only under a condition, and gathers and scatters. A gather or scatter is a
-// reduction whose condition compares an axis with data, so that for given values of the other axes
-// at most one value of that axis has a term that counts. Pure functions; thread-safe.
+// Analysis of conditions in a stage's body. guarded_term() finds the condition under which a term
+// of a reduction counts, choosing_comparison() finds expressions between which an index chooses,
+// and selection_of() finds gathers and scatters. A gather or scatter is a reduction whose terms
+// count only where an axis equals data, as in sum(v=1000) select(index[i] == v, table[v, c], 0). A
+// kernel so needs to visit at most one value of that axis. Pure functions; thread-safe.
 
 #include <string>
 #include <vector>
@@ -12,34 +13,38 @@
 
 namespace tw::dsl {
 
-/// A term of a reduction that has the value `value` if `condition` holds, and else is the neutral
-/// element. An example are the terms of a convolution, which are 0 in the padding.
+/// A term of a reduction that is `value` if `condition` holds, and else the neutral element of the
+/// reduction. The terms of a convolution are an example: in the padding they are 0.
 struct GuardedTerm {
   Expr condition, value;
 };
 
-/// Separates the condition of a term from its value. The condition of a factor is a condition of
-/// the product: select(c, a, 0) * w is 0 if c fails, assuming that w is finite.
+/// Separates the condition of a term from its value. With the neutral element 0, select(c, a, 0)
+/// gives {c, a}. So does a product with such a factor: select(c, a, 0) * w gives {c, a * w},
+/// because the product is 0 if c fails and w is finite. A term without a condition gives {true,
+/// body}.
 GuardedTerm guarded_term(const Expr& body, const Expr& neutral);
 
-/// The comparison of an index with a literal by which an expression chooses between two others, as
-/// `p == 0` in select(p == 0, a, b). Null for any other expression.
+/// The comparison `p == 0` if the expression has the form select(p == 0, a, b), with any literal
+/// integer in place of 0; null for any other expression.
 const Binary* choosing_comparison(const Expr& expr);
 
-/// The axes, spatial or reduced, whose index is chosen by data (`selected`):
+/// The axes of a gather or scatter. `selected` are the axes, spatial or reduced, whose index is
+/// chosen by data:
 ///
 ///     out[i, c] = sum(v=1000) select(index[i] == v, table[v, c], 0)    v: a gather
 ///     out[i, c] = sum(k=10) select(index[k] == i, update[k, c], 0)     i: a scatter
 ///
 /// `selectors` are the axes on which the selecting data depend: i in the gather and k in the
-/// scatter. The loops over selectors are placed outside of the loops over selected axes, which then
-/// run at most once. No axis is in both lists. Both lists are empty for any other stage.
+/// scatter. A kernel places the loops over selectors outside; each loop over a selected axis then
+/// needs at most one iteration. No axis is in both lists. For a stage that is neither a gather nor
+/// a scatter, both lists are empty.
 struct Selection {
   std::vector<std::string> selected, selectors;
 };
 Selection selection_of(const Stage& stage);
 
-/// True if data choose the element of the result to which a term is added, as in a scatter.
+/// True if the stage is a scatter: data choose the element of the result to which a term is added.
 bool scatters(const Stage& stage);
 
 }  // namespace tw::dsl

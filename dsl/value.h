@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A number of any element type, and the operations on it: the arithmetic that the interpreters of
-// computes and of programs share. Floats are computed in double, integers wrap, min and max ignore
-// a NaN, and casts to integers truncate and saturate. Integer division rounds towards minus
-// infinity; division and remainder by 0 are 0. Pure functions; thread-safe.
+// A number of any element type, and the operations on numbers. The interpreters of computes and of
+// programs share this arithmetic. Floats are computed in double, integers wrap, min and max ignore
+// a NaN, and casts of floats to integers truncate and saturate. Integer division rounds towards
+// minus infinity; division and remainder by 0 are 0. Pure functions; thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -14,14 +14,17 @@
 
 namespace tw::dsl {
 
-/// A number: a float is in `f`, and an integer or bool in `i`. The type is that of its expression.
+/// A number. `f` has the value of a float, and `i` that of an integer or bool. The type is not
+/// stored: it is the type of the expression that is evaluated.
 struct Value {
   double f = 0;
   int64_t i = 0;
 };
 
-/// Apply an operation or a conversion. Float results are not rounded to their type; only the
-/// operand of round() is. Requires: an operation that needs both operands, so not And or Or.
+/// apply() computes an operation, and convert() a cast. `operands` and `result` are the types of
+/// operands and result. apply() leaves float results in double and does not round them to the type;
+/// only the operand of UnaryOp::Round is rounded first. convert() rounds to the type `to`.
+/// Requires: `op` is not And or Or, whose second operand is evaluated only if needed.
 Value apply(BinaryOp op, DType operands, DType result, Value a, Value b);
 Value apply(UnaryOp op, DType type, Value a);
 Value convert(DType from, DType to, Value a);
@@ -37,11 +40,11 @@ class CompensatedSum {
   double sum_ = 0, lost_ = 0;
 };
 
-/// The exact rounding error of a + b: the exact sum minus the rounded sum (Knuth's TwoSum).
-/// Requires: finite sums.
+/// The rounding error of a + b in double: the exact sum minus the rounded sum (Knuth's TwoSum).
+/// Requires: the sum is finite.
 double rounding_of_sum(double a, double b);
 
-/// The error text if the operation is a division or a remainder by a literal 0; nullopt otherwise.
+/// The text of an error if the operation divides by a literal 0 (Div or Mod); nullopt otherwise.
 std::optional<std::string> divisor_error(BinaryOp op, const Expr& divisor);
 
 }  // namespace tw::dsl

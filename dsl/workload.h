@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Workload describes a kernel to tune: an operator with its attributes, or a user's expression; a
-// data type; and the accuracy of the result. The database stores its canonical key.
+// A Workload describes a kernel to tune: an operator with its attributes, or an expression of the
+// user; a data type; and the accuracy of the result. Its key is a canonical text, by which the
+// database stores results.
 //
 //   TW_TRY(Attributes shape, parse_shape("n1c64h56w56k64r3s3p1", "conv2d"));
 //   TW_TRY(Workload conv, make_workload("conv2d", shape));
 //   conv.key();                   // conv2d n=1 c=64 h=56 w=56 k=64 r=3 s=3 ... f32 fast
 //   parse_workload(conv.key());   // the same workload
 //
-// A workload may also have the layouts in which the caller keeps inputs and outputs, such as those
-// that other operators of a network chose. The layouts change which kernel is fastest, but not the
+// A workload may also say in which layouts the caller keeps inputs and outputs, for example those
+// that other operators of a network use. The layouts change which kernel is fastest, but not the
 // computed values, so they are not part of the key.
 //
 //   TW_TRY(conv, with_layouts(std::move(conv), {{"in", "NCHW16c"}, {"out", "NHWC"}}));
 //   conv.text();   // conv2d n=1 ... f32 fast {in=NCHW16c out=NHWC}
 //
-// A workload may also have the state of the caches when the kernel is called (cache_state.h), which
-// does not change the computed values either:
+// A workload may also say in which state the caches are when the kernel is called (cache_state.h).
+// The state does not change the computed values either:
 //
 //   conv.state = CacheState::NetworkL3;
 //   conv.text();   // conv2d n=1 ... f32 fast {in=NCHW16c out=NHWC network:L3}
@@ -37,12 +38,12 @@
 namespace tw::dsl {
 
 /// The error that a kernel may have.
-///   Strict: the error that the declared loops may have on the same input in the declared types
-///     (rounding.h); it grows with the length of their sums.
-///   Fast: other algorithms (Winograd, split bf16) are allowed too, with
-///     max |e| <= 2e-5 max |reference| on N(0, 1) inputs.
+///   Strict: the error that the declared loops may have in the declared types (rounding.h). It is
+///     computed for the inputs at hand, and grows with the length of sums.
+///   Fast: the largest error of an element is at most 2e-5 times the largest element of the
+///     reference, on N(0, 1) inputs. This allows algorithms such as Winograd's and split bf16.
 enum class Accuracy { Fast, Strict };
-/// The error that Fast allows in f32, relative to the largest element.
+/// The largest error that Accuracy::Fast allows in f32, relative to the largest element.
 inline constexpr double error_of_fast = 2e-5;
 std::string_view to_string(Accuracy accuracy);
 Result<Accuracy> parse_accuracy(std::string_view text);
@@ -56,18 +57,19 @@ struct Workload {
   /// Layouts in which the caller keeps inputs and outputs, in the canonical form of with_layouts().
   /// A schedule is free to choose the layout of a tensor that is not listed.
   Layouts layouts = {};
-  /// State of the caches when the kernel is called, both by the caller and when it is timed.
+  /// State of the caches when the caller calls the kernel. The tuner times the kernel in this
+  /// state.
   CacheState state = CacheState::Hot;
 
-  /// The canonical text of the computation. parse_workload() rebuilds the workload from it, except
-  /// for the layouts and the state.
+  /// The canonical text of operator or expression, type and accuracy. parse_workload() makes the
+  /// workload of it again, but without `layouts` and `state`.
   std::string key() const;
-  /// The caller's requirements besides the computed values, as records store them: the layouts,
-  /// then the state unless it is Hot, as in "in=NCHW16c out=NHWC network:L3". Empty if there are
-  /// none. with_asked() reads the text.
+  /// The caller's requirements that are not in the key, as text for records: the layouts, then the
+  /// state unless it is Hot. Example: "in=NCHW16c out=NHWC network:L3". Empty if there are none.
+  /// with_asked() reads the text.
   std::string asked() const;
-  /// The key, followed by asked() in braces unless asked() is empty. parse_workload() rebuilds the
-  /// whole workload from this text.
+  /// The key, followed by asked() in braces unless asked() is empty. parse_workload() makes the
+  /// whole workload of this text again.
   std::string text() const;
   /// short_hash of the key.
   std::string hash() const;
@@ -75,16 +77,17 @@ struct Workload {
   bool is_empty() const;
 };
 
-/// True if the kernel is called on the user's own arrays, so that its time includes converting them
-/// to the kernel's layouts and back. This holds for a user's expression. It does not hold for an
-/// operator: the operators before and after it in a graph use the same layouts, and constant inputs
-/// are packed once.
+/// True if the measured time includes converting the caller's arrays to the kernel's layouts and
+/// back. This holds for a user's expression, whose kernel is called on arrays of the user. It does
+/// not hold for an operator: in a network the operators before and after it use the same layouts,
+/// and constant inputs are packed once.
 bool keeps_arrays(const Workload& workload);
 
 Result<Workload> make_workload(std::string_view op, const Attributes& attributes,
                                DType dtype = Float32, Accuracy accuracy = Accuracy::Fast);
 
-/// Makes a workload of a user's expression. `extents` gives the extents of axes that have none yet.
+/// Makes a workload of a user's expression. `extents` lists extents for axes that were declared
+/// without one. Errors are those of build() and validate().
 Result<Workload> workload(const Compute& compute, Accuracy accuracy = Accuracy::Fast);
 Result<Workload> workload(const std::vector<Tensor>& outputs,
                           const std::vector<std::pair<Axis, int64_t>>& extents = {},
@@ -95,34 +98,36 @@ inline Result<Workload> workload(const Tensor& output,
   return workload(std::vector<Tensor>{output}, extents, accuracy);
 }
 
-/// Adds layouts to those that the workload has. Usage if a name is no input or output, if the
-/// tensor already has a layout, or if a text is not a layout of the tensor.
+/// Adds `layouts` to the layouts of the workload. Fails with Usage if a name is no input or output,
+/// if the workload already has a layout for the tensor, or if a text is not a layout of the tensor.
 Result<Workload> with_layouts(Workload workload, const Layouts& layouts);
 
-/// The parts of Workload::asked(). parse_asked() fails with Usage for a word that is neither a
-/// layout nor a state, and for a tensor or a state that is given twice. It does not check that
-/// tensors exist and that layouts fit them.
+/// The requirements that a text of Workload::asked() lists. parse_asked() fails with Usage for a
+/// word that is neither a layout nor a state, and if a tensor or the state is given twice. It does
+/// not check that the tensors exist or that the layouts fit them.
 struct Asked {
   Layouts layouts;
   CacheState state = CacheState::Hot;
 };
 Result<Asked> parse_asked(std::string_view text);
-/// Adds the layouts of a text of Workload::asked() to those of the workload, and sets the state.
-/// Usage as with_layouts() and parse_asked().
+/// Applies a text of Workload::asked() to a workload: adds its layouts, and sets the state (Hot if
+/// the text has no state). Errors are those of with_layouts() and parse_asked().
 Result<Workload> with_asked(Workload workload, std::string_view text);
-/// Parses a layout of an input or output. Usage if the tensor is no input or output or is a single
-/// number, if the text is not a layout of the tensor, or if the layout has more elements than an
-/// int64 can count.
+/// Parses the text of a layout for the input or output `tensor`. Fails with Usage if `tensor` is no
+/// input or output, if it is a single number, if the text is not a layout of it, or if its padding
+/// makes more elements than an int64 can count.
 Result<Layout> parse_layout(const Compute& compute, const std::string& tensor,
                             std::string_view text);
 
-/// Reads a key, a text(), or declarations (dsl/parse.h), whose workload is Fast. Attributes may
-/// come in any order, and may be left out if they have their defaults.
+/// Reads the text of key() or text(), or declarations (dsl/parse.h); the accuracy for declarations
+/// is Fast. In a key, attributes may be in any order, and those with default values may be left
+/// out.
 Result<Workload> parse_workload(std::string_view text);
 
-/// Parses attributes as users write them on a command line: compact (`n1c64h56w56k64r3s3p1`; p is
-/// pad, st stride, d dilation, g groups), or as `name=value` separated by spaces or commas. Usage,
-/// naming the part that is wrong.
+/// Parses attributes as users write them on a command line. The compact form is
+/// `n1c64h56w56k64r3s3p1`, in which p is pad, st stride, d dilation and g groups. The long form is
+/// a list of `name=value`, separated by spaces or commas. Fails with Usage; the message quotes the
+/// part that is wrong.
 Result<Attributes> parse_shape(std::string_view text, std::string_view op = "conv2d");
 
 }  // namespace tw::dsl
