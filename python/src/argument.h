@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A type for arguments that the called function checks itself. pybind11 rejects an argument of a
-// wrong type with a list of all signatures; a function that takes an Argument can raise one
-// sentence with the given and the expected value instead.
+// A type for arguments that a bound function checks itself. If an argument has a wrong type,
+// pybind11 raises an error that lists all signatures. A function that takes an Argument accepts
+// every object, and can raise an error of one sentence that says what was given and what was
+// expected.
 
 #include <pybind11/pybind11.h>
 
@@ -10,7 +11,7 @@ namespace tw::python {
 
 inline int accepts_any(PyObject* /*value*/) { return 1; }
 
-/// Any Python object. Signatures and stubs show the type T.
+/// Any Python object. In docstrings and stubs its type is shown as T.
 template <typename T>
 class Argument : public pybind11::object {
   PYBIND11_OBJECT_DEFAULT(Argument, object, accepts_any)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The functions that bind the modules of the library, one for each module. They are called in the
-// order of tools/layers.txt, so that all types in a signature are known when it is bound.
+// Functions that define the Python classes and functions, one for each module of the library.
+// module.cpp calls them in the order of tools/layers.txt. A type is so bound before the signatures
+// that use it, and docstrings show its Python name.
 
 #include <pybind11/pybind11.h>
 
@@ -20,11 +21,11 @@ void bind_tuner(pybind11::module_& module);
 void bind_networks(pybind11::module_& module);
 void bind_analysis(pybind11::module_& module);
 
-/// Converts a DType, its text ("f32"), or NumPy's name or type for it ("float32") to a DType.
-/// Raises TypeError for other values.
+/// Converts a Python value to a DType. The value may be a DType, its text ("f32"), NumPy's name
+/// ("float32") or NumPy's type (np.float32). Raises TypeError for other values.
 DType dtype_of(const pybind11::handle& value);
-/// Converts an Expr or an Axis to an Expr, and a number or truth value to a literal of `type`.
-/// Raises TypeError for other values.
+/// Converts a Python value to an Expr. The value may be an Expr, an Axis, or a number or truth
+/// value, which becomes a literal of `type`. Raises TypeError for other values.
 dsl::Expr expr_of(const pybind11::handle& value, DType type);
 
 }  // namespace tw::python

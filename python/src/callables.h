@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A kernel or network that Python calls on arrays, with the number of threads for which it was
-// tuned.
+// A kernel or network that Python calls on arrays, with the number of threads that its calls use.
 
 namespace tw::python {
 
 template <typename Callable>
 struct CallableOf {
   Callable callable;
-  int threads = 0;  ///< number of threads of calls that do not give one; 0: all
+  int threads = 0;  ///< used if a call gives no number of threads; 0: all threads
 };
 
 }  // namespace tw::python

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Turns errors of the library into Python exceptions. Each ErrorCode has a class in
-// tilewright/errors.py, and an interrupt is Python's KeyboardInterrupt. The exception's message is
-// that of the error, with names of arguments in place of flags; its `code` is the exit code that
-// the program has for the error.
+// Turns errors of the library into Python exceptions. tilewright/errors.py has a class for each
+// ErrorCode; ErrorCode::Interrupted becomes Python's KeyboardInterrupt. The exception has the
+// message of the error, in which flags of the program are replaced by names of arguments. Its
+// attribute `code` is the exit code of the program for this error.
 
 #include <pybind11/pybind11.h>
 
@@ -14,10 +14,11 @@
 
 namespace tw::python {
 
-/// Raises the exception for the error's code. Requires: the GIL.
+/// Raises the exception for the error. Requires: the thread holds the GIL.
 [[noreturn]] void raise(const Error& error);
 
-/// Returns the value, or raises the exception for the error. Requires: the GIL.
+/// Returns the value of `result`, or raises the exception for its error. Requires: the thread holds
+/// the GIL.
 template <typename T>
 T value_of(Result<T> result) {
   if (!result) raise(result.error());

@@ -8,11 +8,11 @@
 
 namespace tw::python {
 
-/// Releases the GIL for a scope. Requires: the GIL.
+/// Releases the GIL for a scope. Requires: the thread holds the GIL.
 ///
 /// If the interpreter is shutting down when a thread reaches the end of the scope, the thread waits
-/// until the process ends, as Python itself does from 3.14 on. Earlier versions of Python unwind
-/// the thread's stack with pthread_exit(), which destructors of C++ turn into std::terminate().
+/// until the process ends. Python 3.14 and newer do the same. Older versions of Python call
+/// pthread_exit(), which unwinds the stack; in a C++ destructor that would call std::terminate().
 class WithoutGil {
  public:
   WithoutGil() : state_(PyEval_SaveThread()) {}
@@ -31,7 +31,7 @@ class WithoutGil {
 };
 
 /// Takes the GIL for a scope, in a thread that does not hold it. If the interpreter is shutting
-/// down, the thread waits until the process ends, as in WithoutGil.
+/// down, the thread waits until the process ends, for the reason that WithoutGil gives.
 class WithGil {
  public:
   WithGil() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Long runs of the library that an interrupt from the keyboard can end. The run has a thread of its
-// own. The thread that started the run waits for it, handles Python's signals, and calls the user's
-// function with each Progress; the run waits while the function is called.
+// Long runs of the library, such as tune(), which Ctrl-C can end. The run has a thread of its own.
+// The Python thread that started it waits for its end, handles Python's signals, and calls the
+// user's function with each Progress; the run waits while the user's function is called.
 
 #include <pybind11/pybind11.h>
 #include <pybind11/typing.h>
@@ -32,30 +32,31 @@ namespace tw::python {
 using OnProgressOrNone = pybind11::typing::Optional<
     pybind11::typing::Callable<pybind11::object(const tuner::Progress&)>>;
 
-/// One run. All methods except listener() require the GIL.
+/// One run. Call its methods while holding the GIL.
 class WatchedRun {
  public:
-  /// `on_progress` is the user's function or None. Raises TryLaterError if another run is under
-  /// way, as a process has one run at a time.
+  /// `on_progress` is the user's function or None. Raises TryLaterError if the process has another
+  /// run, because only one may run at a time.
   explicit WatchedRun(pybind11::object on_progress);
 
-  /// The environment for the library's functions. Its workers are processes of the package's
-  /// program, its interrupts are those of this run, its device is that of `target`, and its notes
-  /// are kept for result_of().
+  /// Makes the environment with which the run calls the library. Workers are processes of the
+  /// package's program, the device is that of `target`, interrupts are those that this run counts,
+  /// and notes are collected until result_of() turns them into warnings.
   tuner::Environment environment(const tuner::ChosenTarget& target);
 
-  /// The callback for the run's progress. The run's thread calls it; it passes the progress to the
-  /// waiting thread and returns once that thread has called the user's function. It must not be
-  /// called after result_of() has returned.
+  /// Makes the callback that the run gets for its progress. The run's thread calls the callback,
+  /// which passes the progress to the waiting Python thread, and returns once that thread has
+  /// called the user's function. The callback must not be called after result_of() has returned.
   tuner::OnProgress listener() {
     return [this](const tuner::Progress& progress) { tell(progress); };
   }
 
-  /// Runs `work()` and returns its value. Notes become RuntimeWarnings. The first interrupt from
-  /// the keyboard is counted in the environment, so that the work can finish early; after a second
-  /// one, KeyboardInterrupt is raised whatever the work returns. Raises the exception that the
-  /// user's function or a signal handler raised, or else the exception for the work's error.
-  /// Requires: `work` returns a Result and touches no object of Python.
+  /// Runs `work()` on the run's thread and returns its value. Notes become RuntimeWarnings. The
+  /// first Ctrl-C is counted in the environment, so that the work can end early and return the best
+  /// result so far. After a second Ctrl-C, this raises KeyboardInterrupt whatever the work returns.
+  /// If the user's function or a signal handler raised an exception, this raises it again; if the
+  /// work returns an error, this raises the exception for the error. Requires: `work` returns a
+  /// Result and touches no object of Python.
   template <typename Work>
   auto result_of(const Work& work) {
     std::optional<decltype(work())> result;
@@ -66,7 +67,8 @@ class WatchedRun {
   }
 
  private:
-  /// Runs `work` on a thread and waits for its end.
+  /// Runs `work` on a new thread, handles signals and progress until it ends, and raises as
+  /// result_of().
   void wait_for(const std::function<void()>& work);
   void warn_of_notes() const;
   void tell(const tuner::Progress& progress);
@@ -81,20 +83,21 @@ class WatchedRun {
 
   std::mutex mutex_;  // guards the two members below
   std::condition_variable changed_;
-  /// Progress for which the user's function was not called yet.
+  /// The progress for which the user's function is to be called next; null if there is none.
   const tuner::Progress* told_ = nullptr;
   bool is_done_ = false;
 };
 
-/// Stores the demands of a run, which `tune --demand` can work off, unless the store is read-only.
-/// A demand that cannot be stored becomes a note. Without the GIL.
+/// Stores the demands of a run, that is the lists of kernels that `tune --demand` can tune later.
+/// Does nothing if the store is read-only. A demand that cannot be stored becomes a note. Does not
+/// need the GIL.
 void leave_demands(db::Store& store, const std::vector<db::Demand>& demands, tuner::Notes& notes);
 
-/// The effort of this name. Raises UsageError for an unknown name.
+/// The effort of this name: none, quick, normal or full. Raises UsageError for any other name.
 tuner::Effort effort_of(const std::string& name);
 
-/// The target that a text names, in the form of the program's --target. Raises the error of
-/// tuner::chosen_target().
+/// The target that a text names, such as "host" or "cuda:sm_90a"; the program's --target accepts
+/// the same texts. Raises the exception for the error of tuner::chosen_target().
 tuner::ChosenTarget chosen_target_of(const std::string& text);
 
 }  // namespace tw::python

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Store that threads of Python share. A db::Store serves one thread at a time, so calls take
-// turns. Each call is one query and runs without the GIL. A tuning run calls code of the user, so
-// it uses a connection of its own, from open_another(). Thread-safe.
+// A database connection that several Python threads share. A db::Store may be used by one thread at
+// a time, so a mutex makes calls wait for each other. Each call is one query and releases the GIL.
+// A tuning run holds its connection for long and calls code of the user meanwhile, so it opens a
+// connection of its own by open_another(). Thread-safe.
 
 #include <memory>
 #include <mutex>
@@ -23,8 +24,8 @@ class SharedStore {
     return SharedStore(std::move(store), mode, std::move(options));
   }
 
-  /// Calls `ask` with the store and without the GIL, and returns its result. Requires: the caller
-  /// has the GIL, and `ask` touches no object of Python.
+  /// Calls `ask(store)` after releasing the GIL, and returns its result. Requires: the caller has
+  /// the GIL, and `ask` touches no object of Python.
   template <typename Ask>
   auto use(const Ask& ask) const {
     const WithoutGil released;
@@ -32,9 +33,9 @@ class SharedStore {
     return ask(state_->store);
   }
 
-  /// Opens another connection to the database of this store, with the same options. Any thread may
-  /// use it beside this store. Errors as db::Store::open(), for example if the database was
-  /// deleted.
+  /// Opens another connection to the database of this store, with the same options. Another thread
+  /// may use it at the same time as this store. Errors are those of db::Store::open(), for example
+  /// if the database was deleted.
   Result<db::Store> open_another() const {
     const db::OpenMode mode =
         state_->mode == db::OpenMode::ReadOnly ? db::OpenMode::ReadOnly : db::OpenMode::Update;

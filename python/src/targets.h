@@ -8,9 +8,10 @@
 
 namespace tw::python {
 
-/// The target that a text names, in the form of the program's --target. If its kernels run on this
-/// machine, the target has the numbers of this machine, even if the text lists its features one by
-/// one, as records do. Raises the error of parse_target(). Requires: the GIL.
+/// The target that a text names; parse_target() defines the text. If this machine can run the
+/// target's kernels, the target gets the numbers of this machine, even if the text is not "host"
+/// but lists features, as the targets in records do. Raises the exception for an error of
+/// parse_target(). Requires: the thread holds the GIL.
 Target target_of(const std::string& text);
 
 }  // namespace tw::python
