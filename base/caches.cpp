@@ -19,7 +19,7 @@ std::string first_word(const std::string& path) {
   return word;
 }
 
-/// "32768K", as sysfs writes sizes; 0 for anything else.
+/// Parses a size as sysfs writes it, such as "32768K". Returns 0 for any other text.
 int64_t parse_kibibytes(std::string text) {
   if (!text.ends_with('K')) return 0;
   text.pop_back();

@@ -30,20 +30,23 @@ int cores_of(std::optional<int64_t> quota, std::optional<int64_t> period) {
   return static_cast<int>(std::clamp<int64_t>(ceil_div(*quota, *period), 1, unlimited));
 }
 
-/// Version 2 writes "quota period" or "max period".
+/// The number of processors that a group of version 2 may use. Its file has the text "quota period"
+/// or "max period"; `unlimited` for max, or if there is no such file.
 int quota_of_v2(const std::string& group) {
   const auto fields = words(read_line(group + "/cpu.max"));
   return fields.size() == 2 ? cores_of(parse_int(fields[0]), parse_int(fields[1])) : unlimited;
 }
 
-/// Version 1 has two files; the quota is -1 where there is none.
+/// As quota_of_v2() for a group of version 1, which has a file for the quota and a file for the
+/// period. A quota of -1 means no limit.
 int quota_of_v1(const std::string& group) {
   return cores_of(parse_int(trim(read_line(group + "/cpu.cfs_quota_us"))),
                   parse_int(trim(read_line(group + "/cpu.cfs_period_us"))));
 }
 
-/// The smallest quota of the group and of the groups above it. In a container the path of a group
-/// may differ from the path at which it is mounted; a group that is not found has no quota.
+/// The smallest quota of the group `path` and of all groups above it. In a container the path of a
+/// group may differ from the path at which the group is mounted. A group whose files are not found
+/// counts as unlimited.
 template <typename QuotaOf>
 int least_quota(const std::string& root, std::string path, const QuotaOf& quota_of) {
   int least = quota_of(root);
@@ -58,7 +61,7 @@ int cores_of_quotas(const CoreSources& sources) {
   int least = std::min(quota_of_v2(sources.groups), quota_of_v1(sources.groups + "/cpu"));
   std::ifstream file(sources.membership);
   for (std::string line; std::getline(file, line);) {
-    // "0::/path" of version 2, "4:cpu,cpuacct:/path" of version 1.
+    // The line is "0::/path" for version 2, or "4:cpu,cpuacct:/path" for version 1.
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (second == std::string::npos || line.compare(second + 1, 1, "/") != 0) continue;
     const std::string path = line.substr(second + 1);

@@ -12,9 +12,9 @@
 namespace tw {
 namespace {
 
-/// Rounds to f32 by the rule "round to odd": if `value` is no f32, the result is the neighbouring
-/// f32 whose last bit is 1. Rounding the result again, to fewer bits, is then the same as rounding
-/// `value` to those bits directly.
+/// Rounds to f32 by the rule "round to odd": if `value` lies between two f32, the result is the one
+/// whose last bit is 1. If the result is then rounded to fewer bits, such as to bf16, it gives the
+/// number to which `value` rounds directly. Rounding to the nearest twice would not.
 float round_to_odd(double value) {
   const auto nearest = static_cast<float>(value);
   if (nearest == value || std::isnan(value)) return nearest;
@@ -52,7 +52,8 @@ void write(void* data, int64_t index, T value) {
               sizeof(T));
 }
 
-/// The value of an integer type or of bool that is nearest modulo its bits.
+/// Wraps `value` to an integer type of n bits, that is modulo 2^n; for bool the result is value !=
+/// 0.
 template <NumberKind kind, typename Element>
 int64_t wrapped(int64_t value) {
   TW_CHECK(kind != NumberKind::Float && kind != NumberKind::BFloat, "a float is no integer");

@@ -14,7 +14,8 @@ namespace tw {
 
 namespace {
 
-/// OpenSSL's implementation; to look it up takes as long as to hash some hundred bytes.
+/// OpenSSL's implementation of SHA-256. It is looked up once, because a look-up takes as long as
+/// hashing a few hundred bytes.
 const EVP_MD* implementation() {
   static const EVP_MD* const found = EVP_MD_fetch(nullptr, "SHA256", nullptr);
   return found;
@@ -36,7 +37,7 @@ EVP_MD_CTX* context() {
 std::string sha256_hex(std::string_view bytes) {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> digest;
   EVP_MD_CTX* const hashing = context();
-  // Only memory can be short here.
+  // These calls fail only if there is no memory.
   if (!hashing || !EVP_DigestInit_ex2(hashing, implementation(), nullptr) ||
       !EVP_DigestUpdate(hashing, bytes.data(), bytes.size()) ||
       !EVP_DigestFinal_ex(hashing, digest.data(), nullptr))

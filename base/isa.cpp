@@ -20,8 +20,8 @@ struct Isa {
   std::vector<std::string> adds;  // features, as the kernel of Linux spells them
 };
 
-// Each set is that of a processor: Penryn, Sandy Bridge, Haswell, Skylake-X, Ice Lake, Zen 4,
-// Sapphire Rapids without AMX and with it. If some processors got a feature earlier than others, it
+// The sets are those of Penryn, Sandy Bridge, Haswell, Skylake-X, Ice Lake, Zen 4, Sapphire Rapids
+// without AMX, and Sapphire Rapids with AMX. A feature that some processors got earlier than others
 // belongs to the later set.
 const std::vector<Isa>& isas() {
   static const std::vector<Isa> rows = {

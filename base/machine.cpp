@@ -25,7 +25,7 @@ struct Ports {
   double tile_dots = 0;                 // 0: as many as multiply-adds
 };
 
-/// Models of a processor family, first to last.
+/// A range of model numbers of a processor family, from `first` to `last` inclusive.
 struct Models {
   int first, last;
 };
@@ -53,13 +53,13 @@ constexpr int64_t KiB = 1 << 10, MiB = 1 << 20;
 // Rapids. Zen 4, and the Zen 5 of laptops, execute a 512-bit operation as two halves. The Zen 5 of
 // servers and desktops has 512-bit paths throughout.
 //
-// Bytes per cycle are what one core sustains by reading. For L2 this is about 0.85 of the width of
-// its bus, as Chips and Cheese measure it (the bus has 32 bytes on Zen 2 to 4 and Neoverse N1, and
-// 64 on the others). The numbers of L3 and memory are from Chips and Cheese too, for server parts
-// with average clocks. This project measured, on virtual machines: Skylake-X at 3.9 GHz (L2 205
-// GB/s, L3 30, memory 17), the L3 of Zen 4 (about 80 GB/s) and the memory of Zen 3 (25 GB/s). The
-// number of cores that fill memory is the bandwidth of the socket divided by that of one core. The
-// size of L3 is that of one instance, which its cores share.
+// Bytes per cycle are the bandwidth that one core sustains by reading. For L2 this is about 0.85 of
+// the width of its bus, by measurements of Chips and Cheese. The bus has 32 bytes on Zen 2 to 4 and
+// Neoverse N1, and 64 on the others. The numbers of L3 and memory are from Chips and Cheese too,
+// for server parts with average clocks. This project measured, on virtual machines: Skylake-X at
+// 3.9 GHz (L2 205 GB/s, L3 30, memory 17), the L3 of Zen 4 (about 80 GB/s) and the memory of Zen 3
+// (25 GB/s). cores_that_fill_memory is the memory bandwidth of the socket divided by that of one
+// core. The size of L3 is the size of one instance, which several cores share.
 const std::vector<CpuRow>& cpu_rows() {
   // clang-format off
   static const std::vector<CpuRow> rows = {
@@ -107,8 +107,8 @@ const std::vector<CpuRow>& cpu_rows() {
   return rows;
 }
 
-/// The ports that execute vectors of the given width. A processor without registers of that width
-/// executes such a vector in several passes.
+/// The rates of `row` for vectors of this width. If the processor has no registers of this width, a
+/// vector is executed in several parts, and the rates are divided by the number of parts.
 Ports ports_for(const CpuRow& row, int vector_bytes) {
   for (const Ports& ports : row.ports)
     if (ports.vector_bytes == vector_bytes) return ports;
@@ -156,7 +156,8 @@ struct CpuIdentity {
   int64_t family = -1, model = -1;
 };
 
-/// Decimal, or hexadecimal after "0x" as Arm's are.
+/// Parses a decimal number, or a hexadecimal number after "0x", as Arm's /proc/cpuinfo has them.
+/// Returns `otherwise` for any other text.
 int64_t number_or(std::string_view text, int64_t otherwise) {
   if (!text.starts_with("0x")) return parse_int(text).value_or(otherwise);
   const std::string digits(text.substr(2));
@@ -204,16 +205,17 @@ struct GpuRow {
   int block_threads;
 };
 
-// The CUDA architectures are those that CUDA 13 compiles for. Threads, blocks, registers and shared
-// memory: CUDA's programming guide, "Technical Specifications per Compute Capability". Sizes and
-// clocks: the white papers of a large chip of each architecture (TU102, A100, GA102, Orin, AD102,
-// H200, B200, GB202). DRAM: 0.9 of the data sheet's bandwidth, which copies reach (4.2 of 4.8 TB/s
-// on an H200). Tensor: rates for sums in f32, as the white papers say. By mma.sync an H100 reaches
-// about 0.62 of its peak (arXiv 2402.13499), and Blackwell no more than that; by wgmma an H100
-// reaches 0.99. L2: about 32 bytes per cycle and multiprocessor, of 64 nominal; the number of sm_90
-// was measured on an H200 with reads of 16 to 32 MiB. Latencies, which are the defaults of Gpu:
-// micro-benchmarks of Ampere and Hopper (arXiv 2402.13499, 2208.11174). "opencl" is an average chip
-// with blocks of 256 threads, which every relevant OpenCL 1.2 device accepts.
+// The CUDA architectures are those that CUDA 13 compiles for. Sources of the columns: Threads,
+// blocks, registers and shared memory are from CUDA's programming guide, "Technical Specifications
+// per Compute Capability". Sizes and clocks are from the white papers of a large chip of each
+// architecture (TU102, A100, GA102, Orin, AD102, H200, B200, GB202). DRAM is 0.9 of the data
+// sheet's bandwidth, because copies reach that (4.2 of 4.8 TB/s on an H200). Tensor has the white
+// papers' rates for sums in f32. By mma.sync an H100 reaches about 0.62 of its peak (arXiv
+// 2402.13499), and Blackwell no more than that; by wgmma an H100 reaches 0.99. L2 is about 32 bytes
+// per cycle and multiprocessor, of 64 nominal; the number of sm_90 was measured on an H200 with
+// reads of 16 to 32 MiB. Latencies are the defaults of Gpu, from micro-benchmarks of Ampere and
+// Hopper (arXiv 2402.13499, 2208.11174). "opencl" is an average chip with blocks of 256 threads,
+// which every relevant OpenCL 1.2 device accepts.
 constexpr GpuRow gpu_rows[] = {
     // clang-format off
     // name     a             SMs   GHz  FMA tensor thr.  bl.  shared     per block    L1          L2         L2    DRAM  threads
@@ -263,11 +265,11 @@ Machine machine_of(const GpuRow& row, std::string_view name) {
 // ---- text -----------------------------------------------------------------------------------
 
 constexpr std::string_view gpu_prefix = "gpu.";
-/// A rate of dot products. Text without it means that of multiply-adds.
+/// A rate of dot products. If the text of a machine lacks it, the rate of multiply-adds is used.
 struct DotRate {
   std::string_view name;
   double Core::*rate;
-  double most;  ///< that is plausible
+  double most;  ///< largest plausible rate
 };
 constexpr DotRate dot_rates[] = {
     {"core.byte_dots_per_cycle", &Core::byte_dots_per_cycle, 32},
@@ -402,7 +404,8 @@ bool is_plausible(const Core& core) {
          within(core.store_forward_cycles, 1, 100);
 }
 
-/// A CPU must also say how fast the level is.
+/// True if the numbers of a cache are possible. Only for a CPU is its bandwidth checked too; a GPU
+/// has none here.
 bool is_plausible(const CacheLevel& cache, bool is_cpu) {
   if (cache.bytes == 0) return true;
   return within(static_cast<double>(cache.bytes), 1 << 10, 1LL << 40) &&
@@ -462,7 +465,8 @@ Result<Machine> machine_by_name(std::string_view name, VectorSizes vectors) {
                           guess ? fmt::format("; did you mean '{}'?", *guess) : ""));
 }
 
-// The ports of server cores of about 2020, and bandwidths between those of Skylake-X and Zen 4.
+// The machine has the ports of server cores of about 2020, and bandwidths between those of
+// Skylake-X and Zen 4.
 Machine generic_x86_64(VectorSizes vectors) {
   Machine machine;
   machine.name = "generic x86-64";

@@ -36,7 +36,7 @@ std::string to_base64(std::string_view bytes) {
   return text;
 }
 
-/// The bytes of a text that to_base64() made of so many.
+/// Decodes a text that to_base64() made of `size` bytes. Returns nullopt for any other text.
 std::optional<std::string> from_base64(std::string_view text, size_t size) {
   std::string bytes(3 * (text.size() / 4) + 3, '\0');
   if (text.size() != 4 * ((size + 2) / 3)) return std::nullopt;
@@ -44,7 +44,8 @@ std::optional<std::string> from_base64(std::string_view text, size_t size) {
                                      static_cast<int>(text.size()));
   if (length < static_cast<int>(size)) return std::nullopt;
   bytes.resize(size);
-  // Other texts decode to the same bytes: only one of them is accepted.
+  // Several base64 texts decode to the same bytes. Only the text that to_base64() makes is
+  // accepted.
   return to_base64(bytes) == text ? std::optional(bytes) : std::nullopt;
 }
 

@@ -62,14 +62,14 @@ const ArchitectureRow& row(Architecture architecture) {
   return architectures()[architecture == Architecture::X86_64 ? 0 : 1];
 }
 
-/// The features of the architecture that the limit on instruction sets allows.
+/// All features of the architecture, or only those that TILEWRIGHT_MAX_ISA allows.
 std::vector<std::string> usable_features(Architecture architecture) {
   const auto limit = max_isa();
   if (architecture == Architecture::X86_64 && limit) return *features_of_isa(*limit);
   return row(architecture).features;
 }
 
-/// The target's machine where nothing names one.
+/// The machine of a target that names no device.
 Machine generic_machine(const Target& target) {
   const VectorSizes vectors = vector_sizes(target);
   if (target.architecture == Architecture::Arm64) return generic_arm_64(vectors);
@@ -80,7 +80,7 @@ Machine generic_machine(const Target& target) {
   return machine;
 }
 
-/// /proc/cpuinfo as far as the first processor; empty where it cannot be read.
+/// The part of /proc/cpuinfo about the first processor; empty if the file cannot be read.
 std::string first_processor() {
   std::ifstream cpuinfo("/proc/cpuinfo");
   std::string text;
@@ -88,7 +88,8 @@ std::string first_processor() {
   return text;
 }
 
-/// Takes the model name, and those of the usable features that the processor has.
+/// Sets the target's `cpu` to the model name, and adds the features that the processor has and the
+/// process may use.
 void read_cpuinfo(std::string_view cpuinfo, Target& target) {
   const std::vector<std::string> usable = usable_features(target.architecture);
   for (const std::string& line : split(cpuinfo, '\n')) {
@@ -105,7 +106,8 @@ void read_cpuinfo(std::string_view cpuinfo, Target& target) {
   }
 }
 
-/// The machine at hand, whose /proc/cpuinfo is given.
+/// The machine that this process runs on. `cpuinfo` is its text of first_processor(). If the table
+/// lacks the processor, the machine is generic_machine().
 Machine machine_described(std::string_view cpuinfo, const Target& target) {
   auto known = machine_of_cpuinfo(cpuinfo, vector_sizes(target));
   Machine machine = with_caches(known ? std::move(*known) : generic_machine(target), cache_sizes());

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view hex_digits = "0123456789abcdef";
 
-/// The value of each hex digit.
+/// Table from a character to its value as a hex digit: 'a' gives 10.
 constexpr std::array<unsigned char, 256> make_digit_values() {
   std::array<unsigned char, 256> values = {};
   for (unsigned char value = 0; value < 16; ++value) {
@@ -148,7 +148,8 @@ std::string graphviz_quoted(std::string_view text) {
 
 std::optional<std::string> nearest(std::string_view word,
                                    const std::vector<std::string>& candidates) {
-  // Two edits change a short word completely: "m" is no typo of "k".
+  // Few edits turn a short word into any other: "m" is no misspelling of "k". So the allowed
+  // distance grows with the length of the word.
   const size_t most = word.size() < 2   ? 0
                       : word.size() < 4 ? 1
                                         : std::max<size_t>(2, word.size() / 3);

@@ -19,7 +19,7 @@ constexpr std::array units = {Unit{1, "ns", 1}, Unit{1e3, "µs", 1}, Unit{1e6, "
                               Unit{1e9, "s", 2}};
 constexpr int most_decimals = 3;
 
-/// The largest unit of which the time is at least one; else the smallest unit.
+/// The largest unit that is not longer than the time, or ns if the time is shorter than all units.
 const Unit& unit_of(double ns) {
   const Unit* chosen = &units[0];
   for (const Unit& unit : units)

@@ -18,16 +18,17 @@
 
 namespace tw::dsl {
 
-/// The declaration that a Tensor points at; its extents may not be bound yet.
+/// The declaration to which a Tensor refers. Axes may still lack extents, which build() gives them.
 class TensorNode {
  public:
   struct Source {
-    Input input;  ///< without its shape
+    Input input;  ///< its `shape` is empty; the axes below define it
     std::vector<Axis> shape;
   };
   std::variant<Source, Stage> declaration;
 
-  /// Deletes what only this tensor reads without recursion: chains of tensors may be long.
+  /// Deletes this tensor and, without recursion, all tensors that only it reads. Recursion would
+  /// overflow the stack for a long chain of tensors.
   ~TensorNode() {
     static thread_local std::vector<Stage>* waiting = nullptr;
     Stage* const stage = std::get_if<Stage>(&declaration);
@@ -62,7 +63,8 @@ class TensorNode {
 
 namespace {
 
-/// Stands for the extent of an axis that is bound later where only its size matters.
+/// Used in place of the extent of an axis that gets its extent later, where a number larger than
+/// every index is needed.
 constexpr int64_t largest_unbound_extent = int64_t{1} << 40;
 
 constexpr size_t largest_rank = 26;  // layouts name each dimension by a letter
@@ -107,14 +109,15 @@ std::optional<std::string> size_error(const Expr& expr) {
   return std::nullopt;
 }
 
-/// Call this before anything walks over the expression: deep expressions would overflow the stack.
+/// Checks the size of the stage's expression. It must be called before any function that recurses
+/// over the expression, because a deep expression would overflow the stack.
 Status check_expression_size(const Stage& stage) {
   if (const auto why = size_error(stage.body))
     return invalid(fmt::format("stage '{}' has {}", stage.name, *why));
   return {};
 }
 
-/// Checks one stage, given what may be read.
+/// Checks one stage. `known` has the names of inputs and earlier stages, which the stage may read.
 class StageChecker {
  public:
   StageChecker(const Compute& compute, const Stage& stage, const std::set<std::string>& known)
@@ -164,7 +167,8 @@ class StageChecker {
       for (const Axis& axis : *axes) {
         if (!is_valid_name(axis.name))
           return wrong(fmt::format("has an axis '{}': not a name", axis.name));
-        // One name space for loops and buffers keeps every generated program unambiguous.
+        // Generated programs use one name space for loops and buffers, so an axis must not have the
+        // name of a tensor.
         if (compute_.find_input(axis.name) || compute_.find_stage(axis.name))
           return wrong(
               fmt::format("has an axis '{}', which names a tensor too: rename one", axis.name));
@@ -271,7 +275,8 @@ Status check_tensor(const std::string& name, DType type, const std::vector<int64
   return {};
 }
 
-/// Counts operations outside of indices.
+/// Number of arithmetic operations of an expression, as count_flops() counts them. Operations on
+/// i64 and bool do not count.
 double operations(const Expr& expr) {
   const auto counted = [](const Expr& operand) {
     return operand.type() != Int64 && operand.type() != Bool ? 1.0 : 0.0;
@@ -299,7 +304,7 @@ class Builder {
     for (const auto& [axis, extent] : extents) extents_[axis.name] = extent;
   }
 
-  /// Adds what the tensor depends on, then the tensor.
+  /// Adds all tensors on which the tensor depends, and then the tensor itself.
   Status add(const std::shared_ptr<const TensorNode>& node) {
     TW_RETURN_IF_ERROR(enter(node));
     while (!open_.empty()) {
@@ -319,14 +324,16 @@ class Builder {
   Compute compute;
 
  private:
-  /// A stage whose sources are added first. No recursion: chains of stages may be long.
+  /// A stage that waits until the tensors that it reads (`sources`) are added. A stack of these
+  /// replaces recursion, which a long chain of stages would overflow.
   struct Open {
     const Stage* stage;
     std::vector<std::shared_ptr<const TensorNode>> sources;
-    size_t next = 0;  ///< source to be added
+    size_t next = 0;  ///< position in `sources` of the next tensor to add
   };
 
-  /// Adds an input, and opens a stage that was not met before.
+  /// Adds an input, or pushes a stage to the stack `open_`. Does nothing for a tensor that was
+  /// entered before.
   Status enter(const std::shared_ptr<const TensorNode>& node) {
     const auto [known, inserted] = nodes_.emplace(node->name(), node);
     if (!inserted) {
@@ -394,7 +401,7 @@ class Builder {
 
   std::map<std::string, int64_t> extents_;
   std::map<std::string, std::shared_ptr<const TensorNode>> nodes_;
-  std::vector<Open> open_;  ///< each read by the one before
+  std::vector<Open> open_;  ///< a stack: each stage is read by the one below it
 };
 
 Tensor declare(std::variant<TensorNode::Source, Stage> declaration) {
@@ -403,7 +410,8 @@ Tensor declare(std::variant<TensorNode::Source, Stage> declaration) {
   return Tensor(node);
 }
 
-/// The scan over `k <= j` or `k < j`; of another range one that validate() rejects.
+/// Makes the scan over the range `k <= j` or `k < j`. For any other range it makes a scan with an
+/// empty `along`, which validate() rejects.
 Reduction scan(Combine combine, const Expr& range, Expr body) {
   const Binary* b = range.as<Binary>();
   const bool inclusive = b && b->op == BinaryOp::Le;
@@ -638,7 +646,8 @@ std::vector<Stage> position_stages(const std::string& name, const std::vector<Ax
   }
   const Combine combine = of_largest ? Combine::Max : Combine::Min;
   const std::vector<Expr> at(axes.begin(), axes.end());
-  // No maximum and no comparison may meet a NaN, which `x <= inf` finds.
+  // Kernels for processors assume that no operand of max or of a comparison is NaN, so NaNs are
+  // replaced first. `x <= inf` is false for NaN alone.
   const Expr is_number =
       is_float(type) ? value <= identity(Combine::Min, type) : constant_int(Bool, 1);
   const Expr key = select(is_number, value, identity(combine, type));
@@ -647,7 +656,7 @@ std::vector<Stage> position_stages(const std::string& name, const std::vector<Ax
   const Expr is_peak = eq(key, read(peak.name, at, type));
   const Expr index = select(is_peak, Expr(axis), Expr(extent - 1));
   if (!is_float(type)) return {peak, {name, Int64, axes, {axis}, Combine::Min, index, letters}};
-  // Those of NaN are negative, and so come first.
+  // An element that is NaN gets a negative number, which the minimum below prefers to every index.
   const Expr ordered = select(is_number, index, Expr(axis) - Expr(extent));
   const Stage first{name + "_first", Int64, axes, {axis}, Combine::Min, ordered, letters};
   const Expr result = read(first.name, at, Int64) % Expr(extent);

@@ -109,7 +109,8 @@ std::optional<int64_t> fold_int(BinaryOp op, DType type, int64_t a, int64_t b) {
       return checked_sub(a, b);
     case BinaryOp::Mul:
       return checked_mul(a, b);
-    // Only positive divisors fold: 0 has no quotient, and the least integer over -1 overflows.
+    // Only positive divisors are folded: floor_div() must not divide by 0, nor the least integer by
+    // -1.
     case BinaryOp::Div:
       return b <= 0 ? std::nullopt : std::optional(floor_div(a, b));
     case BinaryOp::Mod:
@@ -119,7 +120,9 @@ std::optional<int64_t> fold_int(BinaryOp op, DType type, int64_t a, int64_t b) {
   }
 }
 
-// Neutral and absorbing elements, for integers and booleans only: x * 0 is not 0 for a float NaN.
+// Simplifies operations with a neutral or absorbing element, such as x + 0 and x * 0. Only integers
+// and booleans are simplified, because x * 0 is not 0 if x is a NaN. `x` and `y` are the values of
+// `a` and `b` if they are literals.
 std::optional<Expr> fold_neutral(BinaryOp op, const Expr& a, const Expr& b,
                                  std::optional<int64_t> x, std::optional<int64_t> y) {
   switch (op) {
@@ -213,7 +216,8 @@ std::optional<Expr> fold_bits_of_index(BinaryOp op, const Expr& a, const Expr& b
   return binary(BinaryOp::Mod, x ? b : a, Expr(mask + 1));
 }
 
-/// An integer literal takes the type of what it meets; all other mixtures are the caller's bug.
+/// Gives an Int64 literal the type of the other operand. Operands of any other two different types
+/// stay as they are; the caller reports them.
 void unify(Expr& a, Expr& b) {
   if (a.type() == b.type()) return;
   const auto adapt = [](const Expr& literal, DType type) {
@@ -227,7 +231,8 @@ void unify(Expr& a, Expr& b) {
   }
 }
 
-/// Front ends of text and Python check types; in C++ it is the caller that reads this.
+/// Ends the process because the operands have different types. The parser and the Python module
+/// check types first, so only a bug in C++ code leads here.
 [[noreturn]] void refuse_types(std::string_view operation, const Expr& a, const Expr& b) {
   check_failed("that operands have one type", __FILE__, __LINE__,
                fmt::format("in '{}' of {} and {}: cast() one of them", operation,
@@ -242,7 +247,8 @@ std::string print_list(const std::vector<Expr>& items) {
   return text;
 }
 
-/// The fewest digits that round to the value in its own type: 0.1 rather than 0.10000000149011612.
+/// Prints the value with the fewest digits that parse back to it in its type: 0.1, and not
+/// 0.10000000149011612, for an f32.
 std::string print_float(DType type, double value) {
   for (int digits = 1; digits < 17 && std::isfinite(value); ++digits) {
     char buffer[64];
@@ -270,7 +276,7 @@ std::string print_const(const Const& c) {
 std::string print_binary(const Binary& b, int parent) {
   const int own = precedence(b.op);
   if (own == 0) return fmt::format("{}({}, {})", to_string(b.op), print(b.a, 0), print(b.b, 0));
-  // The right operand of a same-precedence chain keeps its parentheses: a - (b - c).
+  // A right operand of the same precedence needs parentheses: a - (b - c) differs from a - b - c.
   const std::string text =
       fmt::format("{} {} {}", print(b.a, own), to_string(b.op), print(b.b, own + 1));
   return own < parent ? "(" + text + ")" : text;
@@ -289,7 +295,8 @@ std::string print(const Expr& expr, int parent) {
       [](const Cast& c) { return fmt::format("{}({})", to_string(c.type), print(c.a, 0)); });
 }
 
-/// Applies `f` to each child; nullopt when none changed.
+/// Applies `f` to each child and rebuilds the node with the results. Returns nullopt if no child
+/// changed.
 template <typename F>
 std::optional<Expr> rebuild(const Expr& expr, const F& f) {
   return dsl::visit(
@@ -342,9 +349,9 @@ Expr constant(DType type, double value) {
 
 namespace {
 
-/// Most literals are extents, factors and truth values. Each thread has one node for each of them,
-/// which all expressions of the thread share. If all threads shared the nodes, they would contend
-/// for the reference counts.
+/// Most literals are extents, factors and truth values. Each thread keeps one node for each integer
+/// in this range, and all expressions of the thread share it. If all threads shared the nodes, they
+/// would contend for the reference counts.
 constexpr int64_t least_shared = -16, most_shared = 1024;
 
 std::vector<Expr> make_literals(DType type, int64_t least, int64_t most) {
@@ -509,7 +516,9 @@ std::string to_string(const Expr& expr) { return print(expr, 0); }
 
 namespace {
 
-/// `find` gives what takes the place of a variable, or null; `bits` are those of all that it knows.
+/// Replaces variables. `find(name)` returns the replacement of a variable, or null to keep the
+/// variable. `bits` is the bitwise or of variable_bit() of all variables that have a replacement;
+/// subtrees without such a bit are not visited.
 template <typename Find>
 Expr substitute_found(const Expr& expr, uint64_t bits, const Find& find) {
   if ((expr.node().variables & bits) == 0) return expr;

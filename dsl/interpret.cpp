@@ -9,7 +9,8 @@
 namespace tw::dsl {
 namespace {
 
-/// Floats in double, integers as they are.
+/// The arithmetic of the interpreter: floats are computed in double, and integers in int64 with
+/// wrapping.
 struct Definition {
   using Number = Value;
 
@@ -37,7 +38,8 @@ struct Definition {
     Number result() const { return is_compensated() ? Value{sum_.value(), 0} : total_; }
 
    private:
-    /// Terms of narrower types have bits to spare in double.
+    /// Only sums of f64 need compensation. Terms of narrower types have fewer bits than a double,
+    /// so their sums lose nothing that matters.
     bool is_compensated() const { return operation_ == BinaryOp::Add && type_ == Float64; }
 
     BinaryOp operation_;

@@ -13,7 +13,7 @@
 namespace tw::dsl {
 namespace {
 
-// Far above any useful block, far below where products of factors leave int64.
+// This is far above any useful factor, and so small that products of factors do not overflow int64.
 constexpr int64_t largest_factor = int64_t{1} << 24;
 
 tl::unexpected<Error> bad(std::string_view text, std::string_view letters, std::string_view why) {
@@ -43,7 +43,8 @@ std::optional<std::string> missing_or_late(const std::vector<Layout::Part>& part
   return std::nullopt;
 }
 
-/// The product of the factors of `dim` in parts after `position`.
+/// The number of elements of dimension `dim` that the parts after `position` hold, which is the
+/// product of their factors.
 int64_t inner_product(const std::vector<Layout::Part>& parts, size_t position, int dim) {
   int64_t product = 1;
   for (size_t i = position + 1; i < parts.size(); ++i)

@@ -43,7 +43,8 @@ DType accumulator(DType type) {
 }
 
 Expr wide(const Expr& value) { return cast(accumulator(value.type()), value); }
-/// Results of float operators go back to their type, sums of integers stay wide.
+/// Converts a result from accumulator(type). Floats are rounded to `type`; sums of integers keep
+/// the wide type.
 Expr narrow(const Expr& value, DType type) { return is_float(type) ? cast(type, value) : value; }
 
 // ---- windows: what convolutions and pooling share -------------------------------------------
@@ -57,7 +58,8 @@ struct Window {
   Expr position(const Expr& at, const Expr& tap) const {
     return at * Expr(stride) + tap * Expr(dilation) - Expr(pad_before);
   }
-  /// Appends the comparisons that can fail.
+  /// Appends the conditions for `at_input` to lie inside of the input. A condition that always
+  /// holds is left out.
   void guard(const Expr& at_input, std::vector<Expr>& conditions) const {
     const int64_t last = (output - 1) * stride + (kernel - 1) * dilation - pad_before;
     if (pad_before > 0) conditions.push_back(Expr(0) <= at_input);
@@ -65,7 +67,8 @@ struct Window {
   }
 };
 
-/// Checks the window and finds its output extent.
+/// Checks the window and sets `output`, the number of its positions. `direction` ("height" or
+/// "width") is for the message of an error.
 Status measure(std::string_view op, std::string_view direction, Window& window) {
   const auto reach = checked_mul(window.kernel - 1, window.dilation);
   const int64_t padded = window.input + window.pad_before + window.pad_after;
@@ -85,7 +88,8 @@ Expr conjunction(const std::vector<Expr>& conditions) {
   return all;
 }
 
-/// `value` where the windows lie inside of the input, `otherwise` in the padding.
+/// The expression that is `value` where the position (y, x) lies inside of the input, and
+/// `otherwise` in the padding.
 Expr guarded(const Window& rows, const Expr& y, const Window& columns, const Expr& x,
              const Expr& value, const Expr& otherwise) {
   std::vector<Expr> conditions;
@@ -110,13 +114,15 @@ Status read_windows(std::string_view op, const Attributes& a, std::string_view k
 
 // ---- epilogues ------------------------------------------------------------------------------
 
-/// Adds bias, residual and relu, multiplies by a scale for each channel, and rounds to the type, in
-/// one stage "out" after the stage `name`. If no epilogue is requested, the first stage is the
-/// output itself.
+/// The epilogue of an operator: one stage "out" that adds bias and residual, applies relu,
+/// multiplies by a scale for each channel, and rounds to the type. It reads the first stage, which
+/// has the sums. If none of this is needed, there is no epilogue and the first stage is named
+/// "out".
 struct Epilogue {
   bool bias = false, residual = false, relu = false;
   DType type = Float32;
-  /// The type of scales, with which sums are multiplied before they are rounded and saturated.
+  /// The type of the scales. If it is set, sums are multiplied by the scale of their channel,
+  /// rounded and saturated.
   std::optional<DType> scale = std::nullopt;
 
   bool is_needed() const {
@@ -149,7 +155,7 @@ Epilogue epilogue(const Attributes& a, DType type) {
   return {flag("bias"), flag("residual"), flag("relu"), type};
 }
 
-/// The types of a product's factors, and its epilogue.
+/// The types of the two factors of a product, and its epilogue.
 struct Product {
   DType data, weights;
   Epilogue epilogue;
@@ -178,7 +184,7 @@ struct Convolution {
   Axis h() const { return {"h", rows.input}; }
   Axis w() const { return {"w", columns.input}; }
 
-  /// inside ? in[indices..., iy, ix] : 0
+  /// The expression in[indices..., iy, ix] if (iy, ix) lies inside of the input, else 0.
   Expr padded(const Tensor& in, std::vector<Expr> indices) const {
     const Expr iy = rows.position(y(), r()), ix = columns.position(x(), s());
     indices.push_back(iy);
@@ -258,9 +264,10 @@ Result<Compute> declare_qlinear_dense(const Attributes& at, DType type) {
   return dense_product(at, quantized_product(at, type));
 }
 
-/// A product with weights of 4 or 8 bits, as in GGML's formats Q4_0 (values from -8 to 7, rows i
-/// and i + 16 in a byte) and Q8_0. The rows of a block share a scale. The left factor is rounded to
-/// 8 bits in the same blocks, so that the sum over a block is a sum of integers.
+/// A product whose weights have 4 or 8 bits, as in GGML's formats Q4_0 and Q8_0. A block is 32 rows
+/// of a column of weights, which share a scale. In Q4_0 weights are from -8 to 7, and a byte holds
+/// the rows i and i + 16 of a block. The left factor is rounded to 8 bits, with a scale for each 32
+/// elements along k, so that the sum over a block is a sum of integers.
 struct BlockedDense {
   static constexpr int64_t rows = 32;
   Axis m, k, n;
@@ -270,7 +277,8 @@ struct BlockedDense {
   Axis digit() const { return {"d", 8 / bits}; }
   Axis byte() const { return {"i", rows * bits / 8}; }
 
-  /// The left factor for a digit of a byte of a block, 0 behind the last row.
+  /// The element of the left factor that is multiplied by the weight at (block, digit, byte). It is
+  /// 0 if the last block has no such row.
   Expr element(DType type) const {
     const Expr row =
         Expr(block()) * Expr(rows) + Expr(digit()) * Expr(byte().extent) + Expr(byte());
@@ -279,14 +287,15 @@ struct BlockedDense {
     return select(row < Expr(k.extent), value, constant(value.type(), 0));
   }
 
-  /// A weight as it is stored.
+  /// The stored weight as an i32. A weight of 4 bits is stored 8 higher than its value.
   Expr stored_weight() const {
     const Tensor w = weight("w", bits == 8 ? Int8 : UInt8, {block(), byte(), n});
     const Expr element = w(block(), byte(), n);
     return bits == 8 ? cast(Int32, element) : digit_of_byte(element, Expr(digit()), bits);
   }
 
-  /// The sum over a block of the rounded left factor times the weights, without their scale.
+  /// The sum over a block of the rounded left factor times the weights, before it is multiplied by
+  /// the scales.
   Expr sum_of_block(const Tensor& number, DType type) const {
     const Expr factor = cast(Int32, number(m, block(), digit(), byte()));
     const Tensor sums =
@@ -337,9 +346,9 @@ Result<Compute> declare_batch_matmul(const Attributes& at, DType type) {
   return build(last.finish(product, {batch, m, n}, {n}, "BMN"));
 }
 
-/// softmax(q k^T / sqrt(d)) v. The unnormalised weights are rounded to the type of the values, so
-/// that both factors of the second product have that type; each row of the result is divided by the
-/// sum of its rounded weights.
+/// Declares softmax(q k^T / sqrt(d)) v. The weights exp(...) are rounded to the type of v before
+/// they are normalised, so that both factors of the second product have this type. Each row of the
+/// result is then divided by the sum of its rounded weights.
 Result<Compute> declare_attention(const Attributes& at, DType type) {
   TW_RETURN_IF_ERROR(needs_float("attention", type));
   if (at.at("causal") != 0 && at.at("m") > at.at("n"))
@@ -354,7 +363,8 @@ Result<Compute> declare_attention(const Attributes& at, DType type) {
   const Tensor score =
       compute("score", {batch, m, n}, sum(d, wide(q(batch, m, d)) * wide(k(batch, n, d))), "BMN");
   const Expr scale = constant(accumulator(type), 1 / std::sqrt(static_cast<double>(d.extent)));
-  // The last query sees all keys, the one before it all but the last.
+  // Causal attention: the last query sees all keys, the query before it all keys but the last, and
+  // so on.
   const Expr is_seen = Expr(n) <= Expr(m) + Expr(n.extent - m.extent);
   const Expr scaled = score(batch, m, n) * scale;
   const Expr seen = at.at("causal") == 0
@@ -647,7 +657,7 @@ constexpr OtherName other_names[] = {
     {"sum", "reduce_sum"},
 };
 
-/// A second name of an operator, which workloads do not keep.
+/// A second name of an operator. A workload that is made by it has the first name.
 struct Alias {
   std::string_view name, op;
 };
@@ -658,7 +668,8 @@ std::string_view name_of(std::string_view given) {
   return found == std::end(aliases) ? given : found->op;
 }
 
-/// ", did you mean 'dense'?", or nothing where no operator is near.
+/// The end of an error message: ", did you mean 'dense'?", or empty if no operator has a similar
+/// name.
 std::string operator_hint(std::string_view name, const std::vector<std::string>& names) {
   const auto known = std::ranges::find_if(other_names, [&](const OtherName& other) {
     return std::ranges::equal(other.name, name, [](char a, char b) { return a == to_lower(b); });
@@ -686,7 +697,8 @@ Status check_value(const Operator& op, const Attribute& attribute, int64_t value
   return {};
 }
 
-/// Sets each attribute that has parts to the value of its first part: stride to that of stride_h.
+/// Sets each attribute that is the default of others to the value of the first of them: stride
+/// becomes the value of stride_h.
 void make_canonical(const Operator& op, Attributes& resolved) {
   for (auto part = op.attributes.rbegin(); part != op.attributes.rend(); ++part)
     if (!part->same_as.empty())

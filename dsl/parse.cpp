@@ -17,7 +17,8 @@
 namespace tw::dsl {
 namespace {
 
-// The printed form of the tallest expression nests so deep.
+// Nesting is limited to this many levels, which suffices for the printed form of every accepted
+// expression.
 constexpr int deepest_nesting = tallest_expression;
 
 struct Signature {
@@ -72,7 +73,7 @@ std::vector<std::string> function_names() {
   return names;
 }
 
-/// Reads tokens one after the other; the last is always End.
+/// Reads tokens one after the other. The last token is End, which next() does not pass.
 class TokenReader {
  public:
   explicit TokenReader(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
@@ -156,7 +157,8 @@ Result<Expr> number(const Token& token, bool negative) {
   return int_literal(token, digits, type);
 }
 
-/// inf, nan, pi, inff16, nanbf16, true, false
+/// The value of a named constant: inf, nan, pi, true or false, or with a type inff16, nanbf16.
+/// Returns nullopt for any other name.
 std::optional<Expr> named_constant(std::string_view name) {
   if (name == "true" || name == "false") return constant_int(Bool, name == "true");
   for (const DType type : all_dtypes) {
@@ -173,8 +175,9 @@ std::optional<Expr> named_constant(std::string_view name) {
 
 class ExprParser {
  public:
-  /// If `variables` is null, any name is a variable. `stage` is the name of the stage that the
-  /// expression defines.
+  /// `tensors` are the tensors that may be read, and `variables` the variables that may be used; if
+  /// it is null, any name is a variable. `stage` is the name of the stage that the expression
+  /// defines.
   ExprParser(TokenReader& reader, const Signatures& tensors,
              const std::vector<std::string>* variables, std::string stage = {})
       : reader_(reader), tensors_(tensors), variables_(variables), stage_(std::move(stage)) {}
@@ -191,7 +194,8 @@ class ExprParser {
                         tallest_expression));
   }
 
-  /// Precedence climbing: operators of `lowest` precedence or above, left-associative.
+  /// Parses operands and operators of precedence `lowest` or above, all left-associative, by
+  /// precedence climbing.
   Result<Expr> parse_binary(int lowest) {
     TW_TRY(Expr left, parse_unary());
     while (reader_.peek().kind == Token::Symbol) {
@@ -299,8 +303,8 @@ class ExprParser {
     return read(at.text, std::move(indices), type);
   }
 
-  /// True at the name of a reduction or scan, as in `sum(k=8)` or `max(k <= j)`. A reduction is
-  /// legal only at the beginning of a stage.
+  /// True if `at` is the name of a reduction or scan, as in `sum(k=8)` or `max(k <= j)`. It is for
+  /// an error message: a reduction must be the whole expression of a stage.
   bool is_reduction(const Token& at) const {
     const bool is_position = at.text == "argmax" || at.text == "argmin";
     if (!is_position && !find_combine(at.text)) return false;
@@ -346,7 +350,8 @@ class ExprParser {
         at, fmt::format("'{}' is no function{}", at.text, hint(at.text, function_names())));
   }
 
-  /// Operands of one type: an integer literal takes the type of what it meets.
+  /// Makes the operands have one type: an Int64 literal takes the type of the other operand. Any
+  /// other two different types are an error.
   static Result<Pair> unify(const Token& at, const Expr& a, const Expr& b) {
     if (a.type() == b.type()) return Pair{a, b};
     const auto literal = [](const Expr& e) { return e.type() == Int64 && as_int(e).has_value(); };
@@ -502,8 +507,9 @@ class ComputeParser {
     return axes;
   }
 
-  /// Parses `sum(k=32)` or `sum(k <= j)`. A reduction differs from the function max(a, b) by the
-  /// '=', and a scan by having no second operand.
+  /// Parses `sum(k=32)` or `sum(k <= j)`, if the stage begins so. max(j=8) is a reduction because
+  /// of the '='; max(k <= j) is a scan because it has one operand; max(a, b) is a function and left
+  /// alone.
   Status parse_reduction(Stage& stage) {
     const Token at = reader_.peek();
     const auto combine = find_combine(at.text);
@@ -517,7 +523,7 @@ class ComputeParser {
     return {};
   }
 
-  /// `sum(k <= j)`, `sum(k < j)`
+  /// True if a scan begins here: `sum(k <= j)` or `sum(k < j)`.
   bool starts_scan() const {
     return reader_.peek(2).kind == Token::Name &&
            (reader_.is_symbol("<=", 3) || reader_.is_symbol("<", 3)) &&
@@ -584,7 +590,8 @@ class ComputeParser {
            reader_.is_symbol("=", 3);
   }
 
-  /// Adds the stages that `declared` stands for: its body is the value, its reduction the axis.
+  /// Adds the stages of position_stages() for an argmax or argmin. `declared` is the stage as it is
+  /// written: its body is the value, and its reduction is the axis.
   Status add_position(const Token& at, const Stage& declared) {
     if (declared.reduction.size() != 1 || declared.reduction[0].extent == 0)
       return parse_error(at, fmt::format("'{}' runs over one axis with elements", at.text));

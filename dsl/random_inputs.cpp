@@ -29,7 +29,8 @@ class IndexRanges {
       visit(read.indices[d], {0, std::max<int64_t>(shape[d] - 1, 0)});
   }
 
-  /// `range`: the values that the expression, part of an index, may have.
+  /// Notes the range of each input that the expression reads. The expression is part of an index,
+  /// and `range` are the values that it may have.
   void visit(const Expr& expr, IndexRange range) {
     if (const Read* read = expr.as<Read>()) return note(*read, range);
     if (const Cast* c = expr.as<Cast>()) return visit(c->a, range);
@@ -44,7 +45,7 @@ class IndexRanges {
     visit(b->b, range);
   }
 
-  /// The range of `a` in `a op number`.
+  /// Changes `range` from the range of `a op number` to the range of `a`.
   static void narrow(BinaryOp op, int64_t number, IndexRange& range) {
     if (op == BinaryOp::Min) range.last = std::min(range.last, number);
     if (op == BinaryOp::Max) range.first = std::max(range.first, number);

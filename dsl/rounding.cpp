@@ -17,11 +17,12 @@ namespace {
 constexpr double chance_factor = 4;  ///< c of the header
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// Vectorised functions of kernels are accurate to a few units in the last place.
+// Error of functions such as exp() in unit roundoffs: their vectorised forms in kernels are
+// accurate to a few units in the last place.
 constexpr double function_roundoffs = 8;
 
-// Kernels reduce the arguments of sin and cos by multiples of pi / 2, in double. The reduced
-// argument has this error relative to the argument.
+// Kernels subtract multiples of pi / 2 from the arguments of sin and cos, in double. This is the
+// error of the reduced argument, relative to the argument.
 constexpr double argument_roundoff = 0x1p-52;
 
 struct Tracked {
@@ -30,11 +31,12 @@ struct Tracked {
   double bound = 0;  ///< floats only: bound of |kernel's value - exact|
 };
 
-/// True if an intermediate value left the range of its type: its bound, and the bounds of all
-/// values computed from it, are infinite.
+/// True if this is the bound of a value that overflowed, or that was computed from one. Such bounds
+/// are infinite.
 bool overflowed(double bound) { return bound > std::numeric_limits<double>::max(); }
 
-/// True if double rounds the result of the operation, which is neither NaN nor infinite.
+/// True if the result of the operation in double is not exact. Requires: `result` is neither NaN
+/// nor infinite.
 bool is_rounded(BinaryOp op, double a, double b, double result) {
   switch (op) {
     case BinaryOp::Add:
@@ -50,20 +52,23 @@ bool is_rounded(BinaryOp op, double a, double b, double result) {
   }
 }
 
-/// The same where the errors of approximated functions are counted elsewhere.
+/// As above, for unary operations. The errors of approximated functions such as exp() are not
+/// counted here but in error_of().
 bool is_rounded(UnaryOp op, double a, double result) {
   return op == UnaryOp::Sqrt && std::fma(result, result, -a) != 0;
 }
 
-/// Bound of the errors that the definition and a kernel together have by rounding to f64, since the
-/// definition is computed in f64 too. An overflow has no bound.
+/// Bound of the rounding errors in f64 of a kernel and of the definition together, because the
+/// definition is computed in f64 too. `rounded` is the result of is_rounded(). The bound is
+/// infinite if finite operands overflow.
 double rounding_in_double(bool rounded, bool finite_operands, double result) {
   if (std::isinf(result)) return finite_operands ? infinity : 0;
   return rounded ? 2 * unit_roundoff(Float64) * std::fabs(result) : 0;
 }
 
-/// The result of a float operation. `plain` is not rounded yet; `inherited` is the error bound that
-/// comes from its operands, `in_double` the rounding that f64 adds.
+/// Makes the Tracked of a float operation. `plain` is the result that is not rounded to the type
+/// yet. `inherited` is the part of the error bound that the operands cause. `in_double` is
+/// rounding_in_double(), which is added for f64.
 Tracked stored(DType type, Value exact, double plain, double inherited, double in_double) {
   const double result = round_to(type, plain);
   if (std::isnan(result)) return {exact, result, overflowed(inherited) ? inherited : 0};
@@ -73,10 +78,11 @@ Tracked stored(DType type, Value exact, double plain, double inherited, double i
   return {exact, result, inherited + own};
 }
 
-/// An infinite factor of an exact number adds no error.
+/// bound * |factor|, but 0 for an exact number (bound 0) even if the factor is infinite.
 double scaled(double bound, double factor) { return bound == 0 ? 0 : bound * std::fabs(factor); }
 
-/// By the derivatives of b log |a|.
+/// The part of the error bound of pow(a, b) that the operands cause. It is computed by the
+/// derivatives of b log |a|.
 double inherited_by_power(const Tracked& a, const Tracked& b) {
   if (a.bound == 0 && b.bound == 0) return 0;
   const double base = std::fabs(a.exact.f);
@@ -105,8 +111,8 @@ double inherited_by(BinaryOp op, const Tracked& a, const Tracked& b) {
   }
 }
 
-/// The part of the result's error bound that the operand's error causes. It is computed by the
-/// derivative if that is bounded nearby.
+/// The part of the result's error bound that the operand's error causes. It is the operand's bound
+/// times the derivative, where the derivative is bounded near x.
 double inherited_by(UnaryOp op, double x, double value, double bound) {
   if (bound == 0 || overflowed(bound)) return bound;
   switch (op) {
@@ -138,7 +144,7 @@ bool is_approximated(UnaryOp op) {
          op == UnaryOp::Sigmoid || is_periodic(op);
 }
 
-/// Error of an approximated function itself, on an argument that is exact.
+/// The error of an approximated function, such as exp(), on an exact argument x.
 double error_of(UnaryOp op, DType type, double x, double value) {
   const double own = function_roundoffs * unit_roundoff(type) * std::fabs(value);
   return is_periodic(op) ? own + argument_roundoff * std::fabs(x) : own;
@@ -192,8 +198,8 @@ struct Analysis {
     return is_float(type) ? both_rounded(type, exact, a) : Number{exact};
   }
 
-  /// A conversion that the definition rounds too. Equal numbers stay equal; different numbers may
-  /// differ by one more unit in the last place.
+  /// Converts to a float type. The definition and the kernel both round here. Numbers that were
+  /// equal stay equal; the distance of different numbers may grow by one unit in the last place.
   static Number both_rounded(DType type, Value exact, const Number& a) {
     const double apart = a.bound == 0 ? 0 : 2 * unit_roundoff(type) * std::fabs(exact.f);
     return {exact, round_to(type, a.plain), a.bound + apart};

@@ -24,7 +24,8 @@ std::vector<std::string> axes_in(const Stage& stage, const Expr& expr) {
   return used;
 }
 
-/// Adds the axis that an equation selects, if its other side is data.
+/// Adds the axis of an equation `axis == data` to `selection`, with the axes on which the data
+/// depend. Does nothing for any other equation.
 void add_equation(const Stage& stage, const Binary& equation, Selection& selection) {
   for (const auto& [side, index] :
        {std::pair(&equation.a, &equation.b), std::pair(&equation.b, &equation.a)}) {

@@ -21,7 +21,8 @@ int64_t wrapping(BinaryOp op, int64_t a, int64_t b) {
   }
 }
 
-/// The least integer over -1 wraps, as its negation does.
+/// Divides, rounding towards minus infinity; division by 0 gives 0. The least integer divided by -1
+/// wraps to itself, as its negation does.
 int64_t divided(int64_t a, int64_t b) {
   if (b == 0) return 0;
   return b == -1 ? wrapping(BinaryOp::Sub, 0, a) : floor_div(a, b);
@@ -126,7 +127,8 @@ Value apply(BinaryOp op, DType operands, DType result, Value a, Value b) {
 }
 
 Value apply(UnaryOp op, DType type, Value a) {
-  // Rounded to the type first, so that ties are those of the value as it is stored.
+  // The operand is rounded to its type first, so that a tie is a tie of the value that a kernel
+  // stores.
   if (op == UnaryOp::Round) a.f = round_to(type, a.f);
   if (is_float(type)) return {float_unary(op, a.f), 0};
   if (op == UnaryOp::Not) return {0, !a.i};

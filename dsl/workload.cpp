@@ -189,7 +189,7 @@ Result<Asked> parse_asked(std::string_view text) {
   std::vector<std::string> layouts;
   bool has_state = false;
   for (const std::string& word : words(text)) {
-    // A colon stands neither in the name of a tensor nor in a layout.
+    // A word with a colon is a state, because neither names of tensors nor layouts have colons.
     if (word.find(':') == std::string::npos) {
       layouts.push_back(word);
       continue;
@@ -210,8 +210,9 @@ Result<Workload> with_asked(Workload workload, std::string_view text) {
 
 namespace {
 
-/// True for declarations, which begin with a comment, `input a:`, `weight a:`, or the name of a
-/// stage, `out:`. The key of an operator begins with its name and `name=value`.
+/// True if the text is declarations, and not a key. Declarations begin with a comment, with `input
+/// a:`, `weight a:`, or with a stage such as `out:`. The key of an operator begins with the
+/// operator's name and `name=value`.
 bool is_declarations(std::string_view text) {
   if (text.starts_with('#')) return true;
   const size_t end = std::min(text.find_first_of(" \t:"), text.size());
@@ -247,7 +248,8 @@ Result<Workload> parse_key(std::string_view key) {
 }  // namespace
 
 Result<Workload> parse_workload(std::string_view text) {
-  // Braces are no part of the language of expressions.
+  // Expressions have no braces, so a text that ends with a brace has requirements as asked() prints
+  // them.
   const std::string_view all = trim(text);
   const size_t brace = all.ends_with('}') ? all.rfind('{') : std::string_view::npos;
   if (brace == std::string_view::npos) return parse_key(all);
