@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Error handling for the lessons: it turns an error into a message and an exit code. Functions of
-// the library return Result<T> and never end the process; a program's main() decides when to end.
+// Error handling for the lessons. Functions of the library return Result<T> and leave it to the
+// program when to end; the lessons end at the first error, with its message and its exit code.
 
 #include <cstdio>
 #include <cstdlib>

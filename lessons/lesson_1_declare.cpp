@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lesson 1: say what to compute.
 //
-// An operator is a tensor expression: axes, inputs, and a formula for one element of the result. It
-// says nothing about loops, tiles, vectors or threads; lesson 2 is about these. A declaration also
-// has a text form, by which the database names it.
+// An operator is declared as a tensor expression: axes, inputs, and a formula for one element of
+// the result. The declaration says nothing about loops, tiles, vectors or threads; lesson 2 is
+// about these. It also has a text form, which is its name in the database.
 
 #include <fmt/format.h>
 
@@ -17,8 +17,8 @@ using namespace tw;
 using namespace tw::dsl;
 using lessons::must;
 
-// c[m, n] = sum over k of a[m, k] * b[k, n]. Extents may be left open until the compute is built,
-// so that one declaration serves many shapes.
+// c[m, n] = sum over k of a[m, k] * b[k, n]. The axes have no extents here. build() gets the
+// extents, so that one declaration serves many shapes.
 Compute declare_product(int64_t rows, int64_t columns, int64_t depth) {
   const Axis m("m"), n("n"), k("k");
   const Tensor a = input("a", Float32, {m, k});
@@ -29,8 +29,8 @@ Compute declare_product(int64_t rows, int64_t columns, int64_t depth) {
 
 // A 3 x 3 convolution with a border of zeros. Padding is a select around the read of the image. A
 // select evaluates only the operand that it chooses, so nothing outside of the image is read. This
-// holds for every schedule, and it costs little: lesson 2 shows that no multiplication by a padded
-// zero is left.
+// holds for every schedule. It costs little, because no multiplication by a padded zero is left;
+// lesson 2 shows this.
 Compute declare_convolution(int64_t channels, int64_t outputs, int64_t size) {
   const Axis k("k", outputs), y("y", size), x("x", size);
   const Axis c("c", channels), r("r", 3), s("s", 3);
@@ -50,7 +50,7 @@ void print_array(const std::string& name, const Array& array) {
     fmt::print("{:5}{}", array.get_float(i), (i + 1) % columns ? " " : "\n");
 }
 
-// 1, 2, 3, ... in row-major order, so that results can be checked by hand.
+// An array of 1, 2, 3, ... in row-major order, so that results can be checked by hand.
 Array counting(std::vector<int64_t> shape) {
   Array array = must(Array::make(Float32, std::move(shape)));
   for (int64_t i = 0; i < array.size(); ++i) array.set_float(i, static_cast<double>(i + 1));
@@ -77,7 +77,8 @@ int main() {
   fmt::print("\n-- a padded convolution --\n");
   const Compute convolution = declare_convolution(1, 1, 4);
   fmt::print("{}", to_text(convolution));
-  // A weight of ones sums the 3 x 3 neighbourhood; at the border fewer neighbours are inside.
+  // With a weight of ones, each output is the sum of a 3 x 3 neighbourhood. At the border of the
+  // image fewer neighbours are inside of it.
   Array ones = must(Array::make(Float32, {1, 1, 3, 3}));
   for (int64_t i = 0; i < ones.size(); ++i) ones.set_float(i, 1);
   const Arrays image = {{"in", counting({1, 4, 4})}, {"w", ones}};
@@ -86,8 +87,8 @@ int main() {
 
   fmt::print("\n-- a workload: what is tuned and stored --\n");
   // A workload is a compute with the accuracy that its kernels must have. The database stores
-  // results under the workload's key. Frequent operators have names, and a short form for the
-  // command line.
+  // results under the workload's key. Frequent operators have names, and their shapes a short form
+  // for the command line.
   fmt::print("{}\n", must(workload(product)).key());
   const Attributes shape = must(parse_shape("n1c64h56w56k64r3s3p1", "conv2d"));
   fmt::print("{}\n", must(make_workload("conv2d", shape)).key());

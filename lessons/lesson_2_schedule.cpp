@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lesson 2: say how to compute it.
 //
-// A schedule is plain data: a compute and a list of steps. It is lowered to a Program, the explicit
-// loops and buffers that all later stages read. This lesson schedules a matrix product, step by
-// step, until it has the loops of a fast kernel. Then a convolution shows how its padding is
-// scheduled.
+// A schedule is plain data: a compute and a list of steps. It is lowered to a Program, which has
+// explicit loops and buffers. The cost model and the code generators read the Program. This lesson
+// schedules a matrix product, step by step, until it has the loops of a fast kernel. Then a
+// convolution shows how its padding is scheduled.
 
 #include <fmt/format.h>
 
@@ -27,15 +27,18 @@ Schedule schedule_product() {
                               "weight b: f32[32, 64]\n"
                               "c: f32[m=48, n=64] = sum(k=32) a[m, k] * b[k, n]"));
 
-  // Without a step: the loops as declared. A reduction is initialise, then accumulate.
+  // A schedule without steps has the loops of the declaration. A reduction sets the element to its
+  // initial value, and then accumulates.
   Schedule s(product);
   show("no steps", s);
 
-  // split makes two loops of one: m.0 counts tiles, m.1 runs inside a tile.
+  // split makes two loops of one: of m it makes m.0, which counts tiles, and m.1, which runs inside
+  // a tile.
   s = s.split("c", "m", 4).split("c", "n", 16);
   show("split m by 4 and n by 16", s);
 
-  // reorder brings the tile inside: for each k, all 4 x 16 elements of it are updated.
+  // reorder moves the loops inside a tile to the inside of the loop over k: for each k, all 4 x 16
+  // elements of the tile are updated.
   s = s.reorder("c", {"m.0", "n.0", "k", "m.1", "n.1"});
   show("reorder: the tile inside", s);
 
@@ -44,11 +47,13 @@ Schedule schedule_product() {
   s = s.cache_write("c", "n.0");
   show("cache_write at n.0", s);
 
-  // n.1 becomes one vector operation, m.1 four copies of it: 4 independent accumulators.
+  // The loop n.1 becomes one vector operation, and the loop m.1 four copies of it, which have 4
+  // independent accumulators.
   s = s.vectorize("c", "n.1").unroll("c", "m.1");
   show("vectorize n.1, unroll m.1", s);
 
-  // Tasks of a phase run in any order and at once. The thread pool hands them out.
+  // The iterations of m.0 become tasks, which run at the same time and in any order. The thread
+  // pool distributes them.
   s = s.parallel("c", "m.0");
   show("parallel m.0", s);
 
@@ -68,8 +73,8 @@ void show_padding() {
       "out: f32[k=16, x=14] @CX = sum(c=8, s=3) "
       "select(0 <= x + s - 1 && x + s - 1 < 14, in[c, x + s - 1], 0.0) * w[k, c, s]"));
   const Schedule plain(convolution);
-  // Taps outside of the image cost neither a select nor a multiplication by zero: where x is at a
-  // border, the loop over s starts later or ends earlier.
+  // A tap is one element of the filter. Taps outside of the image cost neither a select nor a
+  // multiplication by zero: if x is at a border, the loop over s starts later or ends earlier.
   show("a padded row convolution: the loop over taps is trimmed", plain);
 
   // If the taps are unrolled, there is no loop over them to trim. So the columns at the borders are
@@ -84,10 +89,12 @@ void show_padding() {
 }
 
 void show_mistakes(const Schedule& good) {
-  // A step that makes no sense says so; steps after it are ignored, and program() fails likewise.
+  // A step that is not legal leaves an error in the schedule. Later steps are ignored, and
+  // program() returns the error.
   const Schedule twice = good.split("c", "m", 2).parallel("c", "n.0");
   fmt::print("{}\n", twice.error()->message);
-  // k is a reduction: its iterations add to the same element and cannot be lanes of one vector.
+  // k is a reduction axis. Its iterations add to the same element, so they cannot be lanes of one
+  // vector.
   const Schedule lanes = Schedule(good.compute()).vectorize("c", "k");
   const auto program = lanes.program();
   fmt::print("{}\n", program ? "no error" : program.error().message);

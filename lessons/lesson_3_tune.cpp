@@ -20,7 +20,8 @@
 using namespace tw;
 using lessons::must;
 
-// max(a b, 0) on a small shape: the lesson stays short, and the interpreter can check all of it.
+// Declares max(a b, 0) on a small shape, so that the lesson takes little time and the interpreter
+// can check all elements.
 dsl::Workload declare() {
   using namespace dsl;
   const Axis m("m", 48), n("n", 64), k("k", 40);
@@ -29,7 +30,7 @@ dsl::Workload declare() {
   return must(workload(compute("out", {m, n}, max(c(m, n), constant(Float32, 0)))));
 }
 
-// Runs the kernel on ordinary arrays. It packs what it stores in another layout.
+// Runs the kernel on row-major arrays. The kernel packs those that it needs in another layout.
 dsl::Array run(const runtime::Kernel& kernel, runtime::ThreadPool& pool, dsl::Arrays& inputs) {
   dsl::Array out = must(dsl::Array::make(Float32, {48, 64}));
   const std::vector<runtime::Buffer> buffers = {{inputs.at("a").data.data(), Float32, {48, 40}, {}},
@@ -45,13 +46,14 @@ int main(int argc, char** argv) {
 
   const dsl::Workload workload = declare();
   const Target target = host_target();
-  // The library reads no clock, environment variable or host name by itself; the program passes
-  // them in. By default, processes of this program build and run the candidates (see the first
-  // lines of main()), so that a candidate that crashes does no harm.
+  // The tuner reads no clock, environment variable or host name by itself; the program passes them
+  // as an Environment, which default_environment() fills. By default, processes of this program
+  // build and run the candidates (see the first lines of main()), so that a candidate that crashes
+  // does no harm.
   const tuner::Environment environment = tuner::default_environment();
   fmt::print("workload: {}\n", workload.key());
 
-  // Tune. Each candidate is compiled, verified against a reference and only then timed. Each is
+  // Tune. Each candidate is compiled, verified against a reference, and only then timed. It is
   // stored as an immutable record, even if it failed, and later runs learn from all records. The
   // lesson begins with an empty database, so that it prints the same text each time.
   const std::filesystem::path folder = "lesson_3.files", cache = folder / "cache";
@@ -67,13 +69,15 @@ int main(int argc, char** argv) {
   fmt::print("the best is correct: {}, its schedule begins with '{}'\n",
              tuned.best.status == db::TrialStatus::Ok, tuned.best.schedule.substr(0, 3));
 
-  // Ask again: with no effort, the answer comes from the database and is only compiled.
+  // Ask again, with Effort::None: nothing is measured. The best schedule comes from the database
+  // and is only compiled.
   const tuner::Tuned known = must(
       tuner::tune(workload, target, {.effort = tuner::Effort::None}, store, environment, nullptr));
   fmt::print("again: {}, records: {}\n", tuner::to_string(known.ended), must(store.info()).records);
 
-  // A session finds kernels by workload and has no compiler. If its cache directory has the
-  // artifact of a kernel, the session loads it; otherwise the error says what to do.
+  // A session finds kernels by their workload and has no compiler. If its cache directory has the
+  // compiled artifact of a kernel, the session loads the artifact; otherwise it returns an error
+  // that says what to do.
   const db::Record& best = known.best;
   runtime::Session session = must(runtime::Session::open({.database = database,
                                                           .cache = cache,

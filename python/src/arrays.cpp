@@ -24,12 +24,14 @@ std::string what_is(const ArgumentInfo& argument) {
                      argument.name, to_string(argument.dtype), fmt::join(argument.shape, ", "));
 }
 
-/// True for types of the package ml_dtypes, whose numbers differ between processes.
+/// True for types that NumPy gets from the package ml_dtypes, such as bf16. Their type numbers
+/// differ between processes.
 bool is_of_ml_dtypes(DType type) { return is_narrow_float(type) && type != Float16; }
 
-/// NumPy's number of the type; -1 for types of ml_dtypes.
+/// The number by which NumPy knows the type; -1 for types of ml_dtypes.
 int numpy_number(DType type) {
-  // Python's lock may pass to another thread while it looks types up.
+  // A plain static could deadlock: the look-up may release the GIL to another thread that waits for
+  // the static.
   PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<std::vector<int>> numbers;
   const auto look_up = [] {
     std::vector<int> all;
@@ -48,7 +50,8 @@ std::optional<DType> type_named(const std::string& name) {
 
 std::optional<DType> type_of(const py::dtype& dtype) {
   if (dtype.byteorder() == '>') return std::nullopt;
-  // Numbers first: asking for the name takes longer than the rest of a call.
+  // Numbers are compared first, because reading the name of a type takes longer than the rest of a
+  // call.
   const int number = dtype.num();
   for (const DType type : all_dtypes)
     if (number == numpy_number(type)) return type;
@@ -92,7 +95,8 @@ BorrowedArray borrow_numpy(const py::array& array, const ArgumentInfo& argument)
   return borrowed;
 }
 
-/// Some refuse to be exported: a tensor of PyTorch that requires a gradient, for example.
+/// Exports the array as a DLPack capsule. Raises TypeError if the array refuses, as a PyTorch
+/// tensor that requires a gradient does.
 py::object dlpack_capsule(const py::handle& array, const ArgumentInfo& argument) {
   try {
     return array.attr("__dlpack__")();
@@ -104,11 +108,13 @@ py::object dlpack_capsule(const py::handle& array, const ArgumentInfo& argument)
 }
 
 BorrowedArray borrow_dlpack(const py::handle& array, const ArgumentInfo& argument) {
-  // PyTorch exports the memory of such a view without a word of the sign.
+  // A PyTorch view may have elements that are negated when they are read. DLPack would export the
+  // memory without the negation.
   if (py::hasattr(array, "is_neg") && array.attr("is_neg")().cast<bool>())
     throw py::type_error(what_is(argument) +
                          ", got a view of negated elements; call resolve_neg() first");
-  // The capsule frees the tensor, unless a consumer renamed it: so it is what is kept alive.
+  // The capsule owns the exported tensor and frees it in its destructor, so the capsule is kept
+  // alive.
   const py::object made = dlpack_capsule(array, argument);
   if (!PyCapsule_IsValid(made.ptr(), "dltensor"))
     throw py::type_error(what_is(argument) + ", got a DLPack capsule of another kind");

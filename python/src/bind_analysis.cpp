@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Binds the functions that analyse a workload, a schedule or a
-// network's file without running anything: bounds of the machine, predicted times, and the plan of
-// a network.
+// SPDX-License-Identifier: Apache-2.0
+// Binds the functions that analyse a workload, a schedule or the file of a network without running
+// anything. They return bounds of the machine, predicted times, and the plan of a network.
 
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
@@ -49,9 +49,9 @@ int checked_threads(int threads) {
 
 // ---- bounds of the machine ------------------------------------------------------------------
 
-/// A level of the memory hierarchy, for all threads together.
+/// A level of the memory hierarchy, with its size and bandwidth for all threads together.
 struct MemoryRoof {
-  std::string name;  ///< as tuner::MemoryLevel
+  std::string name;  ///< name of the level, as in tuner::MemoryLevel
   int64_t bytes = 0;
   double gb_per_s = 0;
 };
@@ -119,13 +119,13 @@ void bind_roofs(py::module_& m) {
 
 // ---- schedules ------------------------------------------------------------------------------
 
-/// The time that the analytic model expects, and the resources that it is spent on.
+/// The time that the analytic model predicts, and the resources on which the time is spent.
 struct PredictedTime {
   double total_ns = 0;
   std::vector<std::pair<std::string, double>> resources;  ///< most first; they overlap
 };
 
-/// The facts of a schedule's program, which the analytic model reads.
+/// The numbers about a schedule's program that the analytic model reads.
 Result<cost_model::KernelFacts> facts_of(const Schedule& schedule, const Target& target) {
   TW_TRY(const schedules::Program program, schedule.program(schedules::limits_of(target)));
   return cost_model::extract_facts(program, target);
@@ -142,7 +142,8 @@ PredictedTime predicted_time(const Schedule& schedule, const std::string& name, 
   return time;
 }
 
-/// The expected time in nanoseconds; nullopt for a schedule that does not apply.
+/// The expected time in nanoseconds. Returns nullopt if the schedule cannot be applied to the
+/// workload.
 std::optional<double> predicted_ns(const dsl::Workload& workload, const std::string& text,
                                    const Target& target, int threads) {
   const auto schedule = schedules::parse_schedule(workload.compute, text);
@@ -217,7 +218,7 @@ struct PlanStep {
   std::vector<PlanArgument> arguments;
 };
 
-/// One variant of a network, for people.
+/// The plan of one variant of a network, as Python shows it to people.
 struct Plan {
   std::string name, target, inputs, text;
   int threads = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// codegen/: the text of a kernel.
+// Binds codegen/: functions that print the code of a kernel as text.
 
 #include <pybind11/pybind11.h>
 

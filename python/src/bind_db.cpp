@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// db/: records and the store.
+// Binds db/: records, and the store that keeps them.
 
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
@@ -41,7 +41,8 @@ namespace py = pybind11;
 using namespace py::literals;
 using db::Record;
 
-/// A field as Python has it: statuses are text.
+/// Converts a field of a record to its Python value. A status becomes text; other fields stay as
+/// they are.
 template <typename T>
 T python_value(const T& value) {
   return value;
@@ -50,8 +51,8 @@ std::string python_value(const db::TrialStatus& status) {
   return std::string(db::to_string(status));
 }
 
-/// Makes a Record with the fields on which a record's rank depends. They are read from attributes
-/// of any object, as tests pass plain objects.
+/// Makes a Record that has only the fields on which the ranking of records depends. They are read
+/// from the attributes of `given`, which may be any object, because tests pass plain objects.
 Record ranked_fields(const py::handle& given) {
   Record record;
   const auto read = [&](const char* name, auto& member) {
@@ -93,7 +94,8 @@ std::vector<std::string> times_text(const std::vector<double>& times_ns) {
 }
 
 /// The reason why this version cannot read the target, the layouts or the device of a record; empty
-/// if it can. An unknown workload is no reason, as records of unknown workloads are shown as text.
+/// if it can read them. An unknown workload gives no reason, because records of unknown workloads
+/// are shown as text.
 std::string why_unreadable(const Record& record) {
   if (const auto target = parse_target(record.target); !target) return target.error().message;
   const bool is_text = std::ranges::none_of(
@@ -132,7 +134,9 @@ db::OpenMode mode_of(const std::string& mode) {
   throw py::value_error(fmt::format("mode '{}': expected r, r+ or a (created where absent)", mode));
 }
 
-/// The layers below a database, as the program's flags and variables name them.
+/// The layers below the user's database: the team's database and the shipped database. An empty
+/// argument is replaced by the environment variable that the program reads, such as
+/// TILEWRIGHT_TEAM.
 std::vector<db::Layer> layers_of(std::string team, std::string team_key, std::string shipped,
                                  const std::filesystem::path& home) {
   const auto variable = [](const char* name) -> std::string {
@@ -162,7 +166,7 @@ db::StoreInfo info_of(const SharedStore& shared) {
 
 using StoreArgument = Argument<py::typing::Union<SharedStore, std::filesystem::path>>;
 
-/// The path of a Store, or a path.
+/// Returns the path of a database. `given` is a Store or already a path.
 std::string path_of(const StoreArgument& given) {
   if (py::isinstance<SharedStore>(given))
     return given.cast<const SharedStore&>().use(

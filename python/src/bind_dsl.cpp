@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dsl/: expressions, computes, operators by name, workloads, and the interpreter.
+// Binds dsl/: expressions, computes, operators by name, workloads, and the interpreter.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -37,8 +37,8 @@ using dsl::Reduction;
 using dsl::Tensor;
 using dsl::Workload;
 
-/// A tensor with its name and axes. A C++ caller keeps these in variables, but a Python function
-/// that tw.kernel calls has only the tensor to get them from.
+/// A tensor with its name and axes. A C++ caller keeps name and axes in variables. A Python
+/// function that tw.kernel calls gets only the tensor, so the tensor must have them.
 struct DeclaredTensor {
   Tensor tensor;
   std::string name;
@@ -53,7 +53,8 @@ std::string shown(const py::handle& value) {
   return py::repr(value).cast<std::string>().substr(0, 80);
 }
 
-/// Converts the argument `argument` of `name`, one axis or a sequence of axes, to a list.
+/// Converts `given`, one axis or a sequence of axes, to a list. For error messages, `argument` is
+/// the name of the argument, and `name` that of the called function or tensor.
 std::vector<Axis> axes_of(const std::string& name, const char* argument, const py::object& given) {
   if (py::isinstance<Axis>(given)) return {given.cast<Axis>()};
   std::vector<Axis> axes;
@@ -69,8 +70,8 @@ std::vector<Axis> axes_of(const std::string& name, const char* argument, const p
   return axes;
 }
 
-/// Makes an axis. With an `extent` of None or -1, workload() gets the extent later. TypeError or
-/// UsageError names a wrong argument.
+/// Makes an axis. If `extent` is None or -1, the axis gets its extent later, from an argument of
+/// workload(). A wrong argument raises TypeError or UsageError, which names the argument.
 Axis axis_of(const Argument<std::string>& name, const Argument<std::optional<int64_t>>& extent) {
   if (!py::isinstance<py::str>(name))
     throw py::type_error(
@@ -96,16 +97,16 @@ bool is_expression(const py::handle& value) {
   return py::isinstance<Expr>(value) || py::isinstance<Axis>(value);
 }
 
-/// Returns the expression. Raises InvalidError if it is too deep or too large for recursive
-/// functions. All expressions that Python can hold pass through here, so that printing and deleting
-/// them is safe.
+/// Returns the expression unchanged. Raises InvalidError if it is too deep or too large for
+/// recursive functions. Every expression that Python gets passes through this function, so printing
+/// and deleting it cannot overflow the stack.
 Expr bounded(Expr expr) {
   value_of(dsl::check_size(expr));
   return expr;
 }
 
-/// Type of a literal that has no typed operand beside it: Float32 for a float, else Int64, as in
-/// the text form of expressions.
+/// The type of a Python number that has no typed operand beside it: Float32 for a float, else
+/// Int64. The text form of expressions has the same rule.
 DType own_type(const py::handle& literal) {
   return PyFloat_Check(literal.ptr()) != 0 ? Float32 : Int64;
 }
@@ -125,7 +126,8 @@ std::pair<Expr, Expr> operands_of(const py::handle& a, const py::handle& b) {
   return {expr_of(a, right.type()), right};
 }
 
-/// Raises TypeError for max(j, body), whose author may mean the largest element over the axis j.
+/// Raises TypeError for max(j, body) and min(j, body) with an axis j, whose author probably means a
+/// reduction over j; the message names it.
 void refuse_axes_of_extremes(dsl::BinaryOp op, const py::handle& a, const py::handle& b) {
   if (op != dsl::BinaryOp::Min && op != dsl::BinaryOp::Max) return;
   const bool is_axis =
@@ -138,7 +140,8 @@ void refuse_axes_of_extremes(dsl::BinaryOp op, const py::handle& a, const py::ha
                     to_string(op), shown(a)));
 }
 
-/// TypeError where the operation has no meaning on the types of its operands.
+/// Makes a binary operation. Raises TypeError if the operation is not defined for the types of its
+/// operands.
 Expr checked_binary(dsl::BinaryOp op, const py::handle& a, const py::handle& b) {
   refuse_axes_of_extremes(op, a, b);
   const auto [left, right] = operands_of(a, b);
@@ -169,7 +172,8 @@ Expr single(const py::object& self) {
   return checked_unary(op, self);
 }
 
-/// Makes & | ^ of truth values and, or, and "not equal"; of integers, operations on bits.
+/// Defines one of & | ^. On truth values it is the operation `logical` (and, or, not equal); on
+/// integers it is the operation `bits`.
 template <dsl::BinaryOp logical, dsl::BinaryOp bits>
 Expr bits_or_logic(const py::object& self, const py::object& other) {
   const bool is_logic = operands_of(self, other).first.type() == Bool;
@@ -180,7 +184,7 @@ Expr bits_or_logic_backward(const py::object& self, const py::object& other) {
   return bits_or_logic<logical, bits>(other, self);
 }
 
-/// Inverts all bits of an integer; `not` for a truth value.
+/// The operator ~: it inverts all bits of an integer, and is `not` on a truth value.
 Expr inverted(const py::object& self) {
   const Expr operand = expr_of(self, Bool);
   if (operand.type() == Bool || is_float(operand.type()))
@@ -188,8 +192,8 @@ Expr inverted(const py::object& self) {
   return bounded(operand ^ dsl::constant_int(operand.type(), -1));
 }
 
-/// Defines the operators of Python. As in Halide and NumPy, & | ~ of truth values replace `and`,
-/// `or` and `not`, which Python does not allow to define.
+/// Defines the Python operators of a class. On truth values, & | ~ replace `and`, `or` and `not`,
+/// which Python does not let a class define; Halide and NumPy do the same.
 template <typename Class>
 void bind_operators(Class& type) {
   using enum dsl::BinaryOp;
@@ -223,7 +227,8 @@ void bind_operators(Class& type) {
       .def("__invert__", inverted)
       .def("__abs__", single<dsl::UnaryOp::Abs>)
       .def("__round__", single<dsl::UnaryOp::Round>);
-  // Floats are divided by /, integers by //, which rounds towards minus infinity as Python's does.
+  // Floats are divided by /, and integers by //, which rounds towards minus infinity like Python's
+  // own //.
   const auto divided = [](const py::object& a, const py::object& b, bool floats) {
     const auto [left, right] = operands_of(a, b);
     if (is_float(left.type()) != floats)
@@ -329,7 +334,8 @@ void bind_expressions(py::module_& m) {
 using ExprArgument = Argument<py::typing::Union<Expr, Axis, py::float_>>;
 using BodyArgument = Argument<py::typing::Union<Expr, Axis, Reduction, Position, py::float_>>;
 
-/// Gives the class operators that raise a TypeError: a reduction is no operand.
+/// Defines operators that only raise a TypeError. They are for reductions, which cannot be operands
+/// of an expression.
 template <typename Class>
 void refuse_operators(Class& type) {
   for (const char* name :
@@ -518,7 +524,7 @@ void bind_computes(py::module_& m) {
 
 using Extents = std::map<std::string, int64_t>;
 
-/// One declared tensor or several.
+/// Converts a declared tensor, or a sequence of declared tensors, to a list.
 std::vector<DeclaredTensor> declared_outputs(const py::object& given) {
   if (py::isinstance<DeclaredTensor>(given)) return {given.cast<DeclaredTensor>()};
   if (!py::isinstance<py::sequence>(given) || py::isinstance<py::str>(given))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// graph/: networks as they are read from ONNX models.
+// Binds graph/: networks that are read from ONNX models.
 
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
@@ -61,7 +61,7 @@ std::vector<std::string> workloads_of(const Graph& graph) {
   return texts;
 }
 
-/// The graph of an import; its warnings become warnings of Python.
+/// Returns the graph of an imported model. The warnings of the import become Python warnings.
 Graph graph_of(Result<OnnxModel> model) {
   OnnxModel imported = value_of(std::move(model));
   for (const std::string& warning : imported.warnings)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tuner/network/: tuning whole networks.
+// Binds tuner/network/: tuning of whole networks.
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -47,7 +47,8 @@ std::optional<DType> precision_of(const std::string& name) {
   raise({ErrorCode::Usage, "[tune] precision '" + name + "': expected f32 or bf16"});
 }
 
-/// Options that need no other argument. `effort` "none" measures nothing.
+/// Makes the options of tune_model() from Python's arguments. With the effort "none" nothing is
+/// measured.
 ModelOptions model_options(const tuner::TuneOptions& tuning, const std::string& accuracy,
                            const std::string& precision, const std::string& output, bool refresh) {
   ModelOptions options;
@@ -59,7 +60,8 @@ ModelOptions model_options(const tuner::TuneOptions& tuning, const std::string& 
   return options;
 }
 
-/// The network has to run here, as it is loaded in the end.
+/// Fails with Unsupported if this machine cannot run kernels for the target. The tuned network is
+/// loaded at the end, so it has to run here.
 Status check_loadable(const tuner::ChosenTarget& chosen) {
   if (chosen.runs_here()) return {};
   return fail(ErrorCode::Unsupported,
@@ -68,7 +70,8 @@ Status check_loadable(const tuner::ChosenTarget& chosen) {
                   ": `tilewright tune --model FILE --target ... --effort none` makes its file");
 }
 
-/// The file that keeps predictions; empty, with a note, where there is no directory for it.
+/// The path of the file in which the tuner keeps its predictions. If the directory cannot be made,
+/// it adds a note and returns an empty path.
 std::string predictions_in_cache(const Target& target, int threads, tuner::Notes& notes) {
   const std::string cache = tuner::default_places().cache;
   if (const Status made = tuner::make_private_directory(cache); !made) {
@@ -78,7 +81,8 @@ std::string predictions_in_cache(const Target& target, int threads, tuner::Notes
   return tuner::predictions_file(cache, target, threads);
 }
 
-/// The model of the run, loaded: from its file where there is one, whose constants are mapped.
+/// Loads the model that a run has made. If the run wrote a file, the model is opened from it, so
+/// that its constants are mapped and not copied.
 Result<runtime::Model> loaded(TunedModel tuned, const tuner::ChosenTarget& chosen) {
   runtime::ModelOptions options;
   if (chosen.target.is_gpu()) {
@@ -88,7 +92,7 @@ Result<runtime::Model> loaded(TunedModel tuned, const tuner::ChosenTarget& chose
   return runtime::Model::load(std::move(tuned.file), options);
 }
 
-/// former_ns, latency_ns, is_measured, is_kept and reason of a refresh.
+/// The fields former_ns, latency_ns, is_measured, is_kept and reason of tuner::Refresh.
 using PyRefresh = std::tuple<double, double, bool, bool, std::string>;
 std::optional<PyRefresh> refresh_of(const TunedModel& tuned) {
   if (!tuned.refresh) return std::nullopt;
@@ -129,7 +133,8 @@ LoadedNetwork tune_network(const tuner::NetworkSource& source, const SharedStore
 }  // namespace
 
 void bind_networks(py::module_& m) {
-  // tilewright.onnx.Network has the documentation, and checks arguments.
+  // This function is internal. tilewright.onnx.Network calls it, checks its arguments, and has the
+  // documentation.
   m.def(
       "_tune_network",
       [](const std::string& name, const PyVariants& variants, const py::object& db,

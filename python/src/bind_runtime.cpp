@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/: kernels and networks that are called on arrays.
+// Binds runtime/: kernels and networks that Python calls on arrays.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -39,15 +39,16 @@ using runtime::Buffer;
 using ArrayArguments = py::Args<py::object>;
 
 runtime::ThreadPool& pool_of_process() {
-  // Workers start with the first call that needs them, and again in a child of fork.
+  // The pool starts its threads at the first call that needs them, and starts them again in a child
+  // process after fork().
   static runtime::ThreadPool& pool = *new runtime::ThreadPool();
   return pool;
 }
 
-/// The arrays of one call, in the order of the arguments.
+/// The arrays of one call, in the order of the kernel's arguments: inputs, then outputs.
 struct Bound {
   std::vector<Buffer> buffers;
-  std::vector<py::object> owners;  ///< of the memory behind the buffers
+  std::vector<py::object> owners;  ///< Python objects that keep the buffers' memory alive
   py::object result;               ///< what the call returns: the output, or a tuple of several
 
   void add(BorrowedArray array) {
@@ -60,7 +61,7 @@ size_t count_inputs(std::span<const ArgumentInfo> arguments) {
   return static_cast<size_t>(std::ranges::count(arguments, false, &ArgumentInfo::is_output));
 }
 
-/// Outputs that the caller brings; new ones where there is None.
+/// The arrays for the outputs of a call: those in `out`, or new arrays if `out` is None.
 py::tuple outputs_of(std::span<const ArgumentInfo> arguments, const py::object& out) {
   const size_t inputs = count_inputs(arguments), count = arguments.size() - inputs;
   if (out.is_none()) {
@@ -83,8 +84,8 @@ std::span<const ArgumentInfo> arguments_of(const runtime::Model& model) {
   return model.arguments();
 }
 
-/// The arguments of a call with these inputs. For a network with several variants, they are those
-/// of the variant that takes inputs of these shapes.
+/// The descriptions of the arguments for a call with these inputs. If a network has several
+/// variants, the arguments are those of the variant that takes inputs of these shapes.
 std::span<const ArgumentInfo> arguments_for(const runtime::Kernel& kernel,
                                             const std::vector<Buffer>& /*inputs*/) {
   return arguments_of(kernel);
@@ -117,7 +118,8 @@ Bound bind_arrays(const Callable& callable, const ArrayArguments& inputs, const 
   return bound;
 }
 
-/// A call whose arrays are checked ahead of it: calling it again costs no more than in C.
+/// A call that can be repeated on the same arrays. The arrays are checked once, when it is made, so
+/// each call costs no more than a call in C.
 template <typename Callable>
 struct BoundCall {
   Callable callable;
@@ -134,7 +136,8 @@ struct BoundCall {
   }
 };
 
-/// The number of threads of a call; 0: all.
+/// The number of threads of a call: `given`, or `otherwise` if the caller gave none. 0 means all
+/// threads. Raises UsageError for an impossible number.
 int threads_of_call(std::optional<int> given, int otherwise) {
   const int threads = given.value_or(otherwise);
   if (threads < 0 || threads > tuner::most_kernel_threads)
@@ -143,7 +146,9 @@ int threads_of_call(std::optional<int> given, int otherwise) {
   return threads;
 }
 
-/// The inputs in the order of the arguments: those by position, then those by name.
+/// The inputs of a call in the order of the kernel's arguments. Inputs that are given by position
+/// come first; the remaining ones are given by name. Raises TypeError if one is missing, unknown or
+/// given twice.
 ArrayArguments ordered_inputs(std::span<const ArgumentInfo> arguments,
                               const ArrayArguments& by_position, const py::kwargs& by_name) {
   std::vector<std::string> names;
@@ -313,7 +318,7 @@ void bind_models(py::module_& m) {
   bind_callable<runtime::Model>(m, model, "BoundModel");
 }
 
-/// A session on this machine's processor.
+/// A runtime::Session for kernels of this machine's processor.
 struct HostSession {
   runtime::Session session;
   int threads = 0;

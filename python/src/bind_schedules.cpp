@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0 Binds schedules/: schedules by hand, and the programs to
-// which they are lowered. The methods of Schedule and their signatures are derived from the fields
-// of the steps (schedules/step.h).
+// SPDX-License-Identifier: Apache-2.0
+// Binds schedules/: schedules that are written by hand, and the programs to which they are lowered.
+// The methods of the Python class Schedule, with their signatures, are derived from the fields of
+// the scheduling steps (schedules/step.h).
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -27,7 +28,7 @@ namespace py = pybind11;
 using namespace py::literals;
 using schedules::Schedule;
 
-/// The words of a field's value, as the text of a step has them.
+/// The value of a step's field as the words that the text of a step has for it.
 std::string words_of(const py::handle& value) {
   if (py::isinstance<py::list>(value) || py::isinstance<py::tuple>(value)) {
     std::vector<std::string> words;
@@ -37,7 +38,8 @@ std::string words_of(const py::handle& value) {
   return py::str(value);
 }
 
-/// The words of a field: the words of its value, preceded by "as" if they are own names of loops.
+/// The words of a field in the text of a step. These are the words of its value; before names that
+/// the caller gives to new loops there is an "as".
 template <typename F>
 std::string field_words(const F&, const py::handle& value) {
   constexpr bool are_own_names = std::is_same_v<typename F::Type, schedules::OwnNames<1>> ||
@@ -45,9 +47,9 @@ std::string field_words(const F&, const py::handle& value) {
   return (are_own_names ? "as " : "") + words_of(value);
 }
 
-/// Makes a step from the arguments of its method, given by position or by name. The arguments are
-/// joined to the step's text, which is parsed, so that Python, C++ and the database accept the same
-/// steps.
+/// Makes a step from the arguments of its Python method, which are given by position or by name.
+/// The arguments are joined to the text of the step, and the text is parsed. Python, C++ and the
+/// database so accept the same steps.
 template <typename S>
 schedules::Step step_of(const py::args& args, const py::kwargs& kwargs) {
   std::vector<std::string> words = {std::string(S::name)};
@@ -77,7 +79,7 @@ schedules::Step step_of(const py::args& args, const py::kwargs& kwargs) {
   return value_of(schedules::parse_step(fmt::format("{}", fmt::join(words, " "))));
 }
 
-/// A field's type in Python.
+/// The text of a field's type in Python, for signatures.
 template <typename T>
 std::string annotation() {
   if constexpr (std::is_integral_v<T>) return "int";
@@ -85,7 +87,8 @@ std::string annotation() {
   return "collections.abc.Sequence[str]";
 }
 
-/// ": TYPE", and the default of a field that may be left out.
+/// The part of a signature after a field's name: ": TYPE", followed by the default value if the
+/// field may be left out.
 template <typename S, typename F>
 std::string parameter(const F& field) {
   std::string text = fmt::format("{}: {}", field.name, annotation<typename F::Type>());
@@ -97,7 +100,8 @@ std::string parameter(const F& field) {
   return text;
 }
 
-/// The documentation of a step's method: its signature, which stubs take from here, and the step.
+/// The docstring of a step's method: its signature, which the generator of stubs reads, and a
+/// description of the step.
 template <typename S>
 std::string documentation(const char* method) {
   std::string parameters = "self";
@@ -111,7 +115,7 @@ std::string documentation(const char* method) {
       method, parameters, usage);
 }
 
-/// The schedule with one more step; InvalidError where it does not apply.
+/// Returns the schedule with one more step. Raises InvalidError if the step is not legal there.
 Schedule applied(const Schedule& schedule, schedules::Step step) {
   Schedule next = schedule.then(std::move(step));
   if (next.error()) raise(*next.error());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tuner/: tuning one workload.
+// Binds tuner/: tuning of one workload.
 
 #include <fmt/format.h>
 #include <pybind11/functional.h>
@@ -46,7 +46,8 @@ Tuned tuned(const tuner::TaskSpec& task, const py::object& database, const std::
   const SharedStore& shared = database.cast<const SharedStore&>();
   const tuner::Environment environment = run.environment(chosen);
   return run.result_of([&]() -> Result<Tuned> {
-    // The callback, and other threads, read the caller's store at any moment of the run.
+    // The run has a connection of its own, because the user's callback and other threads may use
+    // the caller's store during the run.
     TW_TRY(db::Store store, shared.open_another());
     TW_TRY(std::vector<Result<Tuned>> results,
            tuner::tune_all({task}, chosen.target, options, store, environment, run.listener()));
@@ -128,7 +129,8 @@ void bind_tuner(py::module_& m) {
                            tuner::to_string(t.ended));
       });
 
-  // tilewright.tune() has the documentation, and opens databases by their paths.
+  // This function is internal. tilewright.tune() calls it, opens the database if it is given as a
+  // path, and has the documentation.
   m.def(
       "_tune",
       [](const dsl::Workload& workload, const py::object& db, const std::string& target,

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 The extension module of the package `tilewright`. It has the
-// types and functions of the C++ interfaces, with the names that they have in C++.
+// SPDX-License-Identifier: Apache-2.0
+// The extension module of the package `tilewright`. It has the types and functions of the C++
+// interfaces, with the names that they have in C++.
 
 #include "python/src/bindings.h"
 

@@ -11,7 +11,7 @@ namespace {
 
 namespace py = pybind11;
 
-// Time between two looks for signals.
+// The time between two checks for Python's signals.
 constexpr std::chrono::milliseconds patience(50);
 
 std::unique_lock<std::mutex> only_run() {
@@ -22,8 +22,9 @@ std::unique_lock<std::mutex> only_run() {
   return alone;
 }
 
-/// The environment with the programs of this package. Their paths come from tilewright/paths.py, as
-/// they are not beside the interpreter.
+/// default_environment() with the programs of this package as worker and code generator. Their
+/// paths come from tilewright/paths.py, because they are not in the directory of the Python
+/// interpreter.
 tuner::Environment environment_of_package() {
   const py::module_ paths = py::module_::import("tilewright.paths");
   tuner::Environment environment = tuner::default_environment();
@@ -32,7 +33,7 @@ tuner::Environment environment_of_package() {
   return environment;
 }
 
-/// A RuntimeWarning, which Python's filters may make an exception.
+/// Issues a RuntimeWarning. Throws if Python's warning filters turn it into an exception.
 void warn(const std::string& line) {
   if (PyErr_WarnEx(PyExc_RuntimeWarning, line.c_str(), 1) != 0) throw py::error_already_set();
 }
@@ -86,7 +87,8 @@ void WatchedRun::wait_for(const std::function<void()>& work) {
   }
 }
 
-/// The note about an interrupt is for people who see it while they can interrupt again.
+/// Issues a warning for each note. The note ClosingEarly is left out: it says what a second Ctrl-C
+/// would do, and the run is over.
 void WatchedRun::warn_of_notes() const {
   for (const tuner::Note& note : notes_.all())
     if (note.kind != tuner::NoteKind::ClosingEarly) warn(tuner::line_of(note));
@@ -99,14 +101,14 @@ void WatchedRun::tell(const tuner::Progress& progress) {
   changed_.wait(lock, [&] { return told_ == nullptr; });
 }
 
-/// Asks for signals, and calls the user's function if there is progress to tell.
+/// Handles Python's signals, and calls the user's function if `progress` is not null.
 void WatchedRun::hear(const tuner::Progress* progress) {
   const WithGil held;
   try {
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     if (progress && !on_progress_.is_none() && !error_) on_progress_(*progress);
   } catch (py::error_already_set& error) {
-    // An interrupt ends the run with the best so far.
+    // A KeyboardInterrupt is no error: the run ends early and returns its best result so far.
     if (!error.matches(PyExc_KeyboardInterrupt)) error_ = std::current_exception();
     interrupt();
   } catch (const abi::__forced_unwind&) {
@@ -119,7 +121,8 @@ void WatchedRun::hear(const tuner::Progress* progress) {
 
 void WatchedRun::interrupt() {
   const bool is_first = interrupts_.fetch_add(1) == 0;
-  // The network that the first interrupt leaves is not wanted where the run ends with an error.
+  // After a first interrupt a run still completes a result. If the run is to end with an error,
+  // nobody needs the result, so later interrupts are counted at once.
   if (!is_first || error_) later_interrupts_.fetch_add(2);
 }
 
