@@ -4,10 +4,10 @@
 // that this process uses. With TILEWRIGHT_MAX_ISA=avx2 the process behaves as on a machine without
 // AVX-512. (oneDNN has ONEDNN_MAX_CPU_ISA for this purpose.)
 //
-// The limit is an environment variable because child processes inherit it, as they inherit the
-// affinity mask and the quota of processors. It so holds in worker processes, and in programs that
-// use the C interface, although nothing passes it to them. host_target() in base/target.h applies
-// all three. Thread-safe while no thread changes the environment.
+// The limit is an environment variable because child processes inherit it, like the affinity mask
+// and the quota of processors. So worker processes obey the limit, although nothing passes it to
+// them. host_target() in base/target.h applies the limit, the mask and the quota. Thread-safe while
+// no thread changes the environment.
 
 #include <optional>
 #include <string>

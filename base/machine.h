@@ -60,9 +60,9 @@ struct Core {
   /// that are 8-bit integers, 16-bit integers and bf16. For a type without such an instruction this
   /// is fma_per_cycle.
   double byte_dots_per_cycle = 2, word_dots_per_cycle = 2, bf16_dots_per_cycle = 2;
-  /// Dot products per cycle in tile instructions (schedules/program/core_tiles.h), counted as
-  /// vector dot products, for factors that are 8-bit integers and bf16. For a core without tiles
-  /// this is fma_per_cycle.
+  /// Throughput of tile instructions (schedules/program/core_tiles.h) for 8-bit integers and bf16,
+  /// in vector dot products per cycle. A full tile instruction of Intel AMX counts as 256 dot
+  /// products of 64-byte vectors. For a core without tiles this is fma_per_cycle.
   double byte_tile_dots_per_cycle = 2, bf16_tile_dots_per_cycle = 2;
   double loads_per_cycle = 2;   ///< vector loads that hit L1, including broadcasts
   double stores_per_cycle = 1;  ///< vector stores

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // An allocator for small nodes that are made and freed by the thousand. A freed node is kept for
-// the next allocation of its size. To allocate and free a node so takes a tenth of the time of
-// malloc and free. The pool never returns memory to the system, so it stays as large as the largest
-// number of nodes that existed at once.
+// the next allocation of its size. This takes a tenth of the time of malloc and free. The pool
+// never returns memory to the system, so it stays as large as the largest number of nodes that
+// existed at once.
 //
 //   auto node = std::allocate_shared<const Node>(PoolAllocator<Node>(), ...);
 //   std::vector<Term, PoolAllocator<Term>> terms;  // rarely more than four
@@ -48,7 +48,7 @@ class Pool {
     std::mutex mutex;
     Block* free = nullptr;
   };
-  /// The free nodes that ended threads left. Never destroyed, because the destructors of static
+  /// The free nodes of threads that have ended. Never destroyed, because the destructors of static
   /// variables may free nodes at the very end of the process.
   static Shared& shared() {
     static Shared* const lists = new Shared;

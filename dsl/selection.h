@@ -3,8 +3,8 @@
 // Analysis of conditions in a stage's body. guarded_term() finds the condition under which a term
 // of a reduction counts, choosing_comparison() finds expressions between which an index chooses,
 // and selection_of() finds gathers and scatters. A gather or scatter is a reduction whose terms
-// count only where an axis equals data, as in sum(v=1000) select(index[i] == v, table[v, c], 0). A
-// kernel so needs to visit at most one value of that axis. Pure functions; thread-safe.
+// count only where an axis equals data, as in sum(v=1000) select(index[i] == v, table[v, c], 0). So
+// a kernel needs to visit at most one index along that axis. Pure functions; thread-safe.
 
 #include <string>
 #include <vector>

@@ -48,8 +48,8 @@ std::string field_words(const F&, const py::handle& value) {
 }
 
 /// Makes a step from the arguments of its Python method, which are given by position or by name.
-/// The arguments are joined to the text of the step, and the text is parsed. Python, C++ and the
-/// database so accept the same steps.
+/// The arguments are joined to the text of the step, and the text is parsed. So Python, C++ and the
+/// database accept the same steps.
 template <typename S>
 schedules::Step step_of(const py::args& args, const py::kwargs& kwargs) {
   std::vector<std::string> words = {std::string(S::name)};

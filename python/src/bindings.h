@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Functions that define the Python classes and functions, one for each module of the library.
-// module.cpp calls them in the order of tools/layers.txt. A type is so bound before the signatures
-// that use it, and docstrings show its Python name.
+// module.cpp calls them in the order of tools/layers.txt. So each type is bound before the
+// signatures that use it, and docstrings show its Python name.
 
 #include <pybind11/pybind11.h>
 
