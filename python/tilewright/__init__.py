@@ -9,7 +9,7 @@
     kernel = tw.tune(tw.workload(c), budget=10).kernel()
     product = kernel(x, y)          # arrays of NumPy, or of any library with DLPack
 
-Names are those of the C++ interfaces (docs/api.md). Errors are exceptions of tilewright.errors.
+Types and functions have the names of the C++ interfaces (docs/api.md). Errors are exceptions of tilewright.errors.
 """
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
     from tilewright import report as report
 
-# A Store, the path of one, or None: that of the program.
+# A Store, the path of a database, or None for the database of the program.
 Database = Union[_tilewright.Store, str, "os.PathLike[str]", None]
 
 
 class TuningOptions(TypedDict, total=False):
-    """Options of tune(), whose documentation explains them."""
+    """The options of tune(), for type checkers. The documentation of tune() explains them."""
 
     target: str
     budget: float | str
@@ -64,13 +64,13 @@ def tune(workload: _tilewright.Workload | _tilewright.Tensor | _tilewright.Compu
       db: a Store, or the path of a database, which is created if absent; by default the program's database.
       target: "host", or another target's text.
       budget: time of searching, in seconds or as text: 90, "500ms", "5m".
-      trials: most new trials; 0: as many as the budget allows.
+      trials: the largest number of new trials; 0: as many as the budget allows.
       effort: "none" answers from the database without a search; "quick" and "normal" search until the next minute is
         expected to gain less than 1 % or 0.1 %; "full" uses the whole budget.
       threads: threads that the kernel will run on; at most the cores of the machine that measures.
       timeout: time for one candidate to be verified and measured, in the form of `budget`.
       schedule: a Schedule, or its text, that is measured first and with which the search begins.
-      search, seed: as `tune --search` and `--seed`.
+      search, seed: as the flags --search and --seed of `tilewright tune` (docs/cli.md).
       progress: True to display the run, in a notebook as an output that is updated, else as text on standard error.
         None displays it in a notebook or on a terminal, but not with an on_progress.
       on_progress: called with a Progress now and then.
@@ -100,7 +100,8 @@ if not TYPE_CHECKING:
     _signatures.explain_methods(_tilewright)
 
     def __getattr__(name: str) -> Any:
-        # tilewright.report is imported when it is used: `python -m tilewright.report` runs it anew.
+        # tilewright.report is imported only when it is used. Otherwise `python -m tilewright.report` would import it
+        # twice.
         if name == "report":
             return importlib.import_module("tilewright.report")
         raise AttributeError(f"module 'tilewright' has no attribute '{name}'")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts graphs of PyTorch's ATen operators to ONNX models, by a table that has the ONNX nodes for each operator.
+"""Converts graphs of PyTorch's ATen operators to ONNX models. A table has the ONNX nodes for each operator.
 Shapes are those that tracing found. Imports torch."""
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright import onnx_writer
 aten = torch.ops.aten
 OPSET = 23
 
-# Reduced floats are left to PyTorch.
+# Tensors of f16 and bf16 are left to PyTorch.
 ELEMENT_TYPES = {torch.float32: onnx_writer.FLOAT, torch.float64: onnx_writer.DOUBLE,
                  torch.int8: onnx_writer.INT8, torch.uint8: onnx_writer.UINT8,
                  torch.int16: onnx_writer.INT16, torch.uint16: onnx_writer.UINT16,
@@ -226,7 +226,7 @@ def _cast(writer, node):
     return writer.emit("Cast", [writer.tensor(node.args[0])], to=ELEMENT_TYPES[node.meta["val"].dtype])
 
 
-# Shapes are known, so each of these says where the elements go.
+# These operators only change the shape. Tracing knows all shapes, so each becomes an ONNX Reshape.
 @_converts(aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.unsqueeze.default,
            aten.squeeze.dim, aten.squeeze.dims, aten.squeeze.default)
 def _reshape(writer, node):
@@ -407,7 +407,7 @@ def _attention(writer, node):
     return [writer.emit("Attention", inputs, **options)]
 
 
-# Tensors of known elements, such as those from which masks are made.
+# Operators that make tensors of known elements, such as those from which masks are computed.
 @_converts(aten.full.default, aten.ones.default, aten.zeros.default, aten.scalar_tensor.default,
            aten.full_like.default, aten.ones_like.default, aten.zeros_like.default)
 def _filled(writer, node):
@@ -462,7 +462,7 @@ def _item(writer, node):
     return names[index] if isinstance(names, list) else names
 
 
-# ---- operators that tracing takes apart ----------------------------------------------------------
+# ---- operators that are decomposed --------------------------------------------------------------
 
 
 def _hidden_keys(mask, mask_type, batch, heads, queries, keys):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _schedule_of(given):
-    """The Schedule itself, or that of a Record or Tuned."""
+    """The Schedule that is given, or the schedule of a Record or Tuned."""
     if isinstance(given, _tilewright.Schedule):
         return given
     record = given.best if isinstance(given, _tilewright.Tuned) else given

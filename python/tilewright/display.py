@@ -13,13 +13,13 @@ from tilewright import _tilewright, errors
 
 __all__ = ["Records"]
 
-# Control characters, and those that reorder or hide text: a name with them could pass for another.
+# Control characters, and characters that reorder or hide text. With them one name could look like another.
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e"
                      "\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]")
 _NUMBER = re.compile(r"-?\d[\d.]*( (ns|µs|ms|s|%|B|KiB|MiB|GiB))?|-")
 _MOST_ROWS = 200
 _BAR_PIXELS = 120
-# Programs are read by their indentation; JupyterLab shows preformatted text of outputs in the font of prose.
+# Indentation shows the structure of programs, so the font must be monospaced. JupyterLab would use that of prose.
 PREFORMATTED = "line-height:1.25;font-family:monospace"
 BLUE, ORANGE, GREEN, RED, GREY, DARK = "#4c78a8", "#e8883a", "#54a24b", "#d64550", "#8a8a8a", "#333333"
 
@@ -92,7 +92,7 @@ def _content(value):
 
 
 def table(header, rows, more=0):
-    """An HTML table. `more` is the number of rows that are left out, which a last line tells. Cells with
+    """An HTML table. `more` is the number of rows that are left out; a last line shows it. Cells with
     numbers, also with units, are aligned to the right."""
     def cell(value):
         is_number = not isinstance(value, Html) and _NUMBER.fullmatch(str(value))
@@ -143,7 +143,7 @@ def bar(share, color=BLUE):
 
 # ---- programs -------------------------------------------------------------------------------
 
-# Colours of what the loops of a program are, by the word that its line begins with.
+# Colours of the lines of a program, by the first word of the line.
 _COLORS = {"phase": GREY, "for": BLUE, "unroll": GREEN, "vector": ORANGE, "thread": RED,
            "reduce": RED, "tensor": ORANGE, "bulk": ORANGE, "barrier": RED, "if": GREY,
            "uniform": GREY, "prefetch": GREY}
@@ -175,7 +175,7 @@ def schedule_html(schedule):
 
 
 _INSTRUCTION = re.compile(r" *([0-9a-f]+):\t(.*)")
-# Jumps of x86-64 and branches of AArch64 that name their destination, calls excepted.
+# Jumps of x86-64 and branches of AArch64 that name their destination. Calls do not match.
 _JUMP = re.compile(r"(?:j\w+|b|b\.\w+|cbn?z|tbn?z)\s.*?\b([0-9a-f]+) <")
 
 
@@ -375,7 +375,7 @@ def computes(step):
     return "transform" if " -> " in step.name else step.workload.partition(" ")[0]
 
 
-# Letters of images by their dimension, which kernels for any arrays of rank 4 call A, B, C and D.
+# Letters of the dimensions of images. Kernels that take any array of rank 4 call these dimensions A, B, C and D.
 _IMAGE_LETTERS = str.maketrans("ABCDabcd", "NCHWnchw")
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions of the package. Each corresponds to one exit code of the program (docs/cli.md), and derives
-from a built-in exception as well if one means the same."""
+"""Exceptions of the package. Each corresponds to one exit code of the program (docs/cli.md). Most also derive
+from the built-in exception that has the same meaning."""
 import re
 
 __all__ = ["Error", "InternalError", "UsageError", "UnsupportedError",

@@ -79,7 +79,7 @@ def checked(payload: bytes, checksum: bytes) -> bytes:
     return payload
 
 
-# ---- stations: what a member does its jobs with ----------------------------------------------------
+# ---- stations: the processes that do the jobs ------------------------------------------------------
 
 class Fault(Exception):
     """A station ended, or was stopped, without a reply."""
@@ -134,7 +134,7 @@ class Station:
     def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with theirs:
-            # Out of the way of descriptor 3, onto which it is put.
+            # The descriptor is moved above 3, because the child gets it as descriptor 3.
             passed = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, WORKER_FD + 1)
             try:
                 self._pid = os.posix_spawn(
@@ -228,8 +228,8 @@ def perform(kind: str, body: bytes, limit_s: float) -> tuple[str, bytes]:
 # ---- a member ----------------------------------------------------------------------------------------
 
 # Configuration of Dask on a member. Dask's profiler, which samples the stack a hundred times a second, would disturb
-# measurements. No environment variables are set: those of a nanny, such as OMP_NUM_THREADS, are for computations in
-# Dask's workers.
+# measurements. A nanny would set environment variables such as OMP_NUM_THREADS for computations in Dask's workers;
+# this configuration sets none.
 _MEMBER_CONFIGURATION = {"distributed.worker.profile.enabled": False, "distributed.nanny.pre-spawn-environ": {}}
 _BETWEEN_ATTEMPTS_S = 1.0
 _LEAVING_S = 5.0
@@ -305,7 +305,7 @@ async def join(address: str, resources: list[str], threads: int, command: list[s
     said = ""
     while not stopped.is_set():
         try:
-            # Dask tries for half a minute to reach a scheduler, and may be told to stop meanwhile.
+            # Dask tries for half a minute to reach a scheduler. A signal may stop the member meanwhile.
             await _first(_serve(address, resources, threads, command, stopped), _long_after(stopped))
             news = "the scheduler is gone"
         except Refused as refused:

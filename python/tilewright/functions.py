@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes kernels of Python functions that declare tensors. Each shape of the arguments is a workload of its own."""
+"""Makes kernels of Python functions that declare tensors. Each combination of shapes is a separate workload."""
 from __future__ import annotations
 
 import functools
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _Signature = tuple[tuple[tuple[int, ...], Any], ...]  # shape and element type of each array
 _Declaration = Callable[..., "Tensor | tuple[Tensor, ...]"]
 
-# A process runs one tune() at a time, also where that only asks the database: loads take turns.
+# A process may run only one tune() at a time, even one that only asks the database. So loads wait for each other.
 _loading = threading.Lock()
 
 

@@ -25,7 +25,7 @@ from tilewright.progress import OnProgress
 if TYPE_CHECKING:
     from tilewright import Database
 
-# A value of a symbolic dimension, or several, each of which becomes a variant of the network.
+# A value of a symbolic dimension, or a sequence of values. Each value becomes a variant of the network.
 Dimension = Union[int, Sequence[int]]
 
 # The elements of an input that becomes a constant, in row-major order.
@@ -91,7 +91,7 @@ class Network:
             database.
           target: as in tune(); the network must run on this machine.
           budget: seconds, or text such as "5m"; effort "none" uses records and predictions only, and takes seconds.
-          trials: most new trials of each kernel; 0: as many as the budget allows.
+          trials: the largest number of new trials of each kernel; 0: as many as the budget allows.
           threads: threads that the network will run on.
           accuracy: the class of each kernel, "fast" or "strict" (docs/tuning.md, "Accuracy classes").
           precision: "bf16" rounds the factors of f32 products to bf16, where the machine gains by that

@@ -15,7 +15,7 @@ _IR_VERSION = 8
 
 
 def tensor(name: str, element_type: int, shape: Iterable[int], data: bytes) -> bytes:
-    """An initializer; `data` are the elements, row-major and little endian."""
+    """A TensorProto for an initializer. `data` are the elements, in row-major order and little endian."""
     return (b"".join(_whole(1, extent) for extent in shape) + _whole(2, element_type) + _part(8, name)
             + _part(9, data))
 

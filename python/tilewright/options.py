@@ -13,14 +13,14 @@ from typing import Any, NoReturn, Union
 
 from tilewright import _tilewright, errors
 
-# Seconds, or text as the program takes it: "500ms", "60s", "5m", "2h".
+# A duration: a number of seconds, or text such as "500ms", "60s", "5m" and "2h".
 Seconds = Union[float, str]
 
 _UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 _TIME = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?(ms|s|m|h|)", re.ASCII | re.IGNORECASE)
 _LONGEST_S = 1e7
 
-# The least and the most of options that are whole numbers.
+# The smallest and the largest value of options that are whole numbers.
 _RANGES = {"trials": (0, 10**9), "threads": (1, 1024), "seed": (0, 2**63 - 1)}
 
 

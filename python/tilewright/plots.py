@@ -37,7 +37,8 @@ _TIMED = ("ok", "hopeless", "duplicate", "unstable")
 # networks have few layouts.
 _LAYOUT_COLORS = ["#e8883a", "#1f9e89", "#8e5bbf", "#3b7dd8", "#d6569b", "#7a9a2e", "#8c5a3c", "#5ab4d6", "#b04a4a",
                   "#c9a415"]
-# Series of points: a colour and a shape each. The numbers of both have no common divisor, so that all pairs are used.
+# Each series of points has a colour and a shape. The numbers of colours and shapes have no common divisor, so that
+# all pairs are used.
 _SERIES_COLORS = [BLUE, "#f58518", GREEN, "#e45756", "#72b7b2", "#d1a800", "#b279a2", "#9d755d"]
 _SERIES_SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down"]
 _MOST_SERIES = 24
@@ -57,7 +58,7 @@ _VERTICAL = ("latency_us", "measured_us", "gflops", "rank_correlation")  # field
 _EARLY_TO_LATE = ["#9ecae1", "#08306b"]
 _REASON_CHARACTERS = 60  # the longest line of a reason beside a bar; a reason has at most four
 _NO_TIME = "no time"
-# None is like that of lines for bounds, which are orange.
+# No colour is like orange, the colour of the lines for bounds.
 _STATUS_COLORS = {"ok": BLUE, "pruned": GREY, "duplicate": GREEN, "unstable": "#8e5bbf", _NO_TIME: RED}
 
 
@@ -117,7 +118,7 @@ def _number(field, title, log=False, **options):
     if log:
         encoding["scale"] = {"type": "log", "nice": False, "padding": _LOG_PADDING}
     elif encoding.get("axis", {}) is not None and encoding.get("scale", {}).get("type") != "log":
-        # Every second label is left out if they have no room, so that distances stay equal.
+        # If labels have no room, every second one is left out, so that the distances stay equal.
         encoding["axis"] = {"labelOverlap": "parity", **encoding.get("axis", {})}
     return encoding
 
@@ -135,7 +136,7 @@ def _names_of_rows(field, rows, **options):
     """The encoding of names beside bars, with room for the longest name."""
     texts = [row[field].split("\n") for row in rows]
     longest = max((len(line) for lines in texts for line in lines), default=0)
-    # The first line of a label stands where one of a single line would.
+    # The first line of a label is placed like a label of one line.
     up = _LINE * (max(map(len, texts), default=1) - 1) / 2
     return _name(field, axis={"labelOffset": -up, "minExtent": math.ceil(_CHARACTER * longest), "labelLimit": 0, "labelOverlap": False,
                               "labelExpr": "split(datum.label, '\\n')"}, **options)
@@ -346,7 +347,7 @@ def best_so_far(records: Sequence[Record], over: str = "trial", untuned_ns: floa
     x = _count("x", "trial", scale={"zero": False}) if over == "trial" else _number("x", "seconds of tuning")
     y = _number("latency_us", "latency, µs", log=True)
     shown = sorted({row["status"] for row in timed}) + [_NO_TIME] * bool(failed)
-    # The legend is below the plot, as the names of lines are to its right.
+    # The legend is below the plot, because the names of lines are to the right of the plot.
     color = _name("kind", legend={"orient": "bottom"},
                   scale={"domain": shown, "range": [_STATUS_COLORS[kind] for kind in shown]})
     layers = [_layer(timed, {"type": "point", "filled": True, "size": 30, "opacity": 0.6}, x=x, y=y,
@@ -563,7 +564,7 @@ def _roof_lines(peak, levels, lowest, highest):
 # Sizes for the names of roofs, in pixels: the height of a line of text with its distance from the roof, and the
 # distance by which a name is moved along its roof if three roofs are closer together than this height.
 _NAME_HEIGHT, _NAME_STEP = 18, 120
-# Names stand left of all points: the plot begins at this part of the smallest intensity.
+# Names are left of all points. For this the plot begins at the smallest intensity divided by this number.
 _NAME_ROOM = 25
 
 

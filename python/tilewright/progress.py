@@ -21,7 +21,7 @@ _WIDTH, _HEIGHT = 240, 40
 
 
 def listener(shown: bool | None, on_progress: OnProgress, title: str) -> tuple[OnProgress, Callable[[], None]]:
-    """Returns two callbacks (hear, finish) for a run.
+    """Makes two callbacks, (hear, finish), that display a run.
 
     `hear` is called with each Progress. It updates the display, if any, and calls `on_progress`, if given. It
     is None if there is neither. `finish` is called once, at the end.

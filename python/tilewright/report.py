@@ -160,7 +160,7 @@ def _groups(records):
 def _overview(groups, linked):
     shown = groups[:_MOST_ROWS]
     groups_best = [plots.ranked(group)[0] for group in shown]
-    # Columns of what tells rows of one workload apart.
+    # A column is shown only if its values tell rows of one workload apart.
     apart = [name for name in ("device", "target") if len({getattr(group[0], name) for group in shown}) > 1]
     times = display.times_text(best.latency_ns if best else 0 for best in groups_best)
 

@@ -57,7 +57,7 @@ def _explained(name: str, function: Callable[..., Any], is_method: bool = False)
             signatures = _SIGNATURE.findall(str(error))
             if not signatures or not _MISFIT.search(str(error)):
                 raise
-        # A constructor's object is not there yet, so that it has no repr().
+        # The object of a constructor is not initialised yet, so it has no repr().
         _refuse(name, [_parameters(_SELF.sub("", signature)) for signature in signatures], args[is_method:], kwargs)
         return None
     return call
@@ -102,7 +102,7 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-# Types as signatures name them: what they are called in a sentence, and what is one of them.
+# For each type in signatures: its name in a sentence, and a function that is true for values of the type.
 _WORDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "str": ("text", lambda value: isinstance(value, str)),
     "bytes": ("bytes", lambda value: isinstance(value, bytes)),
@@ -196,7 +196,7 @@ def _complaint(parameters: Sequence[_Parameter], args: tuple[Any, ...], kwargs: 
         else:
             begin = f" takes {', '.join(parameter.name for parameter in placed)} by position, and {len(args)} were given"
         return _Complaint(len(placed), "", begin, ())
-    # The remaining fault is an element of a list: _fits() does not check elements.
+    # All arguments fit, so the fault is an element of a list. _fits() does not check elements.
     types = ", ".join(f"{parameter.name}: {parameter.type}" for parameter in parameters)
     return _Complaint(len(parameters), "", f": an argument has elements of another type: expected ({types})", ())
 

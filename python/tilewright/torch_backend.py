@@ -35,17 +35,17 @@ from tilewright import aten, errors, onnx
 _log = logging.getLogger("tilewright.torch")
 _told: set[str] = set()
 
-# A process tunes one network at a time: pieces that threads compile side by side take turns.
+# A process can tune only one network at a time, so threads that compile pieces wait for each other.
 _tuning_turn = threading.Lock()
 
-# Operators that are worth a piece of their own; a piece without any is left to PyTorch.
+# A piece becomes a network only if it has at least one of these operators. PyTorch runs other pieces.
 _HEAVY = {aten.aten.convolution.default, aten.aten.mm.default, aten.aten.addmm.default, aten.aten.bmm.default}
 _MOST_BYTES = 2**31 - 1  # of a protobuf message
 
 
 def backend(module: GraphModule, example_inputs: Sequence[Any], *,
             options: Mapping[str, Any] | None = None) -> Callable[..., Any]:
-    """The backend; torch.compile(model, backend="tilewright", options={"effort": "quick", "budget": 120}).
+    """The back end: torch.compile(model, backend="tilewright", options={"effort": "quick", "budget": 120}).
 
     Options are those of tilewright.onnx.Network.tune(). The default of effort is "none", which plans within seconds
     from the database and the cost model, and that of threads is torch.get_num_threads().
@@ -137,7 +137,7 @@ class _Piece(torch.nn.Module):
 
     def __init__(self, module: GraphModule, constants: Mapping[int, torch.Tensor], tuning: Mapping[str, Any]) -> None:
         super().__init__()
-        # In a list, as a module in an attribute would become a submodule.
+        # The module is in a list, because a module in an attribute would become a submodule.
         self._source = [module]
         self._tuning = tuning
         self._results = [node.meta["val"] for node in aten.results_of(module)]
@@ -184,7 +184,7 @@ def _has_nan(tensor: torch.Tensor) -> bool:
 
 
 def _new_like(traced: torch.Tensor) -> torch.Tensor:
-    """An array with the strides that PyTorch would give it, as views that follow may count on them."""
+    """A new tensor with the strides that PyTorch would give it, because later views may depend on them."""
     if 0 in traced.stride():
         return torch.empty(traced.shape, dtype=traced.dtype)
     return torch.empty_strided(traced.shape, traced.stride(), dtype=traced.dtype)
