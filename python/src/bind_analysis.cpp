@@ -110,11 +110,11 @@ void bind_roofs(py::module_& m) {
       });
   m.def("roofs", &roofs_of, "target"_a = "host", py::kw_only(), "threads"_a = 1,
         "db"_a = py::none(),
-        "The peak and the bandwidths of the machine that kernels for the target are tuned for; "
-        "with a Store, as its calibration of this device has them.");
+        "The peak and the bandwidths of the machine for which kernels of the target are tuned. "
+        "With a Store, they are those of its calibration of this device, if it has one.");
   m.def(
       "device", [](const std::string& text) { return tuner::device_text(target_of(text)); },
-      "target"_a = "host", "The device as records of this machine name it.");
+      "target"_a = "host", "The name of the device, as records of this machine have it.");
 }
 
 // ---- schedules ------------------------------------------------------------------------------
@@ -184,22 +184,23 @@ void bind_predictions(py::module_& m) {
         return py::make_tuple(traffic.read_bytes, traffic.written_bytes);
       },
       "compute"_a, "The bytes that every kernel reads and writes at least.");
-  py::class_<PredictedTime>(m, "PredictedTime", "The time that the analytic model expects.")
+  py::class_<PredictedTime>(m, "PredictedTime", "The time that the analytic model predicts.")
       .def_readonly("total_ns", &PredictedTime::total_ns)
       .def_readonly("resources", &PredictedTime::resources,
                     "(resource, ns), most first; they overlap, so their sum exceeds total_ns")
       .def("__repr__", [](const PredictedTime& t) {
         return fmt::format("<PredictedTime {}>", time_text(t.total_ns));
       });
-  m.def("predicted_time", &predicted_time, "schedule"_a, py::kw_only(), "target"_a = "host",
-        "threads"_a = 1,
-        "The time that the analytic model expects of a schedule, without running it. It orders "
-        "schedules; the nanoseconds are within a factor of two.");
+  m.def(
+      "predicted_time", &predicted_time, "schedule"_a, py::kw_only(), "target"_a = "host",
+      "threads"_a = 1,
+      "Predicts the time of a schedule by the analytic model, without running it. Use it to order "
+      "schedules; the nanoseconds are within a factor of two.");
   m.def("predict", &predict, "workload"_a, "schedules"_a, py::kw_only(), "target"_a = "host",
         "threads"_a = 1,
-        "The time that is expected of each schedule text in ns; None where it does not apply.");
+        "The expected time of each schedule text in ns; None for a text that does not apply.");
   m.def("default_schedule", &default_schedule, "workload"_a, "target"_a = "host",
-        "The schedule that the search space begins with, before anything is measured.");
+        "The schedule with which a search begins, before anything is measured.");
 }
 
 // ---- plans ----------------------------------------------------------------------------------
@@ -296,7 +297,8 @@ void bind_plans(py::module_& m) {
       .def("__repr__", [](const PlanStep& step) {
         return fmt::format("<PlanStep {}: {}>", step.name, time_text(step.predicted_ns));
       });
-  py::class_<Plan>(m, "Plan", "What a network's file runs: one variant of it.")
+  py::class_<Plan>(m, "Plan",
+                   "The steps that a network's file runs, for one variant of the network.")
       .def_readonly("name", &Plan::name)
       .def_readonly("target", &Plan::target)
       .def_readonly("inputs", &Plan::inputs, "names and shapes that the variant is for")
@@ -318,7 +320,8 @@ void bind_plans(py::module_& m) {
         }();
         return plan_of(value_of(std::move(mapped)).model, variant);
       },
-      "path"_a, "variant"_a = 0, "The plan in what `tilewright tune --model` wrote.");
+      "path"_a, "variant"_a = 0,
+      "Reads the plan from a file that `tilewright tune --model` wrote.");
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ void bind_codegen(py::module_& m) {
         return value_of(codegen::emit_c(program, prefix));
       },
       "program"_a, "prefix"_a = "kernel",
-      "The program as portable C: the readable form of a kernel. Names of its functions begin with "
+      "Prints the program as portable C, for people to read. The names of its functions begin with "
       "the prefix.");
 }
 

@@ -115,9 +115,9 @@ void bind_records(py::module_& m) {
   record.def_property_readonly(#name, [](const Record& r) { return python_value(r.name); });
   TW_RECORD_FIELDS(X)
 #undef X
-  record.def_property_readonly(
-      "unreadable", &why_unreadable,
-      "Why this version cannot make sense of the target, the layouts or the device; \"\": it can.");
+  record.def_property_readonly("unreadable", &why_unreadable,
+                               "The reason why this version cannot read the target, the layouts or "
+                               "the device; \"\" if it can.");
   record.def_property_readonly("workload_text",
                                py::overload_cast<const db::Record&>(&db::workload_text),
                                "the workload, with what was asked besides in braces");
@@ -266,17 +266,18 @@ void bind_db(py::module_& m) {
         "(index of the best record or None, for each record the ns that count for its schedule or "
         "0, and for each record why it is not believed) of the records of one group.");
   m.def("_time_text", &time_text, "ns"_a);
-  m.def("_times_text", &times_text, "times_ns"_a, "The times of one table, in one unit.");
+  m.def("_times_text", &times_text, "times_ns"_a,
+        "The texts of times that are shown in one table, all in one unit.");
   py::class_<SharedStore>(
       m, "Store",
-      "The tuning database: a file, or postgresql://user@host/database, which "
-      "holds no password (give it in ~/.pgpass). Below it lie the databases `team` and "
-      "`shipped`, which are only read; by default those that TILEWRIGHT_TEAM and "
-      "TILEWRIGHT_SHIPPED name, and the records that came with the package; shipped=\"none\" is "
-      "without. A published layer (\"https://host/NAME.layer.json\") is fetched as `team`, and "
-      "checked by the public key `team_key` (TILEWRIGHT_TEAM_KEY). It may be used from several "
-      "threads and while tune() runs: each "
-      "call is one question to the database.")
+      "The tuning database: a file, or postgresql://user@host/database. The address has no "
+      "password; give it in ~/.pgpass. The databases `team` and `shipped` are read in addition. By "
+      "default they are the databases that TILEWRIGHT_TEAM and TILEWRIGHT_SHIPPED name; if the "
+      "latter is not set, `shipped` is the records that came with the package. shipped=\"none\" "
+      "leaves those records out. `team` may be a published layer "
+      "(\"https://host/NAME.layer.json\"), which is fetched, and checked by the public key "
+      "`team_key` (TILEWRIGHT_TEAM_KEY). A Store may be used from several threads and while "
+      "tune() runs, because each call is one query.")
       .def(py::init([](const std::filesystem::path& path, const std::string& mode,
                        const std::string& team, const std::string& shipped,
                        const std::string& team_key) {
@@ -331,7 +332,7 @@ void bind_db(py::module_& m) {
           py::kw_only(), "workload"_a = std::nullopt, "op"_a = std::nullopt,
           "device"_a = std::nullopt, "session"_a = std::nullopt, "status"_a = std::nullopt,
           "limit"_a = 0,
-          "A list of the matching records, oldest first; all of them where limit is 0.")
+          "A list of the matching records, oldest first. A limit of 0 returns all of them.")
       .def(
           "demands",
           [](const SharedStore& s, const std::optional<std::string>& target,
@@ -347,8 +348,8 @@ void bind_db(py::module_& m) {
             return value_of(s.use([&](db::Store& store) { return db::demands(store, filter); }));
           },
           py::kw_only(), "target"_a = std::nullopt, "device"_a = std::nullopt, "limit"_a = 0,
-          "What networks and operators use, those that left it last first, with what the trials "
-          "say by now; all of them where limit is 0. `target` is as tune() takes it.")
+          "The demands of networks and operators, the newest first, with the times that trials "
+          "have reached by now. A limit of 0 returns all of them. `target` is as in tune().")
       .def(
           "merge",
           [](const SharedStore& s, const StoreArgument& other) {

@@ -254,8 +254,8 @@ void bind_operators(Class& type) {
 
 void bind_expressions(py::module_& m) {
   py::class_<Expr> expr(m, "Expr",
-                        "An immutable expression. Operands have one type; a number takes the type "
-                        "of the other operand.");
+                        "An immutable expression. Operands of an operation have the same type; a "
+                        "number takes the type of the other operand.");
   expr.def_property_readonly("type", &Expr::type)
       .def("__str__", [](const Expr& e) { return dsl::to_string(e); })
       .def("__repr__", [](const Expr& e) {
@@ -321,7 +321,7 @@ void bind_expressions(py::module_& m) {
               "cast({}, {}): the type stands first, as in cast('f32', x)", shown(type), shown(a)));
         return bounded(dsl::cast(dtype_of(type), expr_of(a, dtype_of(type))));
       },
-      "type"_a, "a"_a, "The value of `a` as the type has it: cast('f32', x).");
+      "type"_a, "a"_a, "Converts `a` to the type: cast('f32', x).");
   m.def("var", &dsl::var, "name"_a);
   m.def(
       "constant",
@@ -430,12 +430,14 @@ void bind_declarations(py::module_& m) {
         },
         "axis"_a, "body"_a, doc);
   };
-  position("argmax", &dsl::argmax,
-           "The index along the axis at which body is largest: the first NaN, else the first of "
-           "equal ones.");
-  position("argmin", &dsl::argmin,
-           "The index along the axis at which body is smallest: the first NaN, else the first of "
-           "equal ones.");
+  position(
+      "argmax", &dsl::argmax,
+      "The index along the axis at which body is largest: that of the first NaN, or else of the "
+      "first of equal elements.");
+  position(
+      "argmin", &dsl::argmin,
+      "The index along the axis at which body is smallest: that of the first NaN, or else of the "
+      "first of equal elements.");
 
   const auto source =
       [&](const char* function,
@@ -450,10 +452,11 @@ void bind_declarations(py::module_& m) {
             },
             "name"_a, "type"_a, "shape"_a, "letters"_a = "", doc);
       };
-  source("input", &dsl::input,
-         "An array that each call brings. `letters` name its dimensions in layouts, as NCHW.");
+  source(
+      "input", &dsl::input,
+      "Declares an array that each call passes. `letters` name its dimensions in layouts: 'NCHW'.");
   source("weight", &dsl::weight,
-         "An input that is known ahead of the call, so that it may be packed once.");
+         "Declares an input that is known ahead of the calls, so that it may be packed once.");
   m.def("compute", &computed, "name"_a, "axes"_a, "body"_a, "letters"_a = "",
         "Defines a tensor: one element for each index of the axes. The body is an expression of "
         "these axes, a reduction (sum, prod, max_over, min_over) or an index (argmax, argmin).");
@@ -518,8 +521,8 @@ void bind_computes(py::module_& m) {
       "text"_a);
   m.def("count_flops", &dsl::count_flops, "compute"_a);
   m.def("interpret", &interpret_arrays, "compute"_a, "inputs"_a,
-        "What the compute means: outputs by name, evaluated slowly in double. `inputs` maps names "
-        "to arrays.");
+        "Evaluates the definition of the compute, slowly and in double, and returns the outputs by "
+        "name. `inputs` maps names to arrays.");
 }
 
 using Extents = std::map<std::string, int64_t>;
@@ -567,7 +570,7 @@ Workload workload_of(const py::object& given, const Extents& extents, const std:
 void bind_workloads(py::module_& m) {
   py::class_<Workload>(
       m, "Workload",
-      "What is tuned: an operator with its attributes, or an expression; a data type; how exact.")
+      "A kernel to tune: an operator with its attributes, or an expression; a data type; accuracy.")
       .def_readonly("op", &Workload::op)
       .def_readonly("attributes", &Workload::attributes)
       .def_readonly("dtype", &Workload::dtype)
@@ -588,9 +591,10 @@ void bind_workloads(py::module_& m) {
           "__eq__", [](const Workload& a, const Workload& b) { return a.text() == b.text(); },
           py::is_operator())
       .def("__hash__", [](const Workload& w) { return py::hash(py::str(w.text())); });
-  m.def("workload", &workload_of, "outputs"_a, "extents"_a = Extents(), "accuracy"_a = "fast",
-        "The workload of a declared tensor, of several, or of a Compute. `extents` bind axes "
-        "without one.");
+  m.def(
+      "workload", &workload_of, "outputs"_a, "extents"_a = Extents(), "accuracy"_a = "fast",
+      "Makes a workload of a declared tensor, of several tensors, or of a Compute. `extents` maps "
+      "the names of axes that were declared without an extent to their extents.");
   m.def(
       "make_workload",
       [](const std::string& op, const py::object& dtype, const std::string& accuracy,
@@ -599,20 +603,20 @@ void bind_workloads(py::module_& m) {
                                            value_of(dsl::parse_accuracy(accuracy))));
       },
       "op"_a, py::kw_only(), "dtype"_a = "f32", "accuracy"_a = "fast",
-      "The workload of an operator by name: make_workload('dense', m=128, n=768, k=768).");
+      "Makes the workload of an operator by name: make_workload('dense', m=128, n=768, k=768).");
   m.def(
       "parse_shape",
       [](const std::string& text, const std::string& op) {
         return value_of(dsl::parse_shape(text, op));
       },
       "text"_a, "op"_a = "conv2d",
-      "Attributes as the command line takes them: make_workload('conv2d', "
+      "Parses attributes in the form of the command line: make_workload('conv2d', "
       "**parse_shape('n1c64h56w56k64r3s3p1')).");
   m.def(
       "parse_workload", [](const std::string& text) { return value_of(dsl::parse_workload(text)); },
       "text"_a,
-      "The workload of a key (Workload.key), of an operator's name and attributes ('dense m=128 "
-      "n=768 k=768'), or of declarations as docs/expressions.md explains them.");
+      "Makes a workload of a key (Workload.key), of an operator's name and attributes ('dense "
+      "m=128 n=768 k=768'), or of declarations (docs/expressions.md).");
   m.def(
       "operators",
       [] {
@@ -621,7 +625,7 @@ void bind_workloads(py::module_& m) {
           names[py::str(std::string(op.name))] = std::string(op.summary);
         return names;
       },
-      "What the operators that are known by name compute.");
+      "The operators that are known by name: a dict from the name to what the operator computes.");
 }
 
 void bind_dtypes(py::module_& m) {

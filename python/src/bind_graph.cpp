@@ -99,14 +99,15 @@ void bind_graph(py::module_& m) {
       .def("__repr__", [](const Graph& graph) {
         return fmt::format("<Graph of {} operators>", graph.operators.size());
       });
-  m.def("read_onnx", &read_onnx, "path"_a, "dimensions"_a = DimensionValues{},
-        "constants"_a = ConstantValues{},
-        "Reads an ONNX file; `dimensions` gives values to symbolic dimensions, `constants` to "
-        "inputs. "
-        "tilewright.onnx.load() makes a network of it that can be tuned.");
+  m.def(
+      "read_onnx", &read_onnx, "path"_a, "dimensions"_a = DimensionValues{},
+      "constants"_a = ConstantValues{},
+      "Reads an ONNX file. `dimensions` has values of symbolic dimensions, and `constants` values "
+      "of inputs that become constants. "
+      "tilewright.onnx.load() makes a network of it that can be tuned.");
   m.def("parse_onnx", &parse_onnx, "model"_a, "dimensions"_a = DimensionValues{},
         "constants"_a = ConstantValues{},
-        "The same for the bytes of a model without external data.");
+        "As read_onnx(), for the bytes of a model without external data.");
   m.def("onnx_operators", &graph::onnx_operators,
         "The operators of ONNX that are implemented, sorted.");
 }

@@ -188,7 +188,7 @@ BoundCall<Callable> bound_call(const CallableOf<Callable>& called, const ArrayAr
 
 template <typename Callable>
 void bind_callable(py::module_& m, py::class_<CallableOf<Callable>>& type, const char* bound_name) {
-  py::class_<BoundCall<Callable>>(m, bound_name, "A call with its arrays: call it again and again.")
+  py::class_<BoundCall<Callable>>(m, bound_name, "A call with its arrays, which can be repeated.")
       .def("__call__", &BoundCall<Callable>::call);
   type.def_property_readonly(
           "arguments",
@@ -204,10 +204,10 @@ void bind_callable(py::module_& m, py::class_<CallableOf<Callable>>& type, const
             return bound_call<Callable>(c, inputs, out, threads, by_name).call();
           },
           py::kw_only(), "out"_a = py::none(), "threads"_a = py::none(),
-          "Runs on arrays of NumPy, or of any library with DLPack, by name or in the order of "
-          "`arguments`, in which the expression first reads its inputs, and returns the output, or "
-          "a tuple of several. `out` is an array, or a tuple of arrays, to write to. `threads` is "
-          "the most threads that run it; 0: all. Thread-safe; the GIL is released.")
+          "Runs on arrays of NumPy, or of any library with DLPack. Inputs are given by name, or in "
+          "the order of `arguments`, in which the expression first reads them. Returns the output, "
+          "or a tuple of several. `out` is an array, or a tuple of arrays, to write to. `threads` "
+          "is the largest number of threads; 0: all. Thread-safe; the GIL is released.")
       .def(
           "bind",
           [](const CallableOf<Callable>& c, const ArrayArguments& inputs, const py::object& out,
@@ -215,7 +215,7 @@ void bind_callable(py::module_& m, py::class_<CallableOf<Callable>>& type, const
             return bound_call<Callable>(c, inputs, out, threads, by_name);
           },
           py::kw_only(), "out"_a = py::none(), "threads"_a = py::none(),
-          "The same call, to be made again and again on the same arrays.");
+          "Checks the arrays of a call once, and returns the call, which can be repeated.");
 }
 
 std::string export_kernel(const CallableOf<runtime::Kernel>& kernel,
@@ -241,7 +241,7 @@ void bind_kernels(py::module_& m) {
   m.def(
       "_check_replaceable",
       [](const std::filesystem::path& path) { value_of(runtime::check_replaceable(path)); },
-      "path"_a, "UsageError where a device or a pipe is at the path.");
+      "path"_a, "Raises UsageError if a device or a pipe is at the path.");
   py::class_<CallableOf<runtime::Kernel>> kernel(m, "Kernel", "A compiled kernel that is loaded.");
   kernel
       .def_static(
@@ -251,7 +251,7 @@ void bind_kernels(py::module_& m) {
             return CallableOf<runtime::Kernel>{value_of(runtime::Kernel::load(std::move(artifact))),
                                                0};
           },
-          "path"_a, "Loads what `tilewright compile` or Tuned.save() wrote.")
+          "path"_a, "Loads a kernel that `tilewright compile` or Tuned.save() wrote.")
       .def_property_readonly(
           "workload",
           [](const CallableOf<runtime::Kernel>& k) { return k.callable.info().workload; })
@@ -261,9 +261,10 @@ void bind_kernels(py::module_& m) {
       .def_property_readonly(
           "target", [](const CallableOf<runtime::Kernel>& k) { return k.callable.info().target; })
       .def("export", &export_kernel, "path"_a, "name"_a = "",
-           "Writes the kernel as a shared object that needs no runtime, and its C header beside it "
-           "(x.so, x.h); `name` is that of the function, by default after the file. Compiles the "
-           "kernel anew: needs the package halide and a C compiler. Returns the header's path.")
+           "Writes the kernel as a shared object that needs no runtime, with a C header beside it "
+           "(x.so, x.h). `name` is the name of the function, by default that of the file. This "
+           "compiles the kernel anew, which needs the package halide and a C compiler. Returns the "
+           "header's path.")
       .def("__repr__", [](const CallableOf<runtime::Kernel>& k) {
         return fmt::format("<Kernel {}>", k.callable.info().workload);
       });
@@ -284,7 +285,7 @@ void bind_models(py::module_& m) {
             const int threads = made.info().threads;
             return CallableOf<runtime::Model>{std::move(made), threads};
           },
-          "path"_a, "Opens what `tilewright tune --model` wrote.")
+          "path"_a, "Opens a network that `tilewright tune --model` wrote.")
       .def_property_readonly(
           "name", [](const CallableOf<runtime::Model>& c) { return c.callable.info().name; })
       .def_property_readonly(
@@ -339,9 +340,9 @@ HostSession open_session(const std::filesystem::path& database, const std::files
 void bind_sessions(py::module_& m) {
   py::class_<HostSession>(
       m, "Session",
-      "Gives out kernels by workload: the best schedule of the database for this machine, loaded "
-      "from the folder of compiled kernels that Tuned.save_in() and `tilewright compile` write. It "
-      "compiles nothing. Thread-safe.")
+      "Finds kernels by workload. The database says which schedule is best on this machine, and "
+      "its kernel is loaded from the folder of compiled kernels, which Tuned.save_in() and "
+      "`tilewright compile` write. A session compiles nothing. Thread-safe.")
       .def(py::init(&open_session), "db"_a, "cache"_a, py::kw_only(), "threads"_a = 1)
       .def(
           "kernel",
@@ -353,8 +354,9 @@ void bind_sessions(py::module_& m) {
             return CallableOf<runtime::Kernel>{value_of(std::move(kernel)), s.threads};
           },
           "workload"_a,
-          "The kernel for a workload's key. NoCandidateError: the database has no record of it; "
-          "NotCompiledError: the folder lacks the compiled kernel of the best record.");
+          "The kernel for a workload's key. Raises NoCandidateError if the database has no record "
+          "of the workload, and NotCompiledError if the folder lacks the kernel of the best "
+          "record.");
 }
 
 }  // namespace

@@ -132,7 +132,7 @@ dsl::Compute compute_of(const py::object& given) {
 }  // namespace
 
 void bind_schedules(py::module_& m) {
-  py::class_<schedules::Program>(m, "Program", "The loops that a schedule means.")
+  py::class_<schedules::Program>(m, "Program", "The loops to which a schedule is lowered.")
       .def("__str__", [](const schedules::Program& p) { return schedules::to_string(p); })
       .def("__repr__", [](const schedules::Program& p) {
         return fmt::format("<Program of {} phases>", p.phases.size());
@@ -141,10 +141,12 @@ void bind_schedules(py::module_& m) {
   py::class_<Schedule> schedule(m, "Schedule",
                                 "A compute, and the steps that say how to compute it. Each method "
                                 "returns a new schedule with one "
-                                "more step, or raises InvalidError where the step does not apply. "
-                                "docs/schedules.md shows them all.");
+                                "more step, or raises InvalidError if the step does not apply. "
+                                "docs/schedules.md shows all steps.");
   using schedules::Adapted, schedules::AdaptedStep;
-  py::class_<AdaptedStep>(m, "AdaptedStep", "What became of a step for another workload.")
+  py::class_<AdaptedStep>(
+      m, "AdaptedStep",
+      "A step of a schedule that was applied to another workload, and what became of it.")
       .def_readonly("given", &AdaptedStep::given, "the step as it was written")
       .def_readonly("applied", &AdaptedStep::applied,
                     "the step that was applied; '': it was left out")
@@ -166,7 +168,7 @@ void bind_schedules(py::module_& m) {
            "compute"_a)
       .def(
           "program", [](const Schedule& s) { return value_of(s.program()); },
-          "Lowers and checks it; InvalidError where it is illegal.")
+          "Lowers and checks the schedule. Raises InvalidError if it is illegal.")
       .def_property_readonly("compute", &Schedule::compute)
       .def_property_readonly("steps",
                              [](const Schedule& s) {
@@ -189,15 +191,16 @@ void bind_schedules(py::module_& m) {
           [](const Schedule& s, const std::string& line) {
             return applied(s, value_of(schedules::parse_step(line)));
           },
-          "line"_a, "The schedule with the step of a line of text, such as 'split out x 14'.");
+          "line"_a, "Returns the schedule with one more step, given as text: 'split out x 14'.");
   schedule.def(
       "applied_to",
       [](const Schedule& s, const py::object& compute) {
         return schedules::adapt(s.steps(), compute_of(compute));
       },
       "workload"_a,
-      "The schedule for another workload or compute, such as another shape: factors and tails are "
-      "adapted, and steps that do not apply are left out. str() says which.");
+      "Applies the schedule to another workload or compute, such as another shape. Factors and "
+      "tails are adapted, and steps that do not apply are left out. str() of the result says "
+      "which.");
   py::options written;  // the signatures of the steps' methods are those of documentation()
   written.disable_function_signatures();
 #define X(Type, method)                                                       \
@@ -216,7 +219,8 @@ void bind_schedules(py::module_& m) {
         return value_of(schedules::read_schedule(compute_of(compute), text, "the text"));
       },
       "compute"_a, "text"_a,
-      "A schedule from its text, which begins with 'tw1'; InvalidError says line and column.");
+      "Reads a schedule from its text, which begins with 'tw1'. Raises InvalidError with line and "
+      "column of a fault.");
 }
 
 }  // namespace tw::python

@@ -87,7 +87,7 @@ std::string saved_in(const Tuned& tuned, const std::filesystem::path& cache) {
 }  // namespace
 
 void bind_tuner(py::module_& m) {
-  py::class_<Progress>(m, "Progress", "The state of a run, as tune() tells on_progress.")
+  py::class_<Progress>(m, "Progress", "The state of a run, which tune() passes to on_progress.")
       .def_readonly("name", &Progress::name)
       .def_readonly("elapsed_s", &Progress::elapsed_s)
       .def_readonly("budget_s", &Progress::budget_s)
@@ -122,8 +122,8 @@ void bind_tuner(py::module_& m) {
           },
           "path"_a, "Writes the kernel to a file that Kernel.load() and the C interface load.")
       .def("save_in", &saved_in, "cache"_a,
-           "Writes the kernel into a folder under the name by which a Session looks for it there, "
-           "and returns its path.")
+           "Writes the kernel into a folder, under the name by which a Session looks for it, and "
+           "returns the path of the file.")
       .def("__repr__", [](const Tuned& t) {
         return fmt::format("<Tuned {}: {}, {}>", t.best.op, time_text(t.best.latency_ns),
                            tuner::to_string(t.ended));
