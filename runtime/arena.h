@@ -56,8 +56,8 @@ class ArenaCache {
   /// Takes an arena of at least `bytes` bytes from the cache, or allocates a new arena. Its content
   /// is arbitrary, and the pointer is never null. Fails as Arena::allocate().
   Result<std::unique_ptr<Arena>> take(int64_t bytes);
-  /// Keeps the arena for a later take(). If the cache is full, it keeps the larger ones and frees
-  /// the smaller.
+  /// Keeps the arena for a later take(). If the cache is full, it compares the arena with one that
+  /// it has: it keeps the larger of the two and frees the other.
   void give_back(std::unique_ptr<Arena> arena);
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Plans the arena of a model, which is the working memory of one call: assigns each intermediate
-// tensor an offset in it. Pure functions; thread-safe.
+// tensor an offset in that memory. Pure functions; thread-safe.
 
 #include <cstdint>
 #include <span>
@@ -16,7 +16,7 @@ struct Lifetime {
   int first = 0, last = 0;
 };
 struct ArenaPlan {
-  /// One for each array, in the order of the lifetimes; multiples of 64.
+  /// Offset of each array in bytes, a multiple of 64, in the order of the lifetimes.
   std::vector<int64_t> offsets;
   int64_t bytes = 0;  ///< size of the arena
 };
@@ -28,8 +28,9 @@ struct ArenaPlan {
 /// Requires: 0 <= bytes, first <= last, and a sum of all bytes that fits 63 bits.
 ArenaPlan plan_arena(std::span<const Lifetime> lifetimes);
 
-/// Lower bound on the size of any plan: the largest sum of the arrays that are alive at one step,
-/// each padded to a multiple of 64 bytes. Requires: as plan_arena().
+/// Lower bound on the size in bytes of any plan: the sum of the sizes of the arrays that are alive
+/// at a step, for the step where this sum is largest. Each size is rounded up to a multiple of 64.
+/// Requires: as plan_arena().
 int64_t least_arena_bytes(std::span<const Lifetime> lifetimes);
 
 }  // namespace tw::runtime

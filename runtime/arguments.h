@@ -25,7 +25,8 @@ struct Buffer {
   std::vector<int64_t> strides = {};
 };
 
-/// Makes the Usage error "[kernel] input 'x': <what>" for the argument `x`; "output" for an output.
+/// Makes a Usage error about the argument, such as "[kernel] input 'x': null pointer"; `what` is
+/// the part after the colon. For an output the message says "output".
 tl::unexpected<Error> wrong_argument(const ArgumentInfo& argument, const std::string& what);
 
 /// Checks that `count`, the number of arrays given, is the number of arguments.
@@ -35,8 +36,8 @@ Status check_count(std::span<const ArgumentInfo> arguments, size_t count);
 /// number of strides does not fit the argument.
 Result<StridedView> view_of(const ArgumentInfo& argument, const Buffer& buffer);
 
-/// Checks that an output, whose array occupies the bytes `written`, shares no memory with another
-/// argument, whose array occupies the bytes `range`.
+/// Checks that the arrays of two arguments share no memory. `written` are the bytes of the array of
+/// `output`, and `range` the bytes of the array of `other`.
 Status check_apart(const ArgumentInfo& output, const ByteRange& written, const ArgumentInfo& other,
                    const ByteRange& range);
 

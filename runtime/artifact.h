@@ -10,7 +10,9 @@
 // (runtime/kernel.h runs it), and a cubin for CUDA or text for OpenCL
 // (runtime/devices/device_kernel.h runs these). Only a cubin may be followed by PTX.
 //
-// The loader runs code only after it has checked all of these, on the very bytes that will be run.
+// Before the loader runs any code, it checks the ABI version, the size of the code, and the hashes
+// of header and code. It checks the same bytes in memory that it then runs, so a change of the file
+// cannot come between.
 //
 // The kernel ABI, kRuntimeAbi: a kernel is a list of phases. Each phase is an exported function
 //
@@ -18,15 +20,16 @@
 //
 // called once for each task in [0, tasks), in any order and in parallel. All tasks of a phase end
 // before the next phase begins. `buffers` has a pointer for each argument, inputs first, then a
-// pointer for each buffer of the preparation. Each points to an array in storage layout that is
-// aligned to its element. `scratch` is an arena of scratch_bytes that all tasks share: aligned to
-// 64 bytes, uninitialised, null if scratch_bytes is 0. A result other than 0 is a failure. The code
-// imports only memcpy, memmove, memset and memcmp, from the C library.
+// pointer for each buffer of the preparation. Each pointer is the address of an array in storage
+// layout (ArgumentInfo::layout), aligned to the size of an element. `scratch` is working memory of
+// scratch_bytes that all tasks share. It is aligned to 64 bytes and uninitialised; it is null if
+// scratch_bytes is 0. A phase function returns 0 on success and any other number on failure. The
+// code imports only memcpy, memmove, memset and memcmp, from the C library.
 //
-// A kernel may have a preparation: more phases of the same kind, which compute buffers from
-// constant inputs. They run before the first call, and again when one of these inputs changes.
-// Kernels without a preparation are written as version 2 of the ABI, kernels with one as version 3;
-// both versions are read.
+// A kernel may have a preparation. It consists of further phases, with functions of the same
+// signature, which compute buffers from constant inputs. These phases run before the first call,
+// and again when a constant input changes. Kernels without a preparation are written as version 2
+// of the ABI, kernels with one as version 3; both versions are read.
 //
 // Plain values and free functions; thread-safe.
 
@@ -46,20 +49,23 @@ namespace tw::runtime {
 
 inline constexpr int kRuntimeAbi = 3;
 
-/// Version of the code generator's output, which is part of the key of every lookup. It grows
-/// whenever the meaning of old artifacts or records changes.
+/// Version of the code generator's output. Lookups find only records and artifacts of this version.
+/// It is increased whenever the meaning of old artifacts or records changes.
 inline constexpr int64_t current_codegen_abi = 5;
 
 struct PhaseInfo {
   std::string symbol;
   int64_t tasks = 1;
   int threads = 0;  ///< threads of one task on a GPU; 0 on a CPU, whose tasks are single calls
-  /// Dynamic shared memory of a GPU launch, beside what the code declares.
+  /// Bytes of dynamic shared memory of a GPU launch, in addition to the shared memory that the code
+  /// declares.
   int64_t shared_bytes = 0;
-  /// Tensor maps: further parameters of the code, after its pointers, the last of which is scratch.
+  /// Tensor maps, for GPUs only. The code takes them as parameters after its pointers, that is,
+  /// after the buffers and scratch.
   std::vector<TensorMap> maps = {};
   /// True if a block of a GPU may run several tasks: the task with the number `blockIdx.x` and
-  /// every gridDim.x-th task after it.
+  /// every gridDim.x-th task after it. Example: with 4 blocks, block 1 runs the tasks 1, 5, 9 and
+  /// so on.
   bool persistent = false;
   friend bool operator==(const PhaseInfo&, const PhaseInfo&) = default;
 };
@@ -71,8 +77,9 @@ struct ArgumentInfo {
   std::vector<int64_t> shape;  ///< logical; empty for a scalar
   std::string layout;  ///< layout of the storage as text; empty: the row-major logical array
   int64_t storage_elements = 0;  ///< elements in storage layout, padding included
-  /// Name in KernelInfo::packs of the code that converts the layout. Empty: the argument needs no
-  /// conversion, or the artifact has no code for it, and only Kernel::run() takes the argument.
+  /// Name of the code that converts the layout, a key of KernelInfo::packs. Empty if the layout
+  /// needs no conversion, and also if the artifact has no code for the conversion; then only
+  /// Kernel::run() takes the argument.
   std::string pack = {};
   /// True for an input that only the preparation reads. The phases of a call do not read it, so
   /// calls may pass null for it.
@@ -85,22 +92,22 @@ struct ArgumentInfo {
 struct PreparationInfo {
   std::vector<int> inputs;            ///< the constant inputs, as indices of KernelInfo::arguments
   std::vector<ArgumentInfo> buffers;  ///< the results, which a call takes after the arguments
-  std::vector<PhaseInfo> phases;      ///< they take the pointers of the inputs, then of the results
+  std::vector<PhaseInfo> phases;      ///< they take pointers to `inputs`, then to `buffers`
   int64_t scratch_bytes = 0;
   friend bool operator==(const PreparationInfo&, const PreparationInfo&) = default;
 };
 
 struct KernelInfo {
-  std::string workload;   ///< text key
-  std::string schedule;   ///< text
+  std::string workload;   ///< key of the workload as text
+  std::string schedule;   ///< tw1 text
   std::string target;     ///< canonical text of a Target
   std::string toolchain;  ///< compiler and its version, for messages and records
   int64_t codegen_abi = 0;
   std::vector<ArgumentInfo> arguments;  ///< inputs, then outputs
   std::vector<PhaseInfo> phases;
   int64_t scratch_bytes = 0;
-  /// Code that converts layouts, by name: kernels of two buffers without scratch. They take
-  /// {logical, storage} for an input and {storage, logical} for an output.
+  /// Code that converts layouts; the keys are names. Each is a kernel without scratch memory that
+  /// takes two buffers: {logical, storage} for an input and {storage, logical} for an output.
   std::map<std::string, std::vector<PhaseInfo>> packs;
   std::optional<PreparationInfo> preparation = std::nullopt;
   int spills = 0;     ///< register spills that the compiler left in the object
@@ -140,7 +147,8 @@ Status check_target(std::string_view target, const Target& machine);
 /// Describes all buffers of a call: the arguments, then the results of the preparation.
 std::vector<ArgumentInfo> call_buffers(const KernelInfo& info);
 
-/// Size in bytes of an argument's array: in storage layout, and of the logical array. Requires:
+/// Size in bytes of an argument's array. storage_bytes() is the size in storage layout, padding
+/// included; logical_bytes() is the size of the row-major array of the argument's shape. Requires:
 /// check_info() holds.
 int64_t storage_bytes(const ArgumentInfo& argument);
 int64_t logical_bytes(const ArgumentInfo& argument);
@@ -149,15 +157,17 @@ int64_t logical_bytes(const ArgumentInfo& argument);
 /// any machine can address, yet small enough that sums of several such sizes fit 64 bits.
 inline constexpr int64_t most_memory_bytes = int64_t{1} << 56;
 
-/// Limit in bytes on the file of an artifact: prefix, header, and code.
+/// Limit in bytes on the file of an artifact: 12 bytes of prefix, 4 MiB of header and 256 MiB of
+/// code.
 inline constexpr int64_t most_artifact_bytes = 12 + (int64_t{4} << 20) + (int64_t{256} << 20);
 
 /// Returns the bytes of the artifact's file; equal artifacts have equal bytes. Invalid if
 /// check_info() fails, or if the file would be too large.
 Result<std::string> artifact_bytes(const Artifact& artifact);
 
-/// Parses the bytes of an artifact's file. Fails with Invalid as read_artifact() does, but does not
-/// check that the machine can run the code. Requires: bytes whose origin the caller trusts.
+/// Parses the bytes of an artifact's file. Invalid if the bytes are truncated, were changed or have
+/// another ABI version. Unlike read_artifact(), it does not check that the machine can run the
+/// code. Requires: bytes whose origin the caller trusts.
 Result<Artifact> parse_artifact(std::string_view bytes);
 
 /// Writes the artifact to `path`, as replace_file() does: only the owner may write the file, and it

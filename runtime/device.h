@@ -59,7 +59,8 @@ struct DeviceFacts {
   bool is_cuda() const { return architecture.starts_with("sm_"); }
 };
 
-/// Code to load. The device uses the binary if it is for this device, else the text.
+/// Code to load. The device uses `binary` if the binary is for this device, else `text`, which the
+/// driver compiles.
 struct DeviceCode {
   std::string architecture = {};  ///< architecture of the binary: "sm_90a"
   std::string binary = {};        ///< a cubin
@@ -97,16 +98,17 @@ class DeviceBuffer {
   /// Makes a buffer of the caller's memory, which must outlive the buffer.
   static DeviceBuffer borrow(std::shared_ptr<Device> device, DeviceAddress address, int64_t bytes);
   /// Makes a buffer of `bytes` bytes of the caller's memory, from byte `offset` on. Usage: the
-  /// memory is too small, or OpenCL memory of another context. Unsupported: an offset that the
-  /// OpenCL device does not accept. The messages do not name the argument; the caller adds its
-  /// name.
+  /// memory is smaller than `offset` + `bytes`, or it is OpenCL memory of another context.
+  /// Unsupported: the OpenCL device does not accept the offset. The messages do not name the
+  /// argument; the caller adds its name.
   static Result<DeviceBuffer> borrow(std::shared_ptr<Device> device, DeviceAddress address,
                                      int64_t bytes, int64_t offset);
 
   DeviceAddress address() const { return memory_.get(); }
   int64_t bytes() const { return bytes_; }
 
-  /// These copies and fills return when they are done. Usage: the range exceeds the buffer.
+  /// write() copies to the device, read() copies from the device, and fill() sets every byte. They
+  /// return when the work is done. Usage: the range exceeds the buffer.
   Status write(const void* data, int64_t bytes, int64_t offset = 0) const;
   Status read(void* data, int64_t bytes, int64_t offset = 0) const;
   Status fill(uint8_t value) const;
@@ -170,7 +172,8 @@ struct Launch {
   DeviceFunction function;
   int64_t blocks = 1;
   int threads = 1;  ///< per block
-  /// Per block, of `extern __shared__`; must be 0 for OpenCL C, which has no equivalent.
+  /// Bytes of `extern __shared__` memory of each block. Must be 0 for OpenCL C, which has no
+  /// equivalent.
   int64_t shared_bytes = 0;
   std::vector<DeviceAddress> arguments = {};
   /// Tensor maps, which the function takes after its pointer parameters. Each describes the memory
@@ -205,14 +208,15 @@ struct TimingOptions {
   /// Memory that is overwritten before each sample, outside of its time, to evict the L2 cache.
   const DeviceBuffer* evicting = nullptr;
   /// True to submit each sample as one CUDA graph, for kernels that are shorter than the overhead
-  /// of a launch. The graph runs once before the samples. OpenCL has no graphs: it adds up the
-  /// times of the launches.
+  /// of a launch. The graph runs once, untimed, before the samples. OpenCL has no graphs: there a
+  /// sample is the sum of the times of the launches.
   bool graph = false;
 };
 
 class Device : public std::enable_shared_from_this<Device> {
  public:
-  /// The cause for which a device was lost: a kernel, or the device itself. Nobody: it is not lost.
+  /// The cause of the loss of a device: a kernel, or the device itself. Nobody means that the
+  /// device is not lost.
   enum class LostBy { Nobody, Kernel, Itself };
 
   virtual ~Device() = default;
@@ -235,8 +239,8 @@ class Device : public std::enable_shared_from_this<Device> {
   Status launch(std::span<const Launch> launches, DeviceStream stream = {});
   /// Records launches that launch(graph) can then submit any number of times. Nothing runs yet.
   Result<LaunchGraph> record(std::vector<Launch> launches);
-  /// Enqueues recorded launches. Returns before they have run. Two runs of one graph do not
-  /// overlap.
+  /// Enqueues recorded launches. Returns before they have run. A second run of the same graph
+  /// begins after the first has ended.
   Status launch(const LaunchGraph& graph, DeviceStream stream = {});
   /// Enqueues another library's work on the device's own queue.
   Status submit(const DeviceWork& work);
@@ -244,7 +248,7 @@ class Device : public std::enable_shared_from_this<Device> {
   Status synchronize();
   /// Takes `options.repeats` timing samples. A sample is the time in nanoseconds, by the device's
   /// clock, from the start of the first launch to the end of the last. CUDA's clock ticks every 500
-  /// ns, so repeat short launches in the list.
+  /// ns, so list a short launch several times and divide.
   Result<std::vector<double>> time_ns(std::span<const Launch> launches,
                                       const TimingOptions& options = {});
   /// As time_ns(), for another library's work. Unsupported on OpenCL, which can time only launches
@@ -255,8 +259,9 @@ class Device : public std::enable_shared_from_this<Device> {
  protected:
   Device() = default;
 
-  /// Makes an Environment error that says that the device cannot do `what`, and gives the driver's
-  /// reason. Unless `lost_by` is Nobody, the device is lost from then on.
+  /// Makes an Environment error that says that the device cannot do `what` (such as "write
+  /// memory"), and gives the driver's `reason`. Unless `lost_by` is Nobody, the device is lost from
+  /// then on.
   tl::unexpected<Error> failed(std::string_view what, std::string_view reason, LostBy lost_by);
 
   /// The driver's handle of the launched function, as find_function() returned it.
@@ -268,8 +273,8 @@ class Device : public std::enable_shared_from_this<Device> {
   friend class DeviceBuffer;
   friend class DeviceModule;
 
-  // The operations that a driver implements. Before it calls them, Device checks the arguments, and
-  // that the device is not known to be lost.
+  // The operations that a driver implements. Before Device calls one of them, it checks the
+  // arguments, and that the device is not known to be lost.
   virtual Result<std::shared_ptr<void>> allocate_memory(int64_t bytes) = 0;
   /// Makes a kernel argument of `bytes` bytes of the caller's memory, from byte `offset` on.
   virtual Result<std::shared_ptr<void>> part_of(DeviceAddress memory, int64_t offset,

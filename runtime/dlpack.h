@@ -8,9 +8,9 @@
 //
 // A tensor is a DLTensor*, taken from a DLManagedTensor or, since DLPack 1.0, from a
 // DLManagedTensorVersioned. It is borrowed: the caller keeps it until the work has run, and deletes
-// it. There is one tensor for each argument, inputs first. A tensor that does not fit its argument
-// is a Usage error that names the argument. Outputs must be writable, which a DLTensor does not
-// state. Thread-safe.
+// it. Each call takes one tensor for each argument, inputs first. A tensor that does not fit its
+// argument is a Usage error that names the argument. Outputs must be writable, which a DLTensor
+// does not state. Thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -24,12 +24,12 @@
 
 namespace tw::runtime {
 
-/// Returns the type that a DLDataType with this code, this number of bits and one lane stands for;
-/// nullopt if DType has no such type.
+/// Returns the DType that equals a DLDataType with this code, this number of bits and one lane.
+/// nullopt if there is no such DType.
 std::optional<DType> dlpack_dtype(uint8_t code, uint8_t bits);
 
-/// Like Kernel::call(), for tensors in memory that the processor can access: its own, and pinned or
-/// managed memory of CUDA.
+/// Like Kernel::call(), for tensors in memory that the processor can access, which is its main
+/// memory and CUDA's pinned or managed memory.
 Status call_dlpack(const Kernel& kernel, std::span<const void* const> tensors, ThreadPool& pool,
                    int threads = 0);
 
@@ -38,14 +38,15 @@ Status call_dlpack(const Model& model, std::span<const void* const> tensors, Thr
                    int threads = 0);
 
 /// Like DeviceKernel::call_on(), for tensors in memory of the kernel's device; CUDA also takes
-/// pinned and managed memory. `stream` follows Python's array API. It is dlpack_own_queue; or with
-/// CUDA 1 (the legacy default stream), 2 (the default stream of the calling thread) or the address
-/// of a CUstream; or with OpenCL the address of a cl_command_queue.
+/// pinned and managed memory. `stream` follows Python's array API. dlpack_own_queue means the
+/// device's own queue. With CUDA, 1 means the legacy default stream, 2 the default stream of the
+/// calling thread, and any other number is the address of a CUstream. With OpenCL it is the address
+/// of a cl_command_queue. Usage for 0, and for negative numbers other than dlpack_own_queue.
 Status call_dlpack(const DeviceKernel& kernel, std::span<const void* const> tensors,
                    int64_t stream);
 
-/// Stands for the device's own queue, which is synchronised with no other stream. The tensors must
-/// be ready before the call, and the caller waits for the queue after it.
+/// The value of `stream` for the device's own queue, which is synchronised with no other stream.
+/// The tensors must be ready before the call, and the caller waits for the queue after it.
 inline constexpr int64_t dlpack_own_queue = -1;
 
 }  // namespace tw::runtime

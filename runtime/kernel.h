@@ -26,17 +26,17 @@
 namespace tw::runtime {
 
 struct KernelOptions {
-  /// This machine; must have the features of the artifact's target.
+  /// The machine that runs the kernel. load() fails if it lacks a feature of the artifact's target.
   Target machine = host_target();
-  /// Arenas to share with other kernels; null: a cache of its own.
+  /// Cache of working memory to share with other kernels. Null: the kernel gets a cache for itself.
   std::shared_ptr<ArenaCache> arenas;
   LoadOptions library;
 };
 
 class Kernel {
  public:
-  /// Loads an artifact. Checks the description, the machine's features and the symbols before any
-  /// code can run.
+  /// Loads an artifact. Before any code can run, checks the description, the machine's features and
+  /// the symbols; Invalid if a check fails.
   static Result<Kernel> load(Artifact artifact, const KernelOptions& options = {});
 
   const KernelInfo& info() const;

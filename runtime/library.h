@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Library is a shared object that is loaded from memory. The object goes through an
-// anonymous file, so the cache directory may be read-only or mounted noexec. The object is
-// unloaded with its last owner. Thread-safe once loaded.
+// A Library is a shared object that is loaded from memory. The object is loaded through an
+// anonymous file, so the cache directory may be read-only or mounted noexec. It is unloaded when
+// the Library is destroyed. Thread-safe once loaded.
 
 #include <string>
 #include <string_view>
@@ -14,18 +14,20 @@
 namespace tw::runtime {
 
 struct LoadOptions {
-  /// True: try a file in memory first (memfd_create). False: use the directories at once, as when
-  /// the system refuses memfd_create().
+  /// True: the object is first written to a file in memory (memfd_create), and to `directories`
+  /// only if that fails. False: only `directories` are used, as if the system refused
+  /// memfd_create().
   bool in_memory = true;
-  /// Directories in which to put a private file that exists while the object is loaded. The first
-  /// directory that works is used.
+  /// Directories for an unnamed file that holds the object while it is loaded. The first directory
+  /// in which loading succeeds is used.
   std::vector<std::string> directories = {"/dev/shm", "/tmp", "/var/tmp"};
 };
 
 class Library {
  public:
-  /// Loads a shared object from its bytes. Invalid: the bytes are no loadable object. Environment:
-  /// there is no place to load the object from; the message says why each place failed.
+  /// Loads a shared object from its bytes. Invalid: the bytes are no loadable object, or every
+  /// directory is mounted noexec. Environment: no place can hold the file. The message says why
+  /// each place failed.
   static Result<Library> load(std::string_view object, const LoadOptions& options = {});
 
   Library(Library&& other) noexcept;

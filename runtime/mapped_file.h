@@ -3,7 +3,8 @@
 // A MappedFile is the content of a file as read-only memory. Pages are read from the file when they
 // are first touched, and processes that map the same file share them. The mapping stays valid after
 // the descriptor is closed, and keeps the old content when another file is renamed to the path. If
-// the file is truncated while it is mapped, an access is a bus error. Movable; thread-safe.
+// the file is truncated while it is mapped, reading the lost bytes ends the process with a bus
+// error (SIGBUS). Movable; thread-safe.
 
 #include <string>
 #include <string_view>

@@ -34,8 +34,9 @@ namespace tw::runtime {
 struct ModelOptions {
   Target machine = host_target();
   Trust trust = Trust::Own;
-  /// Checked constants are all read when the model is opened, at 2 GB/s on a core with SHA
-  /// instructions. Trusted constants are not checked, and are read when a step first needs them.
+  /// Checked: opening the model reads all constants and compares their hash, at 2 GB/s on a core
+  /// with SHA instructions. Trusted: constants are not checked, and are read from the file when a
+  /// step first needs them.
   Constants constants = Constants::Checked;
   LoadOptions library = {};
   /// The device that runs the network if it is for a GPU; null for networks for the processor.
@@ -45,8 +46,9 @@ struct ModelOptions {
 /// A profile of one call: the variant that it ran, and the time of each step.
 struct ModelProfile {
   size_t variant = 0;  ///< index in ModelFile::variants
-  /// The runs of steps, in the order of the steps; a step of a loop has a run for each trip. The
-  /// chains of a band are listed one after another, though their times overlap.
+  /// The runs of steps, in the order of the steps; a step of a loop has a run for each trip. Steps
+  /// that run side by side (the chains of a ModelBand) are listed one after another, though their
+  /// times overlap.
   std::vector<StepTime> steps;
 };
 
@@ -77,11 +79,12 @@ class Model {
   Result<size_t> variant_of(std::span<const Buffer> buffers) const;
 
   /// Runs the network on logical arrays, one for each input and then one for each output. Each step
-  /// runs on at most `threads` threads of the pool (0: all) and on at most ModelStep::threads. The
-  /// chains of bands run side by side if there are two or more threads.
+  /// runs on at most `threads` threads of the pool (0: all), and on no more than its own limit,
+  /// ModelStep::threads. If there are two or more threads, the chains of a band (ModelBand) run
+  /// side by side.
   ///
-  /// Arrays that are strided or not aligned to their element are copied. Without such arrays, calls
-  /// after the first allocate nothing. Errors:
+  /// Arrays that are strided or not aligned to their element are copied. If there are no such
+  /// arrays, only the first call allocates memory. Errors:
   /// - Usage as variant_of(); and, naming the argument, as Kernel::call() for arrays that do not
   ///   fit, or if an output shares memory with another array;
   /// - Environment if there is no memory for the call;

@@ -10,9 +10,9 @@
 
 namespace tw::runtime {
 
-/// Checks that a model is safe to run whose constants have `constant_bytes` bytes. Invalid, naming
-/// the step or tensor, if it is not. Takes time nearly linear in the number of arguments of all
-/// steps.
+/// Checks that the model is safe to run, if its constants have `constant_bytes` bytes. Invalid,
+/// naming the step or tensor, if the model is not safe. Takes time nearly linear in the number of
+/// arguments of all steps.
 Status find_defect(const ModelFile& model, int64_t constant_bytes);
 
 }  // namespace tw::runtime

@@ -5,16 +5,18 @@
 //
 //     "TWNETF03" | u32 header length, little endian | JSON header | kernels | zeros | constants
 //
-// where each kernel is the bytes of an artifact (runtime/artifact.h). The header holds the size and
-// the SHA-256 of each kernel and of the constants, and its own SHA-256. The constants begin at the
-// next multiple of 4096 bytes, so that a loader can map them instead of reading them.
+// where each of the kernels is a whole artifact file (runtime/artifact.h). The header holds the
+// size and the SHA-256 of each kernel and of the constants, and the SHA-256 of the header itself.
+// The constants begin at the next multiple of 4096 bytes, so that a loader can map them instead of
+// reading them.
 //
 // A network has a variant for each set of input shapes that it was compiled for, such as batches of
 // 1 and of 8. Variants share kernels and constants.
 //
-// Older versions are read too: version 2, "TWNETF02", has no loops; in version 1, "TWNETF01", the
-// header itself has the fields of the only variant. Bands did not need a new version: a runtime
-// that does not know them runs all steps in order, which is always right.
+// Older versions are read too: version 2, "TWNETF02", has no loops; in version 1, "TWNETF01", there
+// is one variant, and its fields are fields of the header. Bands (ModelBand) have no version of
+// their own, because a runtime that ignores bands runs all steps in order, which gives the same
+// results.
 //
 // Plain values and free functions; thread-safe.
 
@@ -44,20 +46,22 @@ enum class Place {
 
 /// Movement of a tensor in a loop. In trip t the tensor lies `begin + advance * t` bytes after the
 /// address that its `place` and `at` give, or `begin + advance * (t % period)` bytes if the period
-/// is not 0. Outside of loops t is 0.
+/// is not 0. Example: {.begin = 0, .advance = 64, .period = 2} gives the offsets 0, 64, 0, 64 in
+/// the trips 0 to 3. Outside of loops t is 0.
 struct Slide {
   int64_t begin = 0, advance = 0, period = 0;
   friend bool operator==(const Slide&, const Slide&) = default;
 
-  /// The offset in bytes in a trip. Requires: a tensor of a model that passes check_model().
+  /// The offset in bytes of the tensor in trip `trip`. Requires: a tensor of a model that passes
+  /// check_model().
   int64_t at(int64_t trip) const { return begin + advance * (period > 0 ? trip % period : trip); }
 };
 
-/// One array that steps read or write.
+/// An array that steps read or write, and its place in memory.
 struct ModelTensor {
   std::string name;
   DType dtype = Float32;
-  std::vector<int64_t> shape;  ///< logical
+  std::vector<int64_t> shape;  ///< logical shape, without layout or padding
   std::string layout;          ///< text as in ArgumentInfo; empty: row-major
   int64_t bytes = 0;  ///< size in storage layout; 0 for a constant that only preparations read
   Place place = Place::Arena;
@@ -66,7 +70,7 @@ struct ModelTensor {
   friend bool operator==(const ModelTensor&, const ModelTensor&) = default;
 };
 
-/// One call of a kernel.
+/// A call of a kernel on tensors of the variant.
 struct ModelStep {
   /// Name of the operator; for a copy into another layout "tensor: NCHW -> NCHW16c".
   std::string name;
@@ -94,22 +98,22 @@ struct ModelBand {
   std::vector<int> chains;  ///< number of steps of each chain, in order
   friend bool operator==(const ModelBand&, const ModelBand&) = default;
 
-  /// One past the last step. Requires: a model that passes check_model().
+  /// One past the number of the last step of the band. Requires: a model that passes check_model().
   int end() const { return std::accumulate(chains.begin(), chains.end(), first); }
 };
 
 /// The network for one set of input shapes.
 struct ModelVariant {
   std::vector<ModelTensor> tensors;
-  /// Indices of the tensors whose arrays the caller passes; row-major.
+  /// Indices of the tensors whose arrays the caller passes. These arrays are row-major.
   std::vector<int> inputs, outputs;
   std::vector<ModelStep> steps;       ///< in an order in which they can run
   int64_t arena_bytes = 0;            ///< size of the arena, the working memory of a call
   std::string plan;                   ///< a report for people on the plan: its choices and costs
   std::string graph;                  ///< text of the graph (graph/graph.h), for people and tools
-  std::vector<ModelLoop> loops = {};  ///< in the order of their steps, not overlapping
-  /// In the order of their steps, not overlapping. A loop is either outside of all bands or wholly
-  /// inside one chain.
+  std::vector<ModelLoop> loops = {};  ///< sorted by `first`; loops do not overlap
+  /// The bands, sorted by `first`; they do not overlap. A loop is either outside of all bands or
+  /// wholly inside one chain.
   std::vector<ModelBand> bands = {};
   friend bool operator==(const ModelVariant&, const ModelVariant&) = default;
 };
@@ -118,7 +122,7 @@ struct ModelFile {
   std::string name;    ///< name of the network
   std::string target;  ///< canonical text of a Target
   int64_t codegen_abi = 0;
-  int threads = 1;                     ///< the number of threads for which its kernels were chosen
+  int threads = 1;                     ///< number of threads for which the kernels were chosen
   std::vector<ModelVariant> variants;  ///< at least one; they differ in shapes, steps and memory
   std::vector<Artifact> kernels;
   std::string constants;  ///< all constants as bytes; ModelTensor::at is an offset here
@@ -157,7 +161,8 @@ Status for_each_run(const ModelVariant& variant, size_t first, size_t end, const
   for (; step < end; ++step) TW_RETURN_IF_ERROR(run(step, 0));
   return {};
 }
-/// Calls `run(step, trip)` for each run of all steps.
+/// Calls `run(step, trip)` for each run of all steps of the variant, in order. Stops at the first
+/// error and returns it.
 template <typename Run>
 Status for_each_run(const ModelVariant& variant, const Run& run) {
   return for_each_run(variant, 0, variant.steps.size(), run);
@@ -181,18 +186,19 @@ inline constexpr int64_t most_model_bytes = int64_t{16} << 30;
 /// Prints the names and shapes of the variant's inputs, such as "x [1, 4], m [4]".
 std::string show_inputs(const ModelVariant& variant);
 
-/// Lower bound on the size of a variant's arena: the largest sum, over all steps, of the arena's
-/// arrays that are alive at the step. Arrays that some step reads as one tensor count as one array.
-/// The bound treats bands as if their steps ran in order, so a variant with bands may need more.
-/// Requires: a model that passes check_model().
+/// Lower bound on the size in bytes of a variant's arena: the sum of the sizes of the arena's
+/// arrays that are alive at a step, for the step where this sum is largest. Arrays that a step
+/// reads as one tensor, such as the inputs of a concatenation, count as one array. The bound treats
+/// bands as if their steps ran in order, so a variant with bands may need a larger arena. Requires:
+/// a model that passes check_model().
 int64_t least_arena_bytes(const ModelFile& model, const ModelVariant& variant);
 
 /// Checks that running the model is safe. Invalid, naming the step or tensor, unless
 /// - there is a variant; all variants have inputs and outputs of the same names and types, and no
 ///   two have inputs of the same shapes;
-/// - indices are in range; in every trip each tensor lies inside its memory (constants, arena, or
-///   the caller's array), at a multiple of 64 bytes; in networks for processors, row-major tensors
-///   that have a slide may lie at any multiple of the size of an element;
+/// - indices are in range; in every trip of a loop, each tensor lies inside its memory (constants,
+///   arena, or the caller's array), at a multiple of 64 bytes; in networks for processors, a
+///   row-major tensor that moves (Slide) may lie at any multiple of the size of an element;
 /// - loops have at least one trip, and there are at most most_step_runs runs of steps;
 /// - the arguments of each step agree with its kernel in type, shape and bytes, and in layout up to
 ///   the choice of letters: NCHW16c and ABCD16b are the same layout;
@@ -202,11 +208,12 @@ int64_t least_arena_bytes(const ModelFile& model, const ModelVariant& variant);
 /// - outputs of a step share no memory with its other arguments;
 /// - bands have 2 to most_chains chains, each of at least one step; no step writes memory that a
 ///   step of another chain of the band reads or writes.
-/// A tensor that no step writes, and that is no input or constant, is another name for other
-/// tensors. When it is first read, one tensor, or several tensors side by side, must fill exactly
-/// its place. So a reshape takes no step, and neither does a concatenation whose inputs are written
-/// in place. A tensor that moves in a loop and that no step writes stands for whatever lies at its
-/// place in the trip.
+/// A tensor that no step writes, and that is no input or constant, is an alias: another name for
+/// the memory of other tensors. When a step first reads the alias, one tensor, or several tensors
+/// side by side, must fill exactly its place. So the result of a reshape is an alias of its input,
+/// and the result of a concatenation is an alias of its inputs; neither takes a step. An alias that
+/// moves in a loop (Slide) stands in each trip for the tensors, or the parts of tensors, that lie
+/// at its place in that trip.
 Status check_model(const ModelFile& model);
 
 /// Checks that the machine can run the network. Invalid if the network or one of its kernels is for
@@ -217,8 +224,9 @@ Status check_targets(const ModelFile& model, const Target& machine);
 /// Returns the bytes of the model's file; equal models have equal bytes. Fails as check_model(), or
 /// if the file would be too large.
 Result<std::string> model_bytes(const ModelFile& model);
-/// Parses the bytes of a model's file. Invalid as map_model(), but does not check that the machine
-/// can run the model. Requires: bytes whose origin the caller trusts.
+/// Parses the bytes of a model's file. Invalid if the bytes are truncated, were changed or are
+/// unsafe to run. Unlike map_model(), it does not check that the machine can run the model.
+/// Requires: bytes whose origin the caller trusts.
 Result<ModelFile> parse_model(std::string_view bytes);
 
 /// Writes the model to `path`, replacing the file atomically, as write_artifact() does.

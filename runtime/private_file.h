@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Files whose content is run as code. They are read only if nobody else can have written them, and
-// are replaced atomically. Thread-safe.
+// Files whose content is run as code. A file is read only if nobody but its trusted owner can have
+// written it. Files are replaced atomically. Thread-safe.
 
 #include <cstdint>
 #include <span>
@@ -31,7 +31,7 @@ Result<PrivateFile> open_private_file(const std::string& path, bool root_too, in
 Result<std::string> read_private_file(const std::string& path, bool root_too, int64_t max_bytes);
 
 /// Checks that replacing `path` by a file does no harm. Usage if `path` is a device or a pipe, or a
-/// symbolic link to one: replacing it would take it from everything else that uses it.
+/// symbolic link to one: replacing /dev/null, for example, would take it from every other program.
 Status check_replaceable(const std::string& path);
 
 /// Checks that a file can be written at the path. Call it before long work, so that the error does
@@ -41,10 +41,10 @@ Status check_replaceable(const std::string& path);
 Status check_output(const std::string& path, std::string_view example = "kernel.twart");
 
 /// Writes the bytes to `path`, replacing an old file atomically: writes a temporary file beside
-/// `path`, syncs it, renames it to `path`, and syncs the directory. The file keeps the permissions
-/// of the old file; a new file gets 0644 less the umask. Users other than the owner never get write
-/// permission. On failure nothing is left behind, and an old file stays as it was. Fails as
-/// check_replaceable(), or with Environment.
+/// `path`, syncs it, renames it to `path`, and syncs the directory. The new file gets the
+/// permissions of the old one, or 0644 minus the umask if there was no old file. Users other than
+/// the owner never get write permission. On failure no temporary file is left, and an old file
+/// stays as it was. Errors are those of check_replaceable(), and Environment if the system fails.
 Status replace_file(const std::string& path, std::string_view bytes);
 /// As replace_file() above, for a file that consists of these parts, one after another.
 Status replace_file(const std::string& path, std::span<const std::string_view> parts);

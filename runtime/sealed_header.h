@@ -5,15 +5,16 @@
 //     magic, 8 bytes | u32 header length, little endian | JSON header
 //
 // and continues with sections, whose sizes and SHA-256 are fields of the header. The header has its
-// own SHA-256 in the field "header_hash". It must be exactly the text that the writer prints, so no
-// byte of it can change unnoticed.
+// own SHA-256 in the field "header_hash". The header must be exactly the text that the writer
+// prints, so no byte of the header can change unnoticed.
 //
 //     TW_TRY(const std::string_view text, header_text(bytes, magic, most_header_bytes));
 //     TW_RETURN_IF_ERROR(read_header(text, [&](const Json& json) { return ...; }));
 //     std::string_view rest = bytes.substr(header_prefix_bytes + text.size());
 //     TW_TRY(const std::string object, take_section("object", section, rest));
 //
-// All errors are Invalid. Their messages call the file "it"; the caller adds the name of the file.
+// All errors are Invalid. Their messages do not name the file but say "it"; the caller adds the
+// name.
 //
 // Private to runtime/: not installed. Free functions; thread-safe.
 
@@ -41,7 +42,8 @@ Result<std::string_view> header_text(std::string_view bytes, std::string_view ma
                                      int64_t most_bytes);
 
 /// Parses a header, checks its hash, and calls `read` with the header without the hash. `read` may
-/// throw nlohmann::json's exceptions: a field that is missing or has another type becomes an error.
+/// throw exceptions of nlohmann::json, as it does for a field that is missing or has another type;
+/// an exception becomes an error.
 Status read_header(std::string_view text, const std::function<Status(const nlohmann::json&)>& read);
 
 /// Size and hash of a part of a file after its header, as the header gives them.
@@ -55,8 +57,8 @@ struct Section {
 Result<std::string_view> take_bytes(std::string_view name, uint64_t bytes, std::string_view& rest);
 
 /// Removes the section from the front of `rest`, and returns a copy of it after checking the hash
-/// of the copy. So the caller has the bytes that were checked, even if a mapped file changes
-/// meanwhile. Fails as take_bytes() and check_section().
+/// of the copy. The copy is made first, so the caller gets the bytes that were checked, even if a
+/// mapped file changes meanwhile. Fails as take_bytes() and check_section().
 Result<std::string> take_section(std::string_view name, const Section& section,
                                  std::string_view& rest);
 

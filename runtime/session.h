@@ -33,12 +33,14 @@
 namespace tw::runtime {
 
 struct SessionOptions {
-  /// Path of a tuning database; empty: none, so kernels come only from load().
+  /// Path of a tuning database. Empty: the session has no database, and only load() and model()
+  /// give kernels.
   std::string database;
   std::string cache;  ///< directory of compiled artifacts, whose file names are artifact_name()
   int threads = 0;    ///< threads of the pool; 0: as many as affinity mask and cgroup quota allow
-  /// Name of the device as in records. Records of this device are preferred to other records of the
-  /// target. Empty: for a GPU gpu_text(); for a processor no preference.
+  /// Name of the device, as records spell it. Records of this device are preferred to other records
+  /// of the target. If it is empty, a session with a GPU uses gpu_text(), and a session for the
+  /// processor prefers no device.
   std::string device;
   int64_t codegen_abi = current_codegen_abi;  ///< code generator version of the records to use
   Trust trust = Trust::Own;
@@ -57,8 +59,8 @@ class Session {
   ~Session();
 
   /// Returns the kernel of the best record for a workload, given by its text key: the record for
-  /// the session's number of threads, or else the record for one thread. The same workload gives
-  /// the same kernel for the life of the session.
+  /// the session's number of threads, or else the record for one thread. Later calls for the same
+  /// workload return the same kernel, even if the database has a better one by then.
   ///
   /// Layouts that the caller keeps follow the key in braces, as records spell them: "... f32 fast
   /// {in=NCHW16c out=NHWC}". Kernel::run() takes arrays in these layouts, and call() converts to
@@ -77,9 +79,10 @@ class Session {
   /// is for a GPU and the session has none, or it is for the processor and the session has a GPU.
   Result<Model> model(const std::string& path);
 
-  /// Like kernel() and load(), for the GPU. device_kernel() takes the best record of the first
-  /// target in targets_of() that has one, so a newer GPU can run an older GPU's kernels by their
-  /// PTX. Usage: the session has no GPU.
+  /// Like kernel() and load(), for the GPU. device_kernel() goes through the targets of
+  /// targets_of(), the closest first, and takes the best record of the first target that has
+  /// records. So a newer GPU can run the PTX of an older GPU's kernels. Usage: the session has no
+  /// GPU.
   Result<DeviceKernel> device_kernel(std::string_view workload);
   Result<DeviceKernel> load_on_device(const std::string& path);
 

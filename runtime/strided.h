@@ -24,12 +24,12 @@ std::vector<int64_t> row_major_strides(const std::vector<int64_t>& shape);
 bool is_contiguous(std::span<const int64_t> shape, std::span<const int64_t> strides);
 bool is_contiguous(const StridedView& view);
 
-/// True only if it is certain that no two elements share memory. May be false for some views whose
-/// elements are distinct. Requires: byte_range(view) is not nullopt.
+/// True if the elements certainly share no memory. False does not prove the opposite: for some
+/// views with distinct elements the result is false too. Requires: byte_range(view) is not nullopt.
 bool elements_are_distinct(const StridedView& view);
 
-/// The addresses [begin, end) from the lowest to the highest byte of the elements. byte_range() is
-/// nullopt if some element lies outside of the address space.
+/// The addresses from the lowest byte of an element (`begin`) to one past the highest (`end`).
+/// byte_range() returns nullopt if an element lies outside of the address space.
 struct ByteRange {
   uint64_t begin = 0, end = 0;
   bool overlaps(const ByteRange& other) const { return begin < other.end && other.begin < end; }

@@ -8,10 +8,10 @@
 //     ThreadPool pool;  // as many threads as this process may use
 //     int32_t failure = pool.parallel_for(tasks, run, &job);  // run(&job, task) for each task
 //
-// Thread-safe. While one caller uses the workers, any other caller runs its tasks alone on its own
-// thread, and so does a task that calls the pool: nothing blocks and nothing deadlocks. Several
-// pools in one process are independent. After fork() the child's pool starts new workers when it is
-// next used.
+// Thread-safe. The workers serve one caller at a time. Any other caller, and a task that itself
+// calls the pool, runs its tasks alone on its own thread. So no call waits for another call, and
+// nothing deadlocks. Several pools in one process are independent. After fork() the child's pool
+// starts new workers when it is next used.
 
 #include <atomic>
 #include <cstdint>
@@ -25,7 +25,8 @@ namespace tw::runtime {
 using TaskFunction = int32_t (*)(void* context, int32_t task) noexcept;
 
 enum class Distribution {
-  /// Each free thread takes the next task: for tasks of unequal cost, or cores that others use.
+  /// A thread that is free takes the next task. For tasks of unequal cost, or for cores that other
+  /// programs use too.
   Dynamic,
   Static,  ///< each thread gets a contiguous share, the same in every call: data stays in its cache
 };
@@ -33,12 +34,14 @@ enum class Distribution {
 struct PoolOptions {
   /// Number of threads, including the caller; 0: as many as affinity mask and cgroup quota allow.
   int threads = 0;
-  /// Pin each worker to a core of its own, if there are enough; a failure is a warning.
+  /// Pin each worker to a core of its own. Not done if there are fewer cores than threads, or if a
+  /// cgroup limits CPU time. If pinning fails, a warning is printed.
   bool pin = true;
-  /// Number of polls before a waiting thread sleeps; all of them together take about 20 to 100 us.
-  /// A pool with more threads than cores does not poll.
+  /// Number of polls after which a waiting thread sleeps. These polls together take about 20 to 100
+  /// us. A pool with more threads than cores does not poll.
   int spins = 2000;
-  /// Number of polls before a waiting thread sleeps while an Awake exists, which take 1 to 5 ms.
+  /// Number of polls after which a waiting thread sleeps while an Awake exists. These polls
+  /// together take 1 to 5 ms.
   int spins_awake = 100'000;
 };
 
@@ -58,11 +61,12 @@ class ThreadPool {
   int32_t parallel_for(int64_t tasks, TaskFunction function, void* context, int threads = 0,
                        Distribution distribution = Distribution::Dynamic);
 
-  /// While an Awake exists, waiting threads poll for longer before they sleep. It bridges the
-  /// serial parts between the parallel calls of one piece of work, such as a network: a thread that
-  /// sleeps takes 50 us and more to run again, and its core is then slower for a millisecond or
-  /// two. The pool must outlive the Awake. After fork(), the parent's Awakes stay in force in the
-  /// child.
+  /// While an Awake exists, waiting threads poll for longer before they sleep. Create an Awake for
+  /// one piece of work, such as a call of a network, whose parallel calls have short serial parts
+  /// between them. Without an Awake the threads fall asleep in these parts; a thread takes 50 us
+  /// and more to wake, and its core is then slower for a millisecond or two. The pool must outlive
+  /// the Awake. A child of fork() inherits the count of the parent's Awakes, so they stay in force
+  /// in the child.
   class Awake {
    public:
     explicit Awake(ThreadPool& pool) : pool_(pool) { pool_.awake_.fetch_add(1, relaxed); }

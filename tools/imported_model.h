@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Reads the network that the flags of a verb name, as it is or rewritten by the passes.
-// Thread-safe.
+// Reads the network that the flags of a verb name: unchanged, or after the graph passes (graph
+// rewrites such as fusion). Thread-safe.
 
 #include <atomic>
 #include <map>
@@ -17,7 +17,8 @@
 
 namespace tw::tools {
 
-/// Parses texts such as "batch=1,8" and returns all combinations of the dimensions' values. Usage
+/// Parses texts such as "batch=1,8" and returns all combinations of the dimensions' values.
+/// Example: "batch=1,8" and "length=64" give {batch 1, length 64} and {batch 8, length 64}. Usage
 /// for malformed text and for a dimension that is given twice; the message begins with `verb`.
 Result<std::vector<tuner::Dimensions>> dimension_sets(const std::vector<std::string>& texts,
                                                       const std::string& verb);
@@ -25,8 +26,9 @@ Result<std::vector<tuner::Dimensions>> dimension_sets(const std::vector<std::str
 /// The elements of the inputs that become constants; the key is the input's name.
 using Constants = std::map<std::string, std::vector<double>>;
 
-/// Parses texts such as "sr=16000" and "size=224,224", each an input and its elements. Usage for
-/// malformed text and for an input that is given twice; the message begins with `verb`.
+/// Parses texts such as "sr=16000" and "size=224,224". Each gives the name of an input and the
+/// elements of the constant that takes its place. Usage for malformed text and for an input that is
+/// given twice; the message begins with `verb`.
 Result<Constants> pinned_inputs(const std::vector<std::string>& texts, const std::string& verb);
 
 struct ImportFlags {
@@ -35,9 +37,9 @@ struct ImportFlags {
   Constants constants = {};           ///< inputs that become constants
 };
 
-/// Reads a model and applies no pass. The file of a standing model is made first if the cache does
-/// not have it. Warnings of the import become notes of the environment. Errors are those of
-/// onnx_file_of() and read_onnx().
+/// Reads a model and applies no graph pass. If the model is a standing model whose file is not in
+/// the cache, the file is made first. Warnings of the import are added to `here.environment.notes`.
+/// Errors are those of onnx_file_of() and read_onnx().
 Result<tuner::NetworkVariant> read_network(const ImportFlags& flags, const PlaceFlags& place,
                                            const Surroundings& here);
 
@@ -49,8 +51,9 @@ struct ImportedModel {
   graph::Graph graph;
 };
 
-/// Reads a model and applies the passes for the target, as `tune --model` does before it plans.
-/// Errors are those of read_network() and tuner::apply_passes_for(). An interrupt ends the passes.
+/// Reads a model and applies the graph passes for the target, as `tune --model` does before it
+/// plans. Errors are those of read_network() and tuner::apply_passes_for(). If `interrupts` grows,
+/// the passes end early.
 Result<ImportedModel> import_model(const ImportFlags& flags, const Target& target,
                                    const PlaceFlags& place, const Surroundings& here,
                                    const std::atomic<int>& interrupts);

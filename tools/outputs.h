@@ -14,8 +14,8 @@
 
 namespace tw::tools {
 
-/// Checks that writing `output` does not overwrite `input`. Usage if both are the same file, also
-/// under different names.
+/// Checks that writing `output` does not overwrite `input`. Usage if both are the same file, even
+/// if the two paths differ.
 Status check_keeps(const std::string& input, const std::string& output);
 
 /// The error (Unsupported) for a flag such as --output that names the file of a kernel, when the

@@ -26,29 +26,30 @@ struct PlaceFlags {
   bool no_sandbox = false;  ///< workers run without limits
 };
 Flag no_sandbox_flag(PlaceFlags& flags);
-/// A fact for a result that says that --no-sandbox was given; empty if workers ran with their
-/// limits.
+/// A fact, to be printed with a result, that says that --no-sandbox was given. The list is empty if
+/// workers ran with their limits.
 std::vector<std::pair<std::string, std::string>> sandbox_facts(const PlaceFlags& flags);
 Flag database_flag(PlaceFlags& flags);
 std::vector<Flag> flags_of(PlaceFlags& flags);
 
 std::string database_path(const PlaceFlags& flags, const Surroundings& here);
-/// database_path() for reports: the password of an address is left out.
+/// database_path() as a text for reports. If it is the address of a server, the password is left
+/// out.
 std::string shown_database(const PlaceFlags& flags, const Surroundings& here);
-/// Opens the database without layers. If the path is a default, notes about it are printed to
-/// standard error.
+/// Opens the database without layers. If the default path is used and lies in a temporary
+/// directory, a note on standard error says why.
 Result<db::Store> open_database(const PlaceFlags& flags, const Surroundings& here,
                                 db::OpenMode mode);
-/// Opens the database as open_database() does, with the layers of the flags below it. For reading,
-/// the database file may be missing if there is a layer.
+/// Opens the database as open_database() does, and below it the layers that the flags name. If it
+/// is opened for reading and there is a layer, the database file may be missing.
 Result<db::Store> open_layered(const PlaceFlags& flags, const Surroundings& here,
                                db::OpenMode mode);
 /// Options for a store that answers one request. It waits for other processes at most
 /// `most_waiting_ms` and prints nothing to standard error.
 db::StoreOptions request_options(const Surroundings& here, int64_t most_waiting_ms);
 /// Opens the database and its layers for reading. nullopt if there is neither a database file nor a
-/// layer. A damaged file, a file that is no database of ours, and a server without tables are
-/// errors.
+/// layer. It is an error if the file is damaged or is not a tuning database, or if the server has
+/// no tables.
 Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Surroundings& here);
 
 /// The environment for tune(), build_schedule() and measure_schedule(). `device` is the index of

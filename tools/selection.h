@@ -27,8 +27,8 @@ namespace tw::tools {
 struct SelectionFlags {
   std::string hash;      ///< the operand: the beginning of a record's hash
   std::string schedule;  ///< path of a schedule that a person wrote
-  /// True: a schedule that does not fit the workload is adapted to the workload. False: it is an
-  /// error.
+  /// True: a schedule that does not fit the workload is adapted to it (adapt_hand_schedule()).
+  /// False: such a schedule is an error.
   bool adapts_schedule = false;
   WorkloadFlags workload;
   TargetFlags target;
@@ -55,8 +55,8 @@ struct Selection {
   int device = 0;       ///< index of a GPU among those of its driver
   int threads = 1;
   std::optional<HandSchedule> by_hand;  ///< the schedule of --schedule
-  /// The record of the kernel. nullopt: no trial of the workload, or of the schedule by hand, is
-  /// stored.
+  /// The record of the kernel. nullopt if the database has no trial of the workload or, with
+  /// --schedule, no trial of that schedule.
   std::optional<db::Record> record;
   OtherDevice other_device = {};  ///< the record's device, if it is another one
   std::string layer = {};         ///< the layer that has the record; empty: the database itself
@@ -73,22 +73,24 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here);
 Result<bool> names_network(const SelectionFlags& flags);
 
 /// The device on which the record was measured; empty if it is the device of `target`. Requires:
-/// `target` is from tuner::chosen_target().
+/// `target` comes from tuner::chosen_target().
 OtherDevice other_device_of(const db::Record& record, const Target& target);
-/// A text for people about a device that is not empty: "AMD EPYC 9R45; 2 cores; ..., not on this
-/// one (same class)".
+/// A text for people about another device, such as "AMD EPYC 9R45; 2 cores; ..., not on this one
+/// (same class)".
 std::string show_other_device(const OtherDevice& device);
 
-/// The lines below a table that marks results of other devices with "elsewhere": one line for each
-/// of these devices.
+/// Explains the mark "elsewhere", which a table puts on results of other devices: one line for each
+/// of these devices, to be printed below the table.
 std::string elsewhere_lines(const std::set<OtherDevice>& devices);
 
-/// Finds the record whose hash begins with `prefix`.
+/// Finds the record whose hash begins with `prefix`, in the database or else in the layers below.
+/// NoCandidate if there is no such record. Usage if there are several, or if `prefix` is not 4 to
+/// 64 hex digits.
 Result<db::Record> find_record(db::Store& store, const std::string& prefix);
 
 /// The schedule of the selection: the schedule by hand, or else the record's, or else
-/// preferred_schedule(). If the latter returns the default schedule, Selection::takes_default is
-/// set. Errors as preferred_schedule().
+/// preferred_schedule(). If preferred_schedule() returns the default schedule,
+/// Selection::takes_default is set to true. Errors as preferred_schedule().
 Result<std::string> schedule_of(Selection& selection, const Surroundings& here);
 /// The source of the schedule that schedule_of() returned: a file's name, the beginning of the
 /// record's hash, "cost model" or "default schedule".
@@ -99,17 +101,17 @@ std::string show_source(const Selection& selection);
 /// A schedule for a workload without measured kernels.
 struct Preferred {
   std::string schedule;
-  /// The cost model's choice is illegal, so `schedule` is the default one.
+  /// True if the cost model's choice is illegal; `schedule` is then the default schedule.
   bool is_default = false;
 };
 /// The text for the source of a Preferred: "default schedule" if `is_default`, else "cost model".
 std::string_view source_of_preferred(bool is_default);
 /// The schedule that the cost model prefers, which `tune --compile-only` compiles, or the default
-/// schedule if that is illegal. Nothing is measured. Errors as predicted_schedule().
+/// schedule if the preferred one is illegal. Nothing is measured. Errors as predicted_schedule().
 Result<Preferred> preferred_schedule(const dsl::Workload& workload, const Target& target,
                                      int threads, tuner::Notes* notes, const StopToken& stop = {});
-/// The given schedule if it is legal. Otherwise the default schedule, and `notes` gets a note
-/// (PredictionIllegal).
+/// Returns the given schedule if it is legal. Otherwise it returns the default schedule and adds a
+/// note (PredictionIllegal) to `notes`.
 Result<Preferred> legal_or_default(std::string schedule, const dsl::Workload& workload,
                                    const Target& target, tuner::Notes* notes);
 /// The default schedule of the workload's search space; no search is made. Errors as

@@ -6,10 +6,11 @@
 
 namespace tw::tools {
 
-/// Opens standard streams that are closed, so that no database or pipe gets one of their file
-/// descriptors. Writes to such a standard error are dropped; writes to such a standard output fail.
-/// It also makes writing to a pipe without a reader an error instead of a SIGPIPE; programs that
-/// are started get the default handling of SIGPIPE. Call it before anything else.
+/// Opens /dev/null for each standard stream that is closed, so that no database or pipe gets a
+/// descriptor from 0 to 2. After that, writes to a standard error that was closed are dropped, and
+/// writes to a standard output that was closed fail. It also makes writing to a pipe without a
+/// reader an error instead of a SIGPIPE; programs that this process starts get the default handling
+/// of SIGPIPE. Call it before anything else.
 void prepare_standard_streams();
 
 /// Writes a text to standard error and flushes it. If standard error cannot be written, the text is

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Finds the ONNX files of standing models by name. Scripts that come with this program
-// (bench/models) make the files; the cache keeps them in a folder named by the hash of the scripts.
-// Thread-safe.
+// Finds the ONNX files of standing models, the networks that scripts of this program (bench/models)
+// can make, by their names. The cache keeps the files in a folder that is named by the hash of the
+// scripts. Thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -21,8 +21,8 @@ struct OnnxFile {
 };
 
 /// The ONNX file that `model` names. If `model` is the path of a file, it is that file, with the
-/// given dimensions. Otherwise it is the file of the standing model of this name, which is made if
-/// the cache does not have it from the present scripts. A standing model has one file for each
+/// given dimensions. Otherwise `model` is the name of a standing model; its file is made if the
+/// cache does not have one that the present scripts made. A standing model has one file for each
 /// value of the dimension "batch" (default 1), and this file has no open dimension. Environment if
 /// `model` is no file, and the script, Python or its packages are missing or the script has no
 /// model of this name.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Suites are named lists of workloads, the tables of bench/workloads. Tuning, benchmarks and
-// reports refer to workloads by them. Thread-safe.
+// Suites are named lists of workloads, such as the layers of a network. Each suite is a table of
+// bench/workloads. The verbs that tune, measure and report take the name of a suite. Thread-safe.
 
 #include <cstdint>
 #include <string>

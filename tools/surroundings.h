@@ -34,7 +34,7 @@ std::string environment_name(std::string_view flag);
 bool is_in_environment(std::string_view flag);
 
 /// True if TILEWRIGHT_COST_MODEL asks for the analytic model alone (cost_model::AnalyticOnly).
-/// Usage for any other value than "analytic" and "pretrained", which is the default.
+/// False if the variable is "pretrained" or not set. Usage for any other value.
 Result<bool> asks_for_the_analytic_model();
 
 /// Raises the stack limit to the size that the program needs, as the operating system kills a

@@ -21,7 +21,7 @@
 
 namespace tw::tools {
 
-/// The work of the verb.
+/// The kinds of work that `tune` can do.
 enum class TuneMode {
   Search,       ///< searches and measures
   DryRun,       ///< prints the search space or the plan, and known kernels
@@ -43,7 +43,8 @@ struct TuneFlags {
   std::vector<std::string> dimensions;  ///< the model's symbolic dimensions: NAME=VALUE,...
   std::vector<std::string> constants;   ///< inputs that become constants: NAME=VALUE,...
   std::vector<std::string> left_out;  ///< names of passes that are not applied to the model's graph
-  /// Type of the factors of the model's products; nullopt: unchanged.
+  /// --precision: element type to which the model's products convert their factors. nullopt: they
+  /// keep the types of the model.
   std::optional<DType> precision;
   double budget_s = 60, timeout_s = 10;
   int64_t trials = 0, seed = 1;
@@ -51,7 +52,7 @@ struct TuneFlags {
   std::string search = "evolution";  ///< a name of tuner::searches()
   Format format = Format::Table;
   TuneMode mode = TuneMode::Search;
-  bool resume = false;  ///< fails if the database has no trials
+  bool resume = false;  ///< true: fail if the database has no trials of the workload
 
   bool measures() const { return effort != tuner::Effort::None; }
 };
@@ -60,11 +61,11 @@ struct Job {
   std::string name;  ///< name in the suite; empty: the job is not of a suite
   dsl::Workload workload;
   double weight = 1;  ///< number of occurrences in the network
-  /// The schedule that is measured first, as tuner::TaskSpec has it.
+  /// The schedule that is measured first, as for tuner::TaskSpec; empty: none.
   std::string schedule = {};
 };
 
-/// Result of a job for which a kernel is known.
+/// The result of a job for which a kernel is known, from this run or from an earlier one.
 struct Outcome {
   const Job* job = nullptr;
   tuner::Tuned tuned;
@@ -104,8 +105,9 @@ Status print_outcomes(const TuneFlags& flags, const Surroundings& here,
 /// Checks that the page of --report can be made, if it is asked for. Environment, naming what is
 /// missing, if it cannot.
 Status check_page(const TuneFlags& flags);
-/// Writes the page of --report, if it is asked for: write_page() about all records of the jobs'
-/// workloads in the database, write_network_page() about a network and the trials of this run.
+/// Both write the page of --report, if it is asked for. The page of write_page() shows all records
+/// that the database has of the jobs' workloads. The page of write_network_page() shows a network
+/// and the trials of this run.
 Status write_page(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs);
 Status write_network_page(const TuneFlags& flags, const Surroundings& here,
                           const std::string& model);
@@ -129,7 +131,7 @@ Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
 
 /// --model: tunes a network and writes it to a file that the runtime loads; with --dry-run it only
 /// prints the plan. On a farm, members measure kernels, but whole networks are not measured.
-/// Requires: effort None with --dry-run and --compile-only.
+/// Requires: `flags.effort` is None if the mode is DryRun or CompileOnly.
 Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
                        const tuner::ChosenTarget& target, const std::optional<tuner::Farm>& farm);
 

@@ -32,8 +32,8 @@ namespace tw::tools {
 /// True or false: a flag that is given without a value is true.
 struct Switch {
   Switch(bool* value) : set([value](bool on) { *value = on; }) {}  // NOLINT: as the other types
-  /// A switch that sets the variable to `chosen`. Switched off, it restores the default if the
-  /// variable has the value `chosen`.
+  /// A switch that sets the variable to `chosen`. If the user switches it off (--name=false) and
+  /// the variable has the value `chosen`, it sets the default again.
   template <typename T>
   Switch(T* value, T chosen)
       : set([value, chosen, other = *value](bool on) {
@@ -99,18 +99,21 @@ struct Verb {
   std::string summary;
   std::vector<Flag> flags = {};
   std::vector<Flag> operands = {};
-  /// Verbs below this one, as `info` of `db`; such a verb has no flags.
+  /// Verbs below this verb, such as `db info` below `db`. A verb that has verbs below it has no
+  /// flags.
   std::vector<Verb> verbs = {};
   std::function<Result<int>(const Surroundings&)> run = {};  ///< returns the exit code
   bool hidden = false;
-  /// If set, it receives all arguments unparsed, --help included.
+  /// If this pointer is not null, the verb parses nothing: the vector receives all arguments,
+  /// --help included.
   std::vector<std::string>* everything = nullptr;
 };
 
-/// Format of what a verb prints.
+/// Format of the output of a verb.
 enum class Format { Table, Json, Csv };
 
-/// Parses a duration as the flag type Seconds has it ("5m"). Usage for other text.
+/// Parses a duration in the syntax of the flag type Seconds and returns seconds: "5m" gives 300.
+/// Usage for other text.
 Result<double> parse_seconds(std::string_view text);
 
 }  // namespace tw::tools

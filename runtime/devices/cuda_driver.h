@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The part of CUDA's driver interface that is called here. Its header, cuda.h, comes only with CUDA
-// toolkits. Functions have the names of their symbols, with `_v2`, because the meaning of a symbol
-// never changes. For cuda.cpp and for the fake driver of tests.
+// Declares the functions of CUDA's driver interface that cuda.cpp calls and that the fake driver of
+// the tests implements. The official header, cuda.h, comes only with CUDA toolkits. Members have
+// the full names of the driver's symbols, such as cuMemAlloc_v2, because the meaning of a symbol
+// never changes.
 
 #include <cstddef>
 #include <cstdint>
@@ -114,16 +115,16 @@ inline constexpr int capture_relaxed = 2;
   X(cuEventRecord, Handle, Handle)                                                                \
   X(cuEventElapsedTime, float*, Handle, Handle)
 
-/// CUtensorMap.
+/// The same bytes as CUtensorMap of cuda.h.
 struct alignas(128) TensorMap {
   unsigned long long words[16];
 };
-/// CUtensorMapDataType of unsigned integers of 8, 16, 32 and 64 bits. They serve all types, since
-/// copies do not interpret the bits.
+/// Values of CUtensorMapDataType for unsigned integers of 8, 16, 32 and 64 bits. They serve for
+/// every element type of that size, since copies do not interpret the bits.
 enum TensorMapType : int { Bits8 = 0, Bits16 = 1, Bits32 = 2, Bits64 = 4 };
-/// CUtensorMapSwizzle.
+/// The values of CUtensorMapSwizzle.
 enum TensorMapSwizzle : int { NoSwizzle = 0, Swizzle32 = 1, Swizzle64 = 2, Swizzle128 = 3 };
-/// CUtensorMapInterleave, CUtensorMapL2promotion and CUtensorMapFloatOOBfill.
+/// Values of CUtensorMapInterleave, CUtensorMapL2promotion and CUtensorMapFloatOOBfill.
 inline constexpr int no_interleave = 0, promote_to_128_bytes = 2, fill_with_zeros = 0;
 
 struct Driver {

@@ -33,16 +33,17 @@ Status check_logical(const ArgumentInfo& argument);
 
 /// Makes a buffer of the memory of each array. Keep the buffers until the launches on them have
 /// been submitted. For an argument that has a layout, the array is its storage, in one dimension.
-/// Usage, naming the argument: arrays that views_of() refuses, that are not contiguous, or that are
-/// not aligned to device_alignment. The function cannot check whether CUDA memory is as large as
-/// the array.
+/// Usage, naming the argument, if views_of() would refuse the array, if it is not contiguous, or if
+/// it is not aligned to device_alignment. The function cannot check whether CUDA memory is as large
+/// as the array.
 Result<std::vector<DeviceBuffer>> borrow_arrays(const std::shared_ptr<Device>& device,
                                                 std::span<const ArgumentInfo> arguments,
                                                 std::span<const DeviceArray> arrays);
 
 /// Identifies a queue of a device, so that queues can be compared. Work on one queue runs in order,
-/// so calls on that queue can share memory. The handle of CUDA's per-thread stream stands for
-/// another queue in each thread.
+/// so calls on that queue can share memory. The fields are: true if the caller gave a stream, the
+/// stream's handle, and the number of the calling thread for CUDA's per-thread stream (0 for other
+/// streams). The thread is needed because that handle names a different queue in each thread.
 using Queue = std::tuple<bool, void*, int64_t>;
 Queue queue_of(DeviceStream stream, const Device& device);
 

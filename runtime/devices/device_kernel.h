@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A DeviceKernel is an artifact for a GPU, loaded on a device: what Kernel is on the processor.
+// A DeviceKernel is an artifact that is loaded on a GPU and can be called there. For the processor
+// this class is Kernel (runtime/kernel.h).
 //
 //     TW_TRY(const DeviceKernel kernel, DeviceKernel::load(artifact, device));
 //     TW_RETURN_IF_ERROR(kernel.call(arrays));  // of the processor's memory: copied in and out
@@ -42,16 +43,18 @@ class DeviceKernel {
   Status call(std::span<const Buffer> arrays) const;
 
   /// Enqueues a call on arrays in the device's memory, on the caller's queue or the device's own.
-  /// Returns before the kernel has run; nothing is copied. Usage, naming the argument: arrays that
-  /// call() refuses, that are not contiguous, or that are not aligned to device_alignment. The
-  /// function cannot check whether CUDA memory is as large as the array.
+  /// Returns before the kernel has run; nothing is copied. Usage, naming the argument, if call()
+  /// would refuse the array, if it is not contiguous, or if it is not aligned to device_alignment.
+  /// The function cannot check whether CUDA memory is as large as the array.
   Status call_on(std::span<const DeviceArray> arrays, DeviceStream stream = {}) const;
 
-  /// Returns the launches of one call, without those of the preparation. Requires: an address for
-  /// each of call_buffers(), of storage_bytes() bytes, and scratch_bytes bytes of scratch memory.
+  /// Returns the launches of one call, without those of the preparation. `buffers` has the device
+  /// address of each of call_buffers(), each of storage_bytes() bytes. Requires: scratch memory of
+  /// KernelInfo::scratch_bytes.
   std::vector<Launch> launches(std::span<const DeviceAddress> buffers, DeviceAddress scratch) const;
   /// Returns the launches that compute the buffers of the preparation; empty if the kernel has no
-  /// preparation. Takes the addresses of launches(), and scratch memory of the preparation's size.
+  /// preparation. `buffers` is the same list of addresses as for launches(). Requires: scratch
+  /// memory of PreparationInfo::scratch_bytes.
   std::vector<Launch> preparation(std::span<const DeviceAddress> buffers,
                                   DeviceAddress scratch) const;
 

@@ -23,7 +23,7 @@
 
 namespace tw::runtime {
 
-/// Time of one run of a step in a call.
+/// The time of one run of a step in a call. A step of a loop runs once for each trip.
 struct StepTime {
   int step = 0;
   int64_t begin_ns = 0, end_ns = 0;  ///< nanoseconds since the first step began
@@ -51,9 +51,9 @@ struct DeviceNetwork {
 class DeviceModel {
  public:
   /// Makes a variant ready to run on the device. Unsupported: the device cannot address a constant
-  /// at its offset. Requires: a variant of a model that check_model() has accepted, whose kernels
-  /// and constants are the network's; `arguments` has the variant's inputs, then its outputs.
-  /// Variant and arguments must outlive the result.
+  /// at its offset. Requires: check_model() has accepted the model of the variant, and `network`
+  /// has the kernels and constants of that model. `arguments` has the variant's inputs, then its
+  /// outputs. `variant` and `arguments` must outlive the result.
   static Result<std::unique_ptr<DeviceModel>> load(std::shared_ptr<const DeviceNetwork> network,
                                                    const ModelVariant& variant,
                                                    std::span<const ArgumentInfo> arguments);
@@ -73,23 +73,27 @@ class DeviceModel {
   /// The working memory of a call, without its arguments.
   struct Memory {
     DeviceBuffer arena, scratch;
-    /// The part of the arena for each tensor; null for tensors that are elsewhere.
+    /// The part of the arena that each tensor occupies, by index of the tensor. Null for tensors
+    /// that lie elsewhere or that move in loops (Slide).
     std::vector<DeviceBuffer> places;
   };
-  /// One run of a step. Its launches are those of Steps::launches before `end` that no earlier run
-  /// has.
+  /// One run of a step. Its launches are those of Steps::launches from the `end` of the run before
+  /// (0 for the first run) to this `end`. Example: for runs with the ends 2 and 5, the second run
+  /// has the launches 2, 3 and 4.
   struct StepRun {
     size_t step = 0, end = 0;
   };
   /// The launches of all runs of steps, bound to working memory and arrays.
   struct Steps {
     std::vector<DeviceBuffer> arrays;  ///< the arrays of the inputs, then of the outputs
-    /// Parts of the working memory for the tensors that move in loops.
+    /// Buffers of the tensors that move in loops (Slide), one for each access. They are kept
+    /// because the launches refer to them.
     std::vector<DeviceBuffer> parts;
     std::vector<Launch> launches;
     std::vector<StepRun> runs;
   };
-  /// The state of a call() that copies its arguments: memory, arrays and graph.
+  /// All that a call() needs, which copies its arguments: working memory, arrays on the device, and
+  /// the recorded graph. Later calls reuse it.
   struct OwnCall {
     Memory memory;
     Steps steps;
@@ -126,7 +130,8 @@ class DeviceModel {
   const std::shared_ptr<const DeviceNetwork> network_;
   const ModelVariant& variant_;
   const std::span<const ArgumentInfo> arguments_;
-  /// One for each tensor; null for a tensor that is no constant.
+  /// The place of each tensor among the constants, by index of the tensor; null for a tensor that
+  /// is no constant.
   std::vector<DeviceBuffer> constant_places_;
   int64_t scratch_bytes_ = 0;  ///< largest scratch memory of a step
   mutable std::mutex mutex_;   ///< guards the members below and the order of call_on()'s launches

@@ -11,12 +11,13 @@
 namespace tw::runtime {
 
 /// Returns the targets whose kernels a device can run, the closest first: for sm_90 "cuda:sm_90a",
-/// "cuda:sm_90", "cuda:sm_89" and so on. Kernels for older GPUs run by their PTX. Empty: the
-/// project makes no kernels for this device.
+/// "cuda:sm_90", "cuda:sm_89" and so on. Kernels for older GPUs can run because the driver compiles
+/// their PTX. Empty: the project makes no kernels for this device.
 std::vector<Target> targets_of(const DeviceFacts& facts);
 
-/// Returns the target with the sizes and the name of this device, as its driver reports them. The
-/// target's architecture and the limits of its kernels stay.
+/// Returns `target` with the name of this device, its number of multiprocessors, and its sizes of
+/// L2 cache and memory, as the driver reports them. The architecture and the limits of kernels stay
+/// those of `target`.
 Target with_facts(Target target, const DeviceFacts& facts);
 
 /// The name of a GPU in database records: "NVIDIA H200; 132 multiprocessors; 143771 MiB; L2 51200

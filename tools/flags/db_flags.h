@@ -14,7 +14,8 @@
 
 namespace tw::tools {
 
-/// Format of records as text.
+/// Format of exported and imported records: our JSON lines, CSV, or T4 (a JSON schema that other
+/// autotuners use).
 enum class Lines { Jsonl, Csv, T4 };
 
 /// The flags of the verbs below `db`. Each verb uses some of them.
@@ -23,10 +24,11 @@ struct DbFlags {
   std::string file, output;  ///< operands
   std::vector<std::string> files;
   Format format = Format::Table;
-  Lines lines = Lines::Jsonl;  ///< for export to standard output, import from standard input
+  /// Format of records on standard output (export) or standard input (import).
+  Lines lines = Lines::Jsonl;
   std::string workload, op, status, session, target, device;
   std::string order = "newest";
-  std::string entry;  ///< the beginning of the hash of an entry of the quarantine
+  std::string entry;  ///< entry of the quarantine, named by the beginning of its hash
   std::string sign;  ///< file of the private key that signs a layer; empty: the layer is not signed
   std::string slower_than = "2";
   int64_t limit = 20, threads = 0, top = 0, keep = 64, keep_shipped = 2, older_than = 0;
@@ -34,11 +36,12 @@ struct DbFlags {
 };
 using DbFlagsPtr = std::shared_ptr<DbFlags>;
 
-/// Opens the database that the operand FILE names, or that of --db if there is no operand. Commands
-/// that messages of the store suggest name the operand too.
+/// Opens the database that the operand FILE names, or that of --db if there is no operand. If a
+/// message of the store suggests a command, that command names the same database.
 Result<db::Store> open_named(const DbFlags& flags, const Surroundings& here, db::OpenMode mode);
 
-/// The key of the group that a record belongs to.
+/// The key of the group of a record: the workload, target, device, threads, layouts and code
+/// generator version with which a lookup finds the record.
 db::Key key_of(const db::Record& record);
 
 /// `db quarantine`: lists lines whose import was refused and records that are not used.

@@ -50,7 +50,7 @@ Result<std::string> read_text(const std::string& path, std::string_view operatio
 /// The name of a file of read_text() in messages: its path, or "standard input" for "-".
 std::string source_name(const std::string& path);
 
-/// All flags of the lists in one list, in order.
+/// Joins the lists of flags into one list, in order.
 std::vector<Flag> concatenated(std::vector<std::vector<Flag>> lists);
 
 }  // namespace tw::tools

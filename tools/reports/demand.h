@@ -16,15 +16,17 @@
 
 namespace tw::tools {
 
-/// Number of kernels of a demand for which the database has a measured kernel.
+/// Number of kernels in the demand that the database has measured.
 int64_t count_measured(const db::Demand& demand);
 /// The kernels of a demand, sorted by the time that more tuning is expected to save, largest first.
 std::vector<const db::WantedKernel*> by_saving(const db::Demand& demand);
 
-/// One row for each demand: its name, threads, number of kernels, number of measured kernels, time
-/// of a call with the kernels that it used and with the best known ones, and expected gain.
+/// One row for each demand: its name and threads, the numbers of its kernels and of the measured
+/// ones, the time of a call then (with the kernels that it used) and now (with the best known
+/// kernels), and the gain that more tuning is expected to bring.
 Table table_of(const std::vector<db::Demand>& demands);
-/// The demands as a table for programs: numbers without units, with target and device.
+/// The demands as a table to be read by programs: numbers have no units, and there are columns for
+/// target and device.
 Table sheet_of(const std::vector<db::Demand>& demands);
 /// One row for each kernel of a demand, in the order of by_saving().
 Table kernels_table(const db::Demand& demand);

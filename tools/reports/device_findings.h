@@ -28,7 +28,7 @@ Finding failed(std::string name, const Error& error);
 Finding absent(std::string name, const Error& error);
 
 /// The findings about a driver, "cuda" or "opencl", and its devices. Each device is opened and
-/// fills memory, since that fails on a device that is lost.
+/// fills some memory, because a device that is lost may open but cannot do work.
 std::vector<Finding> driver_findings(std::string_view driver);
 
 /// Calls driver_findings() under the limits of a process that measures on the driver's first

@@ -10,15 +10,15 @@
 
 namespace tw::tools {
 
-/// A text for how like this machine the device of the answer is: "same class: measured on another
-/// device of this model".
+/// A text that compares the device that measured the answer with this machine, such as "same class:
+/// measured on another device of this model".
 std::string show_likeness(const db::Explanation& explanation);
 
 /// A text for the trials of the answer's schedule and the range of their times: "3 sessions of 2
 /// machines, 7 trials: 9.8 µs to 10.4 µs".
 std::string show_agreement(const db::Explanation& explanation);
 
-/// The explanation as JSON. At most `count` of the records that are not used are listed.
+/// The explanation as JSON. Of the records that are not used, at most `count` are listed.
 nlohmann::json as_json(const db::Explanation& explanation, size_t count);
 
 }  // namespace tw::tools

@@ -28,7 +28,8 @@ struct GpuPhase {
   double spilled_bytes() const;
   double occupancy(const Gpu& gpu) const;
   double waves(const Machine& machine) const;
-  /// Average number of shared-memory bank cycles of a warp's access; 0 if there is no access.
+  /// Average number of cycles that a warp's access to shared memory takes, bank conflicts included.
+  /// 0 if there is no access.
   double bank_cycles() const;
 };
 

@@ -22,7 +22,7 @@ std::string progress_text(const tuner::Progress& progress, int columns = 0);
 
 class ProgressDisplay {
  public:
-  /// `title` is the name of the workload or network.
+  /// Prints `title`, the name of the workload or network, on a line of its own, and begins to draw.
   ProgressDisplay(const Surroundings& here, std::string title);
   /// Ends the line, so that later output begins on a new line.
   ~ProgressDisplay();

@@ -36,7 +36,7 @@ std::string as_text(const Table& table, bool color = false, int columns = 0);
 std::string as_text(const Table& table, const Surroundings& here);
 /// Number of characters (code points) of a text, not of bytes.
 size_t width(std::string_view text);
-/// Pairs of a name and a text. as_text() prints one pair a line, the name first.
+/// Pairs of a name and a text. as_text() prints each pair on a line of its own, the name first.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 std::string as_text(const Facts& facts);
 /// The table as CSV (RFC 4180).
@@ -47,11 +47,12 @@ Status print_csv(const Table& table);
 /// The cells as a line of CSV (RFC 4180), with its line end.
 std::string csv_line(const std::vector<std::string>& cells);
 
-/// Formats a table of any length without keeping its rows. Call fit() for every row, which finds
-/// the widths, then line() for every row again.
+/// Formats a table of any length without keeping its rows. Go through the rows twice: first call
+/// fit() for every row, which finds the widths of the columns, then line() for every row, which
+/// returns its text.
 class TableLayout {
  public:
-  /// `columns` as for as_text().
+  /// `columns` is the largest width of a line; 0: no limit.
   explicit TableLayout(std::vector<std::string> header, int columns = 0);
   void fit(const std::vector<std::string>& row);
   std::string header(bool color) const;
@@ -69,10 +70,11 @@ class TableLayout {
 /// away (`| head`), the output ends without an error.
 class PieceByPiece : public std::streambuf {
  public:
-  /// Writes a text. False once writing has failed, so that the caller can stop.
+  /// Writes a text. Returns false if this or an earlier write has failed, so that the caller can
+  /// stop.
   bool write(std::string_view text);
   bool has_failed() const { return error_ != 0; }
-  /// Flushes the output. Environment if writing failed for another reason than a reader that went
+  /// Flushes the output. Environment if writing failed, unless the reason is that the reader went
   /// away.
   Status finish();
 

@@ -20,8 +20,8 @@ namespace tw::tools {
 
 struct Roofline {
   double latency_ns = 0, flops = 0;
-  /// Peak of the machine; if dot products or tensor tiles apply to the workload, the peak with
-  /// these. 0: unknown.
+  /// Peak of the machine. If instructions for dot products or tensor tiles can compute the
+  /// workload, it is the peak with these instructions. 0: unknown.
   double peak_gflops = 0;
   /// The steps that change the algorithm, as schedules::algorithm_text() prints them; `flops` does
   /// not count the operations of that algorithm. Empty: the kernel computes the declared
@@ -45,25 +45,27 @@ struct Roofline {
   bool is_memory_bound() const;
 };
 
-/// The roofline of a kernel without the level's bandwidth, which with_bandwidth() adds.
-/// `peak_gflops` is the peak that records have, from tuner::peak_for(), which does not count dot
-/// products of processors.
+/// The roofline of a kernel. The level's bandwidth is left 0; with_bandwidth() adds it.
+/// `peak_gflops` is the peak as records have it, from tuner::peak_for(). It does not count the
+/// dot-product instructions of processors; if they apply, this function multiplies it by their
+/// gain.
 Roofline roofline(const dsl::Workload& workload, const Target& target, int threads,
                   double latency_ns, double peak_gflops);
 
 /// The roofline of a record's kernel, without the level's bandwidth. If the record's device is not
-/// that of the target, the level is left out too.
+/// the target's, `level` is left empty too.
 Roofline roofline(const db::Record& record, const dsl::Workload& workload, const Target& target);
 
 /// Adds the algorithm of a kernel. `schedule` is its tw1 text for the compute.
 Roofline with_algorithm(Roofline line, const dsl::Compute& compute, const std::string& schedule);
 
 /// Measures the level's bandwidth, which takes some tens of milliseconds, and adds it. Returns
-/// `line` unchanged for GPUs and unmeasured kernels, and if measuring fails, which prints a note.
+/// `line` unchanged for GPUs and for kernels without a measured time. If measuring fails, prints a
+/// note and returns `line` unchanged.
 Roofline with_bandwidth(Roofline line, const Target& target, int threads,
                         const tuner::Clock& clock);
 
-/// The arithmetic speed and the bandwidth with their shares of the peaks; the one that bounds the
+/// The arithmetic speed and the bandwidth with their shares of the peaks; whichever bounds the
 /// kernel comes first. Unknown values are left out.
 Facts speeds(const Roofline& line);
 /// The speed that bounds the kernel, with its share of the peak if that is known: "36.1 GB/s, 72.0

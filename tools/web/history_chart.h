@@ -19,7 +19,7 @@ struct Series {
   std::string name;                      ///< "AMD EPYC 9R45, 2 threads"
   std::vector<db::TrialSummary> trials;  ///< timed trials, sorted by their date
   /// Indices of the trusted trials whose counted_ns is less than that of all earlier trials. The
-  /// last of them has the schedule of the answer.
+  /// last of these trials has the schedule of the answer.
   std::vector<size_t> leads;
 };
 

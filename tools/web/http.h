@@ -15,7 +15,7 @@ namespace tw::tools::web {
 struct Request {
   std::string method = "GET";
   std::string path = "/";  ///< without the query, %-sequences decoded
-  /// The parameters of the query, decoded; the first value of each name.
+  /// The parameters of the query, decoded. If a name occurs several times, its first value counts.
   std::map<std::string, std::string> parameters = {};
   std::vector<std::pair<std::string, std::string>> headers = {};
 

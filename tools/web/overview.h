@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The data of the site's lists of workloads. Numbers of all workloads are kept in memory, where
-// they are filtered, sorted and paged. The texts of the workloads on a page are read from the
-// database. An Overview is a plain value that threads may share.
+// The data for the lists of workloads on the site. The numbers of all workloads (WorkloadRow) are
+// kept in memory, so filtering, sorting and paging need no query. Only the texts of the workloads
+// that a page shows are read from the database. An Overview is a plain value that threads may
+// share.
 
 #include <array>
 #include <cstdint>
@@ -35,8 +36,8 @@ struct Workload {
   double efficiency = 0;  ///< efficiency of the most efficient answer; 0: unknown
 };
 
-/// Makes a Workload of its groups. Requires: at least one group, all of one workload with the same
-/// layouts.
+/// Makes a Workload from its groups of records. Requires: at least one group, all of one workload
+/// with the same layouts.
 Workload make_workload(std::vector<db::GroupSummary> groups);
 
 /// The numbers of a workload that are kept in memory.
@@ -54,7 +55,9 @@ struct Overview {
   std::vector<WorkloadRow> workloads;  ///< the latest stored first
   std::vector<std::string> operators;  ///< sorted by name
   std::vector<std::string> classes;    ///< models of devices, those with the most workloads first
-  /// Sets of models that measured a workload, as indices in `classes`.
+  /// The different sets of device models that measured a workload. Each set lists indices into
+  /// `classes`. Example: {{0}, {0, 2}} if some workloads were measured on model 0 and others on the
+  /// models 0 and 2.
   std::vector<std::vector<uint32_t>> class_sets;
   int64_t keys = 0;  ///< number of different keys, without regard to layouts
   int64_t trials = 0;
@@ -65,8 +68,8 @@ struct Overview {
   std::map<size_t, std::shared_ptr<const Workload>> first;
 };
 
-/// Reads the groups of a database: all, or the latest ones if there are very many. With answers,
-/// rows have latencies and efficiencies.
+/// Reads the groups of a database: all, or only the latest ones if there are very many
+/// (Overview::is_cut). If `with_answers` is true, rows have latencies and efficiencies.
 Result<Overview> read_overview(db::Store& store, bool with_answers);
 
 /// Indices in Overview::workloads of the `count` workloads with the newest trials, the newest
@@ -92,16 +95,17 @@ class Renewed {
   int64_t fresh_until_ns_ = 0;
 };
 
-/// Reads the database for the lists and caches the results. However many requests come, reading the
-/// overview takes at most a tenth of the time. Only one thread at a time reads the names of all
-/// workloads. Thread-safe.
+/// Reads the database for the lists and caches the results. However many requests come, at most a
+/// tenth of the time is spent on reading the overview. Only one thread at a time reads the names of
+/// all workloads. Thread-safe.
 class OverviewCache {
  public:
   using Open = std::function<Result<db::Store>()>;
   using Ids = std::vector<int64_t>;  ///< ids of groups
   OverviewCache(Open open, std::function<int64_t()> clock_ns);
 
-  /// The overview. Lists that sort by latency or efficiency need one with answers.
+  /// Returns the overview. Lists that are sorted by latency or efficiency need an overview with
+  /// answers.
   Result<std::shared_ptr<const Overview>> get(bool with_answers = false);
   /// The ids of the groups whose workload's name contains `part`, in ascending order. TryLater if
   /// another thread reads names for longer than two seconds.
@@ -114,7 +118,8 @@ class OverviewCache {
                                                                  std::span<const size_t> places);
 
  private:
-  /// Calls `read` with a store while no other thread reads names.
+  /// Opens a store and calls `read` with it, while no other thread reads names. TryLater if another
+  /// thread reads names for longer than two seconds.
   Result<Ids> read_names(const std::function<Result<Ids>(db::Store&)>& read);
 
   Open open_;

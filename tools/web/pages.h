@@ -25,8 +25,8 @@ struct Answer {
 /// The list of the workloads that match the request, each with its best latency.
 Result<Answer> workloads_page(OverviewCache& cache, const Request& request);
 
-/// A table of workloads by classes of devices. A cell shows if the workload was measured there and
-/// how good the best kernel is.
+/// A table of workloads by classes of devices. A cell shows whether the workload was measured on
+/// the class, and how good the best kernel is.
 Result<Answer> coverage_page(OverviewCache& cache, const Request& request);
 
 /// The page of one workload with the layouts of the request: its best record on each device, the
@@ -34,18 +34,19 @@ Result<Answer> coverage_page(OverviewCache& cache, const Request& request);
 /// workload.
 Result<Answer> workload_page(db::Store& store, const std::string& hash, const Request& request);
 
-/// The page of one record: its measurements, if it is the answer of its group or else why not, and
-/// its schedule. `replay` is the command line that measures the record again. NoCandidate if there
-/// is no such record.
+/// The page of one record: its measurements and its schedule. It says whether the record is the
+/// answer of its group, and if not, why. `replay` is the command line that measures the record
+/// again. NoCandidate if there is no such record.
 Result<Answer> record_page(db::Store& store, const std::string& hash, const std::string& replay);
 
 /// The loops to which a record's schedule is lowered. NoCandidate if there is no such record;
-/// Invalid if its texts are invalid, as texts of another version of the language may be.
+/// Invalid if its texts cannot be parsed, for example because another version of the program wrote
+/// them.
 Result<Answer> program_page(db::Store& store, const std::string& hash);
 
-/// The list of demands, the latest first: the networks and operators that left the list of their
-/// kernels, and by how much these have become faster since. The parameter q selects by a part of
-/// the name.
+/// The list of demands, the latest first. It shows the networks and operators that left a list of
+/// their kernels, and how much faster these networks and operators have become since. The parameter
+/// q selects by a part of the name.
 Result<Answer> demands_page(db::Store& store, const Request& request);
 
 /// The page of one demand with its kernels. NoCandidate if there is no such demand.
@@ -54,7 +55,7 @@ Result<Answer> demand_page(db::Store& store, const std::string& hash);
 /// The text of a document; bytes that are not UTF-8 are replaced.
 std::string text_of(const nlohmann::json& document);
 
-/// A list of names, each with its text.
+/// An HTML list of names, each followed by its text.
 Html facts_list(const std::vector<std::pair<std::string, Html>>& facts);
 
 /// The class of a device, followed by the rest of the device's text in small print.

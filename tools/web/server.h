@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The HTTP server. It listens on a socket, reads requests within limits of size and time, and
-// answers each on one of a few threads, one request a connection. A connection takes a thread once
-// its request has arrived; until then it waits in a WaitingRoom (waiting_room.h). The handler gets
-// requests of all methods, but bodies of requests are not read.
+// answers each on one of a few threads. Each connection is for one request. A connection waits in a
+// WaitingRoom (waiting_room.h) until its request has arrived, and only then takes a thread. The
+// handler gets requests of all methods, but bodies of requests are not read.
 
 #include <functional>
 #include <memory>
@@ -15,8 +15,8 @@
 
 namespace tw::tools::web {
 
-/// Makes the response to a request. Several threads call it at once. An exception becomes status
-/// 500.
+/// Makes the response to a request. Several threads call it at once. If it throws, the client gets
+/// a response with status 500.
 using Handler = std::function<Response(const Request&)>;
 
 class Server {

@@ -37,12 +37,13 @@ class WaitingRoom {
   /// clients.
   ~WaitingRoom();
 
-  /// Takes a new connection. The connection is closed if its request takes longer than 5 seconds or
-  /// 16 KiB.
+  /// Takes a new connection. The connection is closed if its request has not arrived after 5
+  /// seconds. A head of 16 KiB or more counts as arrived; the callback then gets its beginning.
   void await_request(int socket);
-  /// Takes a connection that was answered. Tells the client that no more comes, reads what the
-  /// client still sends, such as the body of a refused POST, for 300 ms and 64 KiB at most, and
-  /// closes the connection. Closing it at once would take the answer away from the client.
+  /// Takes a connection that was answered, and closes it after a while. First it tells the client
+  /// that no more comes, and reads what the client still sends, such as the body of a refused POST,
+  /// for at most 300 ms and 64 KiB. Closing at once could reset the connection before the client
+  /// has read the answer.
   void await_end(int socket);
   /// Closes every connection whose request has not arrived, and from now on refuses new ones.
   void refuse_requests();
@@ -64,7 +65,8 @@ class WaitingRoom {
   void take_newcomers();
   void close_overdue();
   void poll_guests();
-  /// Reads the bytes that have arrived. False: the connection is done and leaves the room.
+  /// Reads the bytes that have arrived. Returns false if the connection is done and leaves the
+  /// room.
   bool serve(Guest& guest);
   bool read_request(Guest& guest);
   static bool ignore_rest(Guest& guest);
