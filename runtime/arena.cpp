@@ -31,7 +31,8 @@ tl::unexpected<Error> out_of_memory(int64_t bytes) {
 
 Result<Arena> Arena::allocate(int64_t bytes) {
   if (bytes == 0) return Arena();
-  // The system may promise more than it has and kill the process later; so the size is asked here.
+  // The system may grant more memory than the machine has, and kill the process when it uses that
+  // memory. So the size is compared with the physical memory here.
   if (bytes < 0 || bytes > physical_bytes()) return out_of_memory(bytes);
   const int64_t alignment = bytes >= kHugePage ? kHugePage : arena_alignment;
   const int64_t size = round_up(bytes, alignment);
@@ -64,7 +65,8 @@ void ArenaCache::give_back(std::unique_ptr<Arena> arena) {
     arena.release();
     return;
   }
-  // All places are taken: the larger of two stays, since it serves more calls.
+  // All places are taken. The larger of this arena and the one at place 0 stays, since it serves
+  // more calls.
   std::unique_ptr<Arena> other(kept_[0].exchange(nullptr, std::memory_order_acquire));
   if (other && other->bytes() > arena->bytes()) std::swap(other, arena);
   Arena* empty = nullptr;

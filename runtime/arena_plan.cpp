@@ -14,14 +14,14 @@ namespace {
 
 using Order = std::vector<size_t>;
 
-// Comparisons of two arrays that the search may make, some tens of milliseconds.
+// Limit on the comparisons of pairs of arrays in the search; they take some tens of milliseconds.
 constexpr size_t search_comparisons = 10'000'000;
 constexpr size_t most_rounds = 200;
 
 /// True if there is a step at which both arrays are alive.
 bool meet(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
-/// The arrays with sizes as the arena has them.
+/// The lifetimes with sizes rounded up to the alignment of the arena.
 std::vector<Lifetime> padded(std::span<const Lifetime> lifetimes) {
   std::vector<Lifetime> result(lifetimes.begin(), lifetimes.end());
   for (Lifetime& lifetime : result) {
@@ -31,7 +31,8 @@ std::vector<Lifetime> padded(std::span<const Lifetime> lifetimes) {
   return result;
 }
 
-/// The largest sum of arrays that are alive at once: no plan is smaller.
+/// The sum of the sizes of the arrays that are alive at a step, for the step where it is largest.
+/// No plan has a smaller arena.
 int64_t most_alive(std::span<const Lifetime> lifetimes) {
   std::vector<std::pair<int64_t, int64_t>> events;  // step, change; an end comes after its step
   for (const Lifetime& lifetime : lifetimes) {
@@ -44,7 +45,7 @@ int64_t most_alive(std::span<const Lifetime> lifetimes) {
   return most;
 }
 
-/// Each array in this order at the lowest gap that fits.
+/// Makes a plan: goes through the arrays in this order and places each in the lowest gap that fits.
 ArenaPlan place_in(const Order& order, std::span<const Lifetime> lifetimes) {
   ArenaPlan plan{std::vector<int64_t>(lifetimes.size(), 0), 0};
   Order placed;  // by offset
@@ -66,7 +67,7 @@ ArenaPlan place_in(const Order& order, std::span<const Lifetime> lifetimes) {
   return plan;
 }
 
-/// The arrays by falling key; equal ones by their number.
+/// The numbers of the arrays, sorted by falling key; arrays with equal keys are sorted by number.
 template <typename Key>
 Order ordered_by(std::span<const Lifetime> lifetimes, const Key& key) {
   Order order(lifetimes.size());
@@ -85,9 +86,9 @@ std::vector<Order> promising_orders(std::span<const Lifetime> lifetimes) {
           ordered_by(lifetimes, earliness)};
 }
 
-/// Moves the array that ends highest to the front of the order and places all arrays again, until
-/// the arena is as small as `bound`, that array is the first already, or the rounds are used up.
-/// Returns the smallest plan.
+/// Improves a plan step by step. Each step moves the array that ends highest to the front of the
+/// order and places all arrays again. Stops if the arena is as small as `bound`, if that array is
+/// at the front already, or after a limited number of steps. Returns the smallest plan.
 ArenaPlan improved(ArenaPlan best, Order order, std::span<const Lifetime> lifetimes,
                    int64_t bound) {
   const size_t count = lifetimes.size();

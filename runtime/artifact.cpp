@@ -64,7 +64,8 @@ Status check_phases(std::string_view what, const std::vector<PhaseInfo>& phases)
   return {};
 }
 
-/// Only tasks of GPU kernels have threads, and only CUDA kernels have tensor maps.
+/// Checks that phases have a number of threads exactly if the target is a GPU, and tensor maps only
+/// if it is a CUDA GPU.
 Status check_threads(const std::vector<PhaseInfo>& phases, size_t buffers, const KernelInfo& info,
                      const Target& target) {
   for (const PhaseInfo& phase : phases)
@@ -231,12 +232,14 @@ Json info_json(const KernelInfo& info) {
   return json;
 }
 
-/// The oldest version of the kernel ABI that this runtime reads. abi_of() is the oldest version
-/// that has everything that the kernel uses.
+/// The oldest version of the kernel ABI that this runtime reads. abi_of() returns the oldest
+/// version that has all features of the kernel, so that older runtimes can read as many artifacts
+/// as possible.
 constexpr int oldest_abi = 2;
 int abi_of(const KernelInfo& info) { return info.preparation ? kRuntimeAbi : oldest_abi; }
 
-// The readers below may throw nlohmann's exceptions, which read_header() turns into an error.
+// The functions below, which read fields of a header, may throw exceptions of nlohmann::json.
+// read_header() turns them into an error.
 Result<TensorMap> map_from(const Json& json) {
   TensorMap map;
   TW_TRY(map.type, parse_dtype(json.at("dtype").get<std::string>()));

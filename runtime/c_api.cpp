@@ -63,7 +63,8 @@ constexpr int last_dtype = static_cast<int>(std::size(tw::all_dtypes)) - 1;
 
 constexpr int kMaxRank = 64;
 
-// The text lives in `error`, except where there was no memory for it.
+// The last error of a thread. `text` points to the text of `error`, or to a literal if there was no
+// memory for a string.
 struct LastError {
   std::string error;
   const char* text = "";
@@ -81,7 +82,7 @@ tw_status out_of_memory() noexcept {
   return TW_ENVIRONMENT;
 }
 
-// The edge that no exception crosses.
+// Calls `body` and turns exceptions into a status, because no exception may leave a C function.
 template <typename Body>
 tw_status guarded(const Body& body) noexcept {
   try {

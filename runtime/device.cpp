@@ -188,7 +188,8 @@ Status Device::check(std::span<const Launch> launches) const {
   return {};
 }
 
-// A driver that is given too few arguments reads past their end.
+// Checks a launch. The number of arguments matters most: a driver that gets too few arguments reads
+// past their end.
 Status Device::check(const Launch& launch) const {
   const FunctionFacts& function = launch.function.facts();
   const auto refuse = [&](const std::string& message) {

@@ -14,7 +14,8 @@ namespace tw::runtime {
 namespace {
 
 constexpr int most_axes = 64;
-// Bool has a number since DLPack 0.8, which Debian's header is older than.
+// There is no check for bool: DLPack has a code for it since version 0.8, and Debian's header is
+// older.
 static_assert(kDLInt == static_cast<int>(NumberKind::Int));
 static_assert(kDLUInt == static_cast<int>(NumberKind::UInt));
 static_assert(kDLFloat == static_cast<int>(NumberKind::Float));
@@ -38,7 +39,7 @@ std::string show(DLDevice device) {
   }
 }
 
-/// The place that a kernel runs on and the memory that it can use there.
+/// The device on which a kernel runs, and the kinds of memory that the kernel can use there.
 struct DevicePlace {
   std::optional<DLDevice> own;   ///< a device of this type and index
   std::vector<int> others = {};  ///< device types of which any index will do
@@ -63,7 +64,8 @@ DevicePlace place_of(const Device& device) {
   return {own, std::move(others), show(own) + ": copy it there"};
 }
 
-/// The tensor as an array of the device, with its memory and offset separate.
+/// Converts a DLTensor to a DeviceArray. Memory and offset stay separate, because a handle of
+/// OpenCL is no address to which an offset could be added.
 Result<DeviceArray> array_of(const ArgumentInfo& argument, const DLTensor* tensor,
                              const DevicePlace& place) {
   if (tensor == nullptr) return wrong_argument(argument, "no tensor given");
@@ -120,8 +122,8 @@ Result<std::vector<Buffer>> buffers_of(std::span<const ArgumentInfo> arguments,
   return buffers;
 }
 
-/// Converts a stream's number of Python's array API. The API does not define 0, because libraries
-/// mean different streams by it.
+/// Converts the number of a stream, as Python's array API defines it, to a queue. 0 is an error:
+/// the API leaves it open, because libraries mean different streams by it.
 Result<DeviceStream> stream_of(const Device& device, int64_t stream) {
   if (stream == dlpack_own_queue) return DeviceStream();
   const bool cuda = device.facts().is_cuda();

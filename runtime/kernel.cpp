@@ -43,8 +43,8 @@ Status run_phases(const std::vector<Phase>& phases, void* const* buffers, void* 
                   ThreadPool& pool, int threads) {
   for (const Phase& phase : phases) {
     TaskContext context{phase.function, buffers, scratch};
-    // One task per thread needs no shared queue. With more tasks, dynamic distribution balances
-    // other load on the cores.
+    // With at most one task for each thread, a static distribution is enough. With more tasks, a
+    // dynamic distribution gives fewer tasks to cores that other programs use.
     const int limit = threads > 0 ? std::min(threads, pool.threads()) : pool.threads();
     const auto distribution = phase.tasks <= limit ? Distribution::Static : Distribution::Dynamic;
     const int32_t code = pool.parallel_for(phase.tasks, &run_task, &context, threads, distribution);
@@ -63,7 +63,8 @@ Result<std::vector<Phase>> bind_phases(const Library& library,
   return phases;
 }
 
-/// Gets the registers of the target's instructions from the system.
+/// Asks the system for permission to use the tile registers of AMX, if the target has them. Other
+/// instructions need no permission.
 Status request_registers(const std::string& target) {
   if (target.find("amx_tile") == std::string::npos) return {};
   const Status allowed = request_tile_registers();
@@ -112,10 +113,11 @@ Status check_storage(const std::vector<ArgumentInfo>& arguments, std::span<void*
   return check_overlaps(arguments, ranges);
 }
 
-// Blocks of one arena, planned before it is allocated.
+// The blocks of an arena: their offsets are computed before the arena is allocated.
 class Blocks {
  public:
-  /// The offset of a block; nullopt when the sum leaves 64 bits.
+  /// Adds a block of `bytes` bytes and returns its offset; nullopt if the sum of all blocks does
+  /// not fit 64 bits.
   std::optional<int64_t> add(int64_t bytes) {
     const int64_t offset = total_;
     const auto end = checked_add(total_, bytes);
@@ -140,7 +142,8 @@ struct Placement {
   char* storage = nullptr;
 };
 
-// An artifact made for measuring has layouts without the code that converts to them.
+// Checks that the artifact has the code that converts to the layout of the argument. An artifact
+// that was made only to be measured lacks this code.
 Status check_convertible(const ArgumentInfo& argument) {
   if (argument.layout.empty() || !argument.pack.empty()) return {};
   return fail(
@@ -191,7 +194,7 @@ struct Kernel::State {
   std::vector<Phase> preparation;
   std::shared_ptr<ArenaCache> arenas;
 
-  /// The pointers that the preparation takes, checked, from those of a call.
+  /// Selects from the pointers of a call those that the preparation takes, and checks them.
   Result<std::vector<void*>> of_preparation(std::span<void* const> given) const {
     TW_RETURN_IF_ERROR(check_count(buffers, given.size()));
     std::vector<void*> pointers;

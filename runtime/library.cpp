@@ -20,14 +20,16 @@
 namespace tw::runtime {
 namespace {
 
-// A kernel with vm.memfd_noexec wants MFD_EXEC said; an older one does not know it.
+// Linux with vm.memfd_noexec requires the flag MFD_EXEC. Older versions do not know the flag and
+// fail with EINVAL; then the call is repeated without it.
 Descriptor memory_file() {
   const int descriptor = memfd_create("tilewright-kernel", MFD_CLOEXEC | MFD_EXEC);
   if (descriptor >= 0 || errno != EINVAL) return Descriptor(descriptor);
   return Descriptor(memfd_create("tilewright-kernel", MFD_CLOEXEC));
 }
 
-// The name is gone before anything is written: only the descriptor leads to the file.
+// Creates a file and removes its name at once, before anything is written. So only the descriptor
+// gives access to the file.
 Descriptor nameless_file(const std::string& directory) {
   std::string path = directory + "/tilewright-XXXXXX";
   Descriptor file(mkostemp(path.data(), O_CLOEXEC));
@@ -45,8 +47,9 @@ Result<void*> open_object(const Descriptor& file, std::string_view object) {
 
 }  // namespace
 
-// The descriptor stays open while the object is loaded. The loader knows objects by their path: it
-// would take a later file with the same descriptor number for this object.
+// The descriptor stays open while the object is loaded. dlopen() identifies objects by their path,
+// /proc/self/fd/N. If the descriptor were closed, a later file with the same N would be taken for
+// this object.
 Library::Library(Library&& other) noexcept
     : file_(std::move(other.file_)), handle_(std::exchange(other.handle_, nullptr)) {}
 

@@ -21,7 +21,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-/// Says where a pointer that a step gets comes from: an offset in the constants or the arena, or
+/// The origin of a pointer that a step gets. `at` is an offset in the constants or the arena, or
 /// the number of one of the caller's arrays.
 struct Pointer {
   Place place = Place::Arena;
@@ -33,8 +33,8 @@ struct LoadedStep {
   Kernel kernel;
   std::vector<Pointer> arguments;
   int threads = 0;
-  /// Offsets in the memory of a call, of the step's scratch memory and of the array of pointers
-  /// that the kernel gets. Steps that may run at the same time have distinct offsets.
+  /// Offsets in the memory of a call: of the scratch memory of this step, and of the array of
+  /// pointers that its kernel gets. Steps that may run at the same time have distinct offsets.
   int64_t scratch_at = 0, pointers_at = 0;
 };
 
@@ -56,7 +56,8 @@ std::vector<ArgumentInfo> arguments_of(const ModelVariant& variant) {
   return arguments;
 }
 
-/// Outputs are numbered behind the inputs, as call() takes the arrays.
+/// Makes the Pointer of a tensor. Outputs are numbered after the inputs, in the order in which
+/// call() takes the arrays.
 Pointer pointer_to(const ModelTensor& tensor, const ModelVariant& variant) {
   const bool is_output = tensor.place == Place::Output;
   return {tensor.place, tensor.at + (is_output ? std::ssize(variant.inputs) : 0), tensor.slide};
@@ -89,7 +90,7 @@ bool has_shapes(std::span<const ArgumentInfo> inputs, std::span<const Array> arr
                             &Array::shape);
 }
 
-/// Usage where a network for a GPU has no device, or one for the processor has one.
+/// Usage if a network for a GPU gets no device, or a network for the processor gets a device.
 Status check_device(const ModelFile& model, const std::shared_ptr<Device>& device) {
   TW_TRY(const Target target, parse_target(model.target));
   if (target.is_gpu() == (device != nullptr)) return {};
@@ -105,7 +106,8 @@ struct CallMemory {
   int64_t arrays_at = 0, bytes = 0;
 };
 
-/// The memory that all variants of a model share: constants, and the blocks that calls take.
+/// The memory that all variants of a model share: the constants, and a cache of the blocks that
+/// calls work in.
 struct ModelMemory {
   const char* constants = nullptr;
   std::shared_ptr<ArenaCache> arenas = std::make_shared<ArenaCache>();
@@ -124,12 +126,13 @@ struct CallContext {
   }
 };
 
-/// The place of the times of the next runs; null where times are not wanted.
+/// The place to which the times of the next runs are written; `next` is null if no times are
+/// wanted.
 struct TimePlace {
   StepTime* next = nullptr;
   SteadyClock::time_point start = {};  ///< of the first step of the call
 
-  /// This place, which it leaves `runs` runs further on.
+  /// Returns the present place, and moves this object forward by `runs` runs.
   TimePlace take(int64_t runs) {
     return {next == nullptr ? nullptr : std::exchange(next, next + runs), start};
   }
@@ -167,7 +170,7 @@ class LoadedVariant {
   Status run_step(const CallContext& context, size_t number, int64_t trip, int threads,
                   char* memory) const;
 
-  /// The caller's arrays, or copies of them, in the memory of a call.
+  /// The pointers to the caller's arrays, or to copies of these arrays, in the memory of a call.
   char** arrays(char* memory) const { return reinterpret_cast<char**>(memory + memory_.arrays_at); }
 
   const ModelVariant* info_;
@@ -188,8 +191,8 @@ LoadedVariant::LoadedVariant(const ModelVariant& info, std::span<const ArgumentI
   place_steps();
 }
 
-/// Lays out the memory of a call. Steps that run one after another use the same memory; chains of a
-/// band use memory side by side.
+/// Computes the offsets of the working memory of all steps. Steps that run one after another share
+/// one part of the memory. The chains of a band, which run at the same time, get separate parts.
 void LoadedVariant::place_steps() {
   const int64_t at = round_up(info_->arena_bytes, arena_alignment);
   int64_t end = place_steps(0, steps_.size(), at);
@@ -204,7 +207,8 @@ void LoadedVariant::place_steps() {
   memory_.bytes = end + round_up(std::ssize(arguments_) * int64_t{sizeof(void*)}, arena_alignment);
 }
 
-/// Places what these steps use in turn at this offset, and returns the one behind it.
+/// Gives the steps from `first` to `end` - 1, which run one after another, the same working memory
+/// at the offset `at`. Returns the offset after this memory.
 int64_t LoadedVariant::place_steps(size_t first, size_t end, int64_t at) {
   int64_t scratch = 0, pointers = 0;
   for (size_t number = first; number < end; ++number) {
@@ -281,7 +285,8 @@ Status LoadedVariant::run_range(const CallContext& context, const StepRange& ran
   });
 }
 
-// A chain is a task of the pool. Its kernels run on the thread of the task.
+// Runs the chains of a band at the same time: each chain is a task of the pool, and its kernels run
+// on the thread of that task.
 Status LoadedVariant::run_band(const CallContext& context, const ModelBand& band, TimePlace times,
                                char* memory) const {
   struct Tasks {
@@ -327,8 +332,8 @@ Status LoadedVariant::run_direct(const CallContext& context,
   return run_steps(context, memory.data());
 }
 
-// Makes contiguous copies of the arrays that steps cannot use as they are. The copies follow the
-// rest of the call's memory.
+// Runs a call whose arrays steps cannot use directly, because they are strided or misaligned.
+// Copies of these arrays lie after the rest of the memory of the call.
 Status LoadedVariant::run_copied(const CallContext& context,
                                  std::span<const Buffer> buffers) const {
   TW_TRY(const std::vector<StridedView> views, views_of(arguments_, buffers));
@@ -361,7 +366,7 @@ Status LoadedVariant::run_copied(const CallContext& context,
 struct Model::State {
   ModelFile info;  // not changed once there are variants, which point into it and into `arguments`
   std::vector<std::vector<ArgumentInfo>> arguments;  // of each variant
-  // One for each variant: in the first for the processor, in the second on a device.
+  // One entry for each variant: in `variants` for a network for the processor, else in `on_device`.
   std::vector<LoadedVariant> variants;
   std::vector<std::unique_ptr<const DeviceModel>> on_device;
   std::shared_ptr<Device> device;
@@ -412,7 +417,7 @@ Status Model::State::load_on_device(std::vector<Artifact> kernels) {
 template <typename Array>
 Result<size_t> Model::State::variant_of(std::span<const Array> arrays) const {
   TW_RETURN_IF_ERROR(check_count(arguments.front(), arrays.size()));
-  // The arrays of the only variant are checked one by one, with an error for each thing wrong.
+  // With one variant, the call itself checks the arrays later and says which array is wrong.
   if (arguments.size() == 1) return 0;
   for (size_t variant = 0; variant < arguments.size(); ++variant)
     if (has_shapes(inputs(variant), arrays)) return variant;
@@ -529,7 +534,8 @@ std::vector<double> times_of_steps(const ModelFile& model, const ModelProfile& p
 
 namespace {
 
-/// The number of the chain that each step of the variant is in; 0 for steps outside of bands.
+/// For each step of the variant, the number of its chain within its band; 0 for steps outside of
+/// bands.
 std::vector<size_t> chains_of_steps(const ModelVariant& variant) {
   std::vector<size_t> chains(variant.steps.size(), 0);
   for (const ModelBand& band : variant.bands)

@@ -29,7 +29,7 @@ struct Network {
   const std::vector<int>&inputs = variant.inputs, &outputs = variant.outputs;
   const std::vector<ModelStep>& steps = variant.steps;
   const int64_t arena_bytes = variant.arena_bytes;
-  /// GPUs load vectors from row-major arrays too.
+  /// Kernels for GPUs load vectors from row-major arrays too, so these arrays must be aligned.
   const bool is_for_gpu = false;
 };
 
@@ -48,7 +48,7 @@ bool is_callers(const ModelTensor& tensor) {
   return tensor.place == Place::Input || tensor.place == Place::Output;
 }
 
-/// The bytes of a tensor in a trip. Requires: checked places.
+/// The bytes of a tensor in trip `trip`. Requires: check_places() has succeeded.
 Extent extent_of(const ModelTensor& tensor, int64_t trip) {
   const int64_t begin = (is_callers(tensor) ? 0 : tensor.at) + tensor.slide.at(trip);
   return {tensor.place, is_callers(tensor) ? tensor.at : 0, begin, begin + tensor.bytes};
@@ -83,7 +83,8 @@ Status check_size(const ModelTensor& tensor) {
   return {};
 }
 
-/// The caller's arrays are row-major, and number k is at k.
+/// Checks the tensors of the caller's arrays: each is row-major, has the place `place`, and `at` is
+/// its position in `ports`.
 Status check_ports(const Network& model, const std::vector<int>& ports, Place place) {
   const char* const what = place == Place::Input ? "input" : "output";
   for (size_t number = 0; number < ports.size(); ++number) {
@@ -113,9 +114,9 @@ bool is_inside(const ModelTensor& tensor, int64_t at, std::optional<int64_t> off
   return end && *begin >= 0 && *begin % alignment == 0 && *end <= bytes;
 }
 
-/// Checks the place of a tensor in all trips. A tensor moves by equal steps, so the places of the
-/// first and of the last trip are the lowest and the highest, and the alignment of the first two
-/// implies the alignment of all.
+/// Checks the place of a tensor in all trips. A tensor moves by the same distance in each trip. So
+/// it is enough to check that it lies inside of the memory in the first and in the last trip, and
+/// that it is aligned in the first two trips.
 Status check_inside(const Network& model, const ModelTensor& tensor, int64_t at, int64_t trips,
                     int64_t bytes) {
   const bool may_be_anywhere =
@@ -140,7 +141,8 @@ Status check_inside(const Network& model, const ModelTensor& tensor, int64_t at,
                   tensor.name, tensor.bytes, at, slide, alignment, bytes));
 }
 
-/// A tensor in an array of the caller's is all of it, unless it moves in it.
+/// Checks a tensor in one of the caller's arrays. The tensor fills the whole array, unless it moves
+/// (Slide) within the array.
 Status check_in_port(const ModelTensor& tensor, int64_t trips, const Network& model,
                      const std::vector<int>& ports) {
   if (tensor.at < 0 || std::cmp_greater_equal(tensor.at, ports.size()))
@@ -169,7 +171,7 @@ Status check_place(const ModelTensor& tensor, int64_t trips, const Network& mode
 }
 
 /// Returns for each tensor the largest number of trips of a loop that uses it; 1 for a tensor that
-/// no loop uses. Requires: checked loops.
+/// no loop uses. Requires: check_loops() has succeeded.
 std::vector<int64_t> trips_of_tensors(const Network& model) {
   std::vector<int64_t> trips(model.tensors.size(), 1);
   for (const ModelLoop& loop : model.variant.loops)
@@ -221,8 +223,8 @@ Status check_loops(const Network& model) {
 // Steps, each by itself.
 
 /// Returns the layout with its letters numbered in the order in which they occur. Each kernel
-/// chooses letters for the dimensions of a tensor, so "NCHW16c" and "ABCD16b" may be the same
-/// layout.
+/// chooses its own letters for the dimensions of a tensor. So "NCHW16c" and "ABCD16b" are the same
+/// layout: both become "ABCD16b".
 std::string pattern_of(std::string_view layout) {
   std::string known, pattern;
   for (const char c : layout) {
@@ -259,7 +261,7 @@ const std::vector<ArgumentInfo>& arguments_of(const Network& model, const ModelS
   return model.kernels[static_cast<size_t>(step.kernel)];
 }
 
-/// Each output has memory that may be written.
+/// Checks that each output of the step lies in memory that may be written.
 Status check_outputs(const Network& model, const ModelStep& step) {
   const std::vector<ArgumentInfo>& arguments = arguments_of(model, step);
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -273,7 +275,7 @@ Status check_outputs(const Network& model, const ModelStep& step) {
   return {};
 }
 
-/// In this trip no other argument has memory of an output.
+/// Checks that in this trip no output of the step shares memory with another argument.
 Status check_apart(const Network& model, const ModelStep& step, int64_t trip) {
   const std::vector<ArgumentInfo>& arguments = arguments_of(model, step);
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -315,7 +317,8 @@ Status check_kernels(const ModelFile& model) {
   for (const Artifact& kernel : model.kernels) {
     TW_RETURN_IF_ERROR(check_info(kernel.info));
     TW_TRY(const Target target, parse_target(kernel.info.target));
-    // Processors differ by features, which loading compares with the machine.
+    // Kernels for processors may be for different targets: when they are loaded, the features of
+    // each target are compared with the machine.
     const bool is_for_gpus = target.is_gpu() || of_model.is_gpu();
     if (is_for_gpus && target.architecture != of_model.architecture)
       return defect(fmt::format("kernel '{}' is for {}, the network for {}", kernel.info.workload,
@@ -326,7 +329,8 @@ Status check_kernels(const ModelFile& model) {
 
 // The order of steps.
 
-/// The tensor that each piece of memory holds, while the steps run one after the other.
+/// Keeps which tensor each part of the memory holds, while the runs of steps are followed one after
+/// the other.
 class Contents {
  public:
   explicit Contents(const Network& model)
@@ -358,9 +362,11 @@ class Contents {
     contents_.emplace(key_of(extent), Content{tensor, extent});
   }
 
-  /// A tensor that no step writes is another name for the tensors that fill exactly its place when
-  /// it is first read: one tensor after a reshape, several side by side after a concatenation. A
-  /// tensor that moves names something else in each trip, and may be a slice of a larger tensor.
+  /// Checks that a step reads what was meant for it. A tensor that no step writes is an alias: it
+  /// names the tensors that fill exactly its place when it is first read, and these must still be
+  /// there at later reads. After a reshape this is one tensor, after a concatenation several
+  /// tensors side by side. An alias that moves in a loop names other tensors in each trip, and may
+  /// be a slice of a larger tensor.
   Status read(int index, int64_t trip, std::string_view reader) {
     const ModelTensor& tensor = tensor_at(model_, index);
     const Extent extent = extent_of(tensor, trip);
@@ -417,7 +423,8 @@ class Contents {
   std::map<Key, Content> contents_;        // tensors that do not overlap, by where they begin
 };
 
-/// Goes through all runs of steps, trip by trip, as a call does.
+/// Checks that each run of a step reads the tensors that it should read. Follows all runs of steps
+/// in the order of a call.
 Status check_order(const Network& model) {
   Contents memory(model);
   TW_RETURN_IF_ERROR(memory.check_written_once());
@@ -441,11 +448,13 @@ Status check_order(const Network& model) {
 
 // Steps side by side.
 
-/// Each loop is outside of the band or wholly in one of its chains. Requires: checked loops.
+/// Checks that each loop is outside of the band or wholly in one of its chains. Requires:
+/// check_loops() has succeeded.
 Status check_loops_in(const Network& model, const ModelBand& band, const std::string& name) {
   Status checked;
   for_each_chain(band, [&](size_t chain, size_t first, size_t end) {
-    // The loops that end behind the chain's first step; at most the first one begins before it.
+    // Start with the first loop that ends after the chain's first step. Only this loop can begin
+    // before the chain.
     const std::vector<ModelLoop>& loops = model.variant.loops;
     auto loop = std::ranges::partition_point(loops, [&](const ModelLoop& before) {
       return std::cmp_less_equal(before.first + before.count, first);
@@ -499,7 +508,8 @@ Extent extent_in_trips(const ModelTensor& tensor, int64_t trips) {
           std::max(first.end, last.end)};
 }
 
-/// The accesses of all chains of the band, by memory and begin. Constants are never written.
+/// The accesses of all chains of the band, sorted by memory and by first byte. Accesses to
+/// constants are left out, as no step writes constants.
 std::vector<ChainAccess> accesses_of(const Network& model, const ModelBand& band,
                                      const std::vector<int64_t>& trips) {
   std::vector<ChainAccess> accesses;
@@ -522,7 +532,8 @@ std::vector<ChainAccess> accesses_of(const Network& model, const ModelBand& band
   return accesses;
 }
 
-/// The access so far that ends last, and the one of another chain that ends last.
+/// Keeps two of the accesses added so far: the one with the highest end, and the one with the
+/// highest end among the accesses of other chains.
 class Furthest {
  public:
   void add(const ChainAccess& access) {
@@ -534,7 +545,8 @@ class Furthest {
       second_ = &access;
     }
   }
-  /// The one of another chain than `chain` that ends last; null if there is none.
+  /// The access with the highest end among those of chains other than `chain`; null if there is
+  /// none.
   const ChainAccess* of_others(size_t chain) const {
     return first_ != nullptr && first_->chain == chain ? second_ : first_;
   }
@@ -543,7 +555,7 @@ class Furthest {
   const ChainAccess *first_ = nullptr, *second_ = nullptr;
 };
 
-/// No chain writes what another one reads or writes.
+/// Checks that no chain writes memory that another chain of the band reads or writes.
 Status check_side_by_side(const Network& model, const ModelBand& band,
                           const std::vector<int64_t>& trips) {
   const std::vector<ChainAccess> accesses = accesses_of(model, band, trips);
@@ -596,7 +608,8 @@ bool have_like_ports(const ModelVariant& a, const ModelVariant& b) {
          std::ranges::equal(a.outputs, b.outputs, are_alike);
 }
 
-/// Requires: variants that are safe, each by itself.
+/// Checks that the variants agree in names and types of inputs and outputs, and differ in the
+/// shapes of inputs. Requires: check_variant() has accepted each variant.
 Status check_distinct(const std::vector<ModelVariant>& variants) {
   std::map<std::vector<std::vector<int64_t>>, size_t> numbers;
   for (size_t number = 0; number < variants.size(); ++number) {

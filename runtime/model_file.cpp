@@ -129,9 +129,10 @@ Result<std::string> head_of(const ModelFile& model) {
   return head;
 }
 
-// The readers below may throw nlohmann's exceptions, which read_header() turns into an error.
+// The functions below, which read fields of a header, may throw exceptions of nlohmann::json.
+// read_header() turns them into an error.
 
-/// Numbers that are no int become -1, which check_model() refuses.
+/// Reads an int. Numbers that do not fit an int become -1, which check_model() refuses.
 int int_from(const Json& json) {
   const auto number = json.get<int64_t>();
   return std::in_range<int>(number) ? static_cast<int>(number) : -1;
@@ -197,7 +198,8 @@ struct ModelHeader {
   Section constants;
 };
 
-/// The variants of a header; one of version 1 is itself its only variant.
+/// The variants in a header. In version 1 the fields of the only variant are fields of the header
+/// itself.
 Result<std::vector<ModelVariant>> variants_from(const Json& json, bool is_version_1) {
   std::vector<ModelVariant> variants;
   if (is_version_1) {
@@ -223,7 +225,8 @@ Result<ModelHeader> model_header_from(const Json& json, bool is_version_1) {
   return header;
 }
 
-/// Zeros up to the constants, which begin at a multiple of their alignment in the file.
+/// Removes the zeros before the constants from `rest`. The constants begin in the file at a
+/// multiple of constants_alignment.
 Status take_padding(size_t file_bytes, std::string_view& rest) {
   const auto at = static_cast<int64_t>(file_bytes - rest.size());
   const auto bytes = static_cast<uint64_t>(round_up(at, constants_alignment) - at);
@@ -264,10 +267,10 @@ Result<ParsedModel> checked_model(std::string_view bytes, Constants constants) {
   return ParsedModel{std::move(header.model), rest};
 }
 
-/// The arrays that steps write to the arena, with their lifetimes. An array is identified by the
-/// offset at which it begins: in a model that check_model() accepts, a step reads the latest arrays
-/// that were written at its tensor's place. Arrays that are read as one tensor are joined to one
-/// array.
+/// The arrays that steps write to the arena, with their lifetimes. A step reads the arrays that
+/// were last written at the place of its tensor (check_model() ensures that they are the right
+/// ones), so an array can be found by its offset. Arrays that a step reads as one tensor are joined
+/// to one array.
 class ArenaArrays {
  public:
   /// Writes or reads `bytes` bytes at `begin`.
@@ -363,7 +366,7 @@ int64_t least_arena_bytes(const ModelFile& model, const ModelVariant& variant) {
   };
   TW_CHECK(for_each_run(variant, add), "no run fails");
   std::vector<Lifetime> lifetimes = arrays.lifetimes();
-  // Values of a loop lie one behind another, without padding.
+  // The arrays that the trips of a loop write lie one after another, without padding.
   if (!variant.loops.empty())
     for (Lifetime& lifetime : lifetimes) lifetime.bytes -= lifetime.bytes % arena_alignment;
   return least_arena_bytes(lifetimes);

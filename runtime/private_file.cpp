@@ -69,7 +69,8 @@ Result<std::string> read_all(const PrivateFile& file, const std::string& path) {
   return bytes;
 }
 
-// Code is no secret, and nobody but its owner may change it: check_owner() refuses other files.
+// Everybody may read code, but only its owner may change it: check_owner() refuses files with other
+// permissions.
 constexpr mode_t most_permissions = 0755, usual_permissions = 0644;
 
 /// Returns the permissions of the regular file at `path`, without write permission for others;
@@ -113,7 +114,8 @@ Result<PrivateFile> open_private_file(const std::string& path, bool root_too, in
     return fail(ErrorCode::NotCompiled, fmt::format("[file] '{}' does not exist", path));
   if (!file && errno == ELOOP) return refused(path, "it is a symbolic link");
   if (!file) return system_error("open", path);
-  // A directory of root's is as safe as root's own files are.
+  // The directory may belong to root even if the file may not: nobody can replace files in it but
+  // root.
   TW_RETURN_IF_ERROR(check_owner(folder.get(), path, "its directory", true));
   TW_RETURN_IF_ERROR(check_owner(file.get(), path, "the file", root_too));
   TW_TRY(const int64_t bytes, size_of_regular(file.get(), path, max_bytes));

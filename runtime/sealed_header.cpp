@@ -57,7 +57,8 @@ Status read_header(std::string_view text, const std::function<Status(const json&
   json header = json::parse(text, is_shallow, false);
   if (header.is_discarded()) return malformed("the header is no JSON");
   try {
-    // Text that is not what we would print hides changes that parse to the same value.
+    // The text must be the text that seal_header() prints. Otherwise a change that parses to the
+    // same values, such as a space, would go unnoticed.
     if (header.dump() != text) return malformed("the header is not in canonical form");
     const std::string hash = header.at("header_hash").get<std::string>();
     header.erase("header_hash");

@@ -52,7 +52,8 @@ struct Session::State {
   explicit State(SessionOptions given)
       : options(std::move(given)), pool(PoolOptions{.threads = options.threads}) {}
 
-  /// The best record for the first target that has one, and for the first number of threads.
+  /// The best record of the workload. It belongs to the first target that has a record and, for
+  /// that target, to the first number of threads that has one.
   Result<db::Record> best_record(std::string_view workload, const std::vector<Target>& targets,
                                  const std::vector<int>& threads);
   Result<Artifact> artifact_of(const db::Record& record) const;

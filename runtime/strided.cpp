@@ -25,7 +25,8 @@ void copy_elements(int64_t bytes, char* to, int64_t to_step, const char* from, i
   return copy_row<8>(to, to_step, from, from_step, count);
 }
 
-// Calls row(address in the view, number of the row) for each row along the last axis.
+// Calls row(address, number) for each row of the view along its last axis: with the address of the
+// first element of the row, and the number of the row in row-major order.
 template <typename Row>
 void for_each_row(const StridedView& view, const Row& row) {
   if (element_count(view) == 0) return;

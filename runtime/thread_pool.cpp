@@ -19,7 +19,8 @@
 namespace tw::runtime {
 namespace {
 
-// Two lines of 64 bytes: the adjacent-line prefetcher of x86 fetches pairs.
+// Distance that keeps data of different threads apart. It is two lines of 64 bytes, because x86
+// processors prefetch lines in pairs.
 constexpr size_t kCacheLine = 128;
 constexpr int kMaxThreads = 1024;
 
@@ -39,7 +40,8 @@ void pause_core() {
 
 }  // namespace
 
-// Written by the caller before it hands out the slots, read by the workers after.
+// The job that all participants work on. The caller writes it before it posts to the slots; the
+// workers read it after that.
 struct ThreadPool::Job {
   TaskFunction function = nullptr;
   void* context = nullptr;
@@ -78,7 +80,8 @@ struct ThreadPool::Shared {
 
   alignas(kCacheLine) std::atomic<bool> busy{false};  // some caller has the workers
   Job job;
-  // Workers that exist have the slots 1 to `started`; changed only by the caller that is busy.
+  // Number of workers that exist; they have the slots 1 to `started`. Only the caller that has set
+  // `busy` changes it.
   int started = 0;
   bool cannot_start = false;  // the system refused one: asked once
   alignas(kCacheLine) std::atomic<int64_t> next{0};
@@ -144,7 +147,8 @@ ThreadPool::ThreadPool(const PoolOptions& options)
   threads_ = std::clamp(options.threads > 0 ? options.threads : usable, 1, kMaxThreads);
   if (threads_ > usable)
     spins_ = spins_awake_ = 0;  // a polling thread would occupy the core that another one needs
-  // A quota is time and not places: containers that all pin to their first cores would share those.
+  // A cgroup quota limits time and reserves no cores. If every container pinned its threads to the
+  // first cores, they would all share these cores; so with a quota nothing is pinned.
   const bool quota = usable < static_cast<int>(cores.size());
   if (options.pin && !quota && threads_ <= usable) cores_ = cores;
   shared_ = std::make_unique<Shared>(threads_);
@@ -226,7 +230,8 @@ void ThreadPool::stop_workers() {
     pthread_join(shared_->slots[static_cast<size_t>(worker)].thread, nullptr);
 }
 
-// Frees nothing and joins nothing: the threads' memory belongs to the system again.
+// Resets the pool in the child of a fork, where its threads do not exist. There is nothing to join
+// or to free.
 void ThreadPool::forget_workers() {
   shared_->started = 0;
   shared_->cannot_start = false;

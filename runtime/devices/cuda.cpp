@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVIDIA's GPUs through CUDA's driver. The device uses the primary context, which everything else
-// in the process that uses CUDA shares (the runtime library, PyTorch), so that their memory and
-// streams work here.
+// NVIDIA's GPUs, used through CUDA's driver interface. The device uses the primary context. CUDA's
+// runtime library, PyTorch and others in the process use that context too, so their memory and
+// streams can be used here.
 #include <dlfcn.h>
 #include <elf.h>
 #include <fmt/format.h>
@@ -63,8 +63,9 @@ std::string describe(const Driver& driver, int code) {
   return fmt::format("{} ({})", text, name);
 }
 
-/// Classifies the errors after which every further call on the context fails. The device causes the
-/// errors of the first group, a kernel those of the second.
+/// Classifies an error of the driver. After the errors listed here, every further call on the
+/// context fails. The device itself causes the errors of the first group, and a kernel causes those
+/// of the second. Nobody for all other errors.
 Device::LostBy lost_by(int code) {
   switch (code) {
     case cuda::Deinitialized:
@@ -142,8 +143,8 @@ DeviceFacts facts_of(const Driver& driver, cuda::Device device) {
 }
 
 /// Returns the architecture in the header of a cubin, such as "sm_90", without the letter of
-/// "sm_90a"; empty if the bytes are no cubin. CUDA 13 moved the number to the second byte of the
-/// flags.
+/// "sm_90a"; empty if the bytes are no cubin. The number of the architecture is in the flags of the
+/// ELF header: in the first byte before CUDA 13, in the second byte since.
 std::string cubin_architecture(std::string_view cubin) {
   constexpr unsigned char cuda13 = 8;
   Elf64_Ehdr header;
@@ -154,7 +155,8 @@ std::string cubin_architecture(std::string_view cubin) {
   return fmt::format("sm_{}", (header.e_flags >> (moved ? 8 : 0)) & 0xFF);
 }
 
-/// The architecture in PTX's directive `.target sm_80`; empty if the text is no PTX.
+/// The architecture that a PTX text names in its directive, such as "sm_80" for `.target sm_80`.
+/// Empty if the text is no PTX.
 std::string ptx_architecture(std::string_view text) {
   const size_t target = text.find(".target sm_");
   if (target == std::string_view::npos) return {};
@@ -297,8 +299,9 @@ class CudaDevice final : public Device {
                     facts_.name, version_text(facts_.driver_version), what, version_text(toolkit)));
   }
 
-  /// Selects the cubin or the PTX for this driver. A driver loads cubins of all toolkits of its
-  /// major version, and PTX of toolkits that are not newer than the driver.
+  /// Selects the cubin or the PTX for this driver. A driver loads a cubin if the toolkit that made
+  /// it has a major version that the driver knows, and PTX if the toolkit is not newer than the
+  /// driver.
   Result<const std::string*> choose(const DeviceCode& code) const {
     const std::string header = cubin_architecture(code.binary);
     const std::string_view declared = code.architecture;
@@ -379,7 +382,8 @@ class CudaDevice final : public Device {
     return std::shared_ptr<void>(module, function);
   }
 
-  // Launches with more than 48 KiB need an opt-in beforehand, which has no cost.
+  // Allows the function as much dynamic shared memory as the device has. Without this call a launch
+  // gets at most 48 KiB; the call costs nothing.
   Status allow_shared_memory(Handle function, const std::string& name, const FunctionFacts& facts) {
     const auto most = static_cast<int>(facts_.shared_bytes_per_block - facts.shared_bytes);
     return check(cuda_.cuFuncSetAttribute(function, cuda::FunctionMaxDynamicSharedBytes, most),
@@ -522,7 +526,8 @@ class CudaDevice final : public Device {
     return owner;
   }
 
-  /// Enqueues the preceding work and evicts the caches ahead of a sample.
+  /// Enqueues what comes before a sample: the launches of `options.before`, and then a fill that
+  /// evicts the L2 cache.
   Status prepare(const TimingOptions& options) {
     TW_RETURN_IF_ERROR(enqueue_on(options.before, queue_));
     if (options.evicting == nullptr || options.evicting->bytes() == 0) return {};

@@ -23,7 +23,8 @@ tl::unexpected<Error> not_packed(const ArgumentInfo& argument) {
                   argument.storage_elements));
 }
 
-/// The argument as a device's memory has it: in a layout of its own, elements in one dimension.
+/// Describes the array that a device takes for the argument. If the argument has a layout, this is
+/// the storage, with one dimension of `storage_elements` elements.
 ArgumentInfo as_stored(ArgumentInfo argument) {
   if (!argument.layout.empty()) argument.shape = {argument.storage_elements};
   return argument;
@@ -58,7 +59,8 @@ Result<DeviceBuffer> borrow_array(const std::shared_ptr<Device>& device,
   return tl::unexpected(std::move(named));
 }
 
-// OpenCL's handles are no addresses: each memory gets a space of its own.
+// The bytes that each array occupies, for overlap checks. CUDA memory has real addresses. Handles
+// of OpenCL are no addresses, so each distinct handle gets 2^48 made-up addresses of its own.
 std::vector<ByteRange> ranges_of(std::span<const ArgumentInfo> arguments,
                                  std::span<const DeviceArray> arrays, bool is_cuda) {
   std::vector<ByteRange> ranges;

@@ -15,7 +15,8 @@
 namespace tw::runtime {
 namespace {
 
-/// 13000 of "nvrtc-13.0", as DeviceCode counts; 0 of anything else.
+/// The version of a toolkit as a number, as DeviceCode::toolkit has it: 13000 for "nvrtc-13.0". 0
+/// if the text is not such a version.
 int toolkit_of(const std::string& toolchain) {
   int major = 0, minor = 0;
   return std::sscanf(toolchain.c_str(), "nvrtc-%d.%d", &major, &minor) == 2
@@ -129,7 +130,7 @@ Status DeviceKernel::call(std::span<const Buffer> arrays) const {
 }
 
 Status DeviceKernel::call_on(std::span<const DeviceArray> arrays, DeviceStream stream) const {
-  // These keep the memory alive until the driver has the launch.
+  // These buffers keep the memory alive until the launch has been submitted to the driver.
   TW_TRY(const std::vector<DeviceBuffer> memories,
          borrow_arrays(device(), info().arguments, arrays));
   std::vector<DeviceAddress> addresses;
@@ -137,7 +138,8 @@ Status DeviceKernel::call_on(std::span<const DeviceArray> arrays, DeviceStream s
   return queue(addresses, stream);
 }
 
-// The phases of two calls on one queue must not mix: their working memory is the same.
+// All phases of a call are queued at once: phases of two calls on one queue must not mix, because
+// both calls use the same working memory.
 Status DeviceKernel::queue(std::span<const DeviceAddress> addresses, DeviceStream stream) const {
   if (info().scratch_bytes == 0 && !info().preparation)
     return device()->launch(launches(addresses, nullptr), stream);

@@ -12,12 +12,13 @@
 namespace tw::runtime {
 namespace {
 
-// Limit on the sets of arrays for which the steps are recorded, per queue. Recordings live as long
-// as the model, since the queue may still run them. If a caller keeps passing new arrays, calls on
-// the later ones run without a recording.
+// Largest number of recordings for one queue. A recording is a graph of the steps for one set of
+// the caller's arrays. It lives as long as the model, since the queue may still run it. After the
+// limit, calls with new sets of arrays run without a recording.
 constexpr size_t most_recorded = 8;
 
-/// Contiguous copies of the arrays that a device cannot copy from or to as they are.
+/// Contiguous copies of those of the caller's arrays that are not contiguous, as a device copies
+/// contiguous arrays only.
 class Staging {
  public:
   explicit Staging(const std::vector<StridedView>& views) : views_(views), copies_(views.size()) {}
@@ -133,7 +134,8 @@ Result<DeviceModel::OwnCall> DeviceModel::make_call() const {
   return call;
 }
 
-/// The address of a tensor in a trip. A part of memory that it needs is kept in `steps`.
+/// The address of a tensor in a trip. For a tensor that moves in a loop, the buffer behind the
+/// address is kept alive in `steps`.
 Result<DeviceAddress> DeviceModel::address_of(int tensor, int64_t trip, const Memory& memory,
                                               Steps& steps) const {
   const auto index = static_cast<size_t>(tensor);
@@ -254,7 +256,8 @@ Result<std::vector<StepTime>> DeviceModel::profile(std::span<const Buffer> array
   return times;
 }
 
-// The steps of two calls on one queue must not mix: their memory is the same.
+// The mutex is held while the steps are queued: steps of two calls on one queue must not mix,
+// because both calls use the same working memory.
 Status DeviceModel::call_on(std::span<const DeviceArray> arrays, DeviceStream stream) const {
   TW_TRY(std::vector<DeviceBuffer> given, borrow_arrays(network_->device, arguments_, arrays));
   const std::lock_guard lock(mutex_);

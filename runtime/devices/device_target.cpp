@@ -31,7 +31,8 @@ std::vector<Target> targets_of(const DeviceFacts& facts) {
 
 Target with_facts(Target target, const DeviceFacts& facts) {
   target.cpu = facts.name;
-  // A number that the driver does not report keeps the value of the architecture's table row.
+  // A number that the driver does not report is 0; the target then keeps the number from the table
+  // of architectures.
   if (facts.multiprocessors > 0) target.machine.cores = facts.multiprocessors;
   if (facts.l2_bytes > 0) target.machine.caches[1].bytes = facts.l2_bytes;
   target.machine.gpu->memory_bytes = facts.memory_bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices through OpenCL 1.2, the part that every driver has.
+// Devices that are used through OpenCL. Only version 1.2 is used, since every driver has it.
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <CL/cl_ext.h>
@@ -93,7 +93,8 @@ std::string describe(cl_int code) {
   }
 }
 
-// -9999 is what NVIDIA's driver says after an access outside of a buffer.
+// Classifies an error of the driver. NVIDIA's driver returns -9999 after a kernel accessed memory
+// outside of a buffer.
 Device::LostBy lost_by(cl_int code) {
   if (code == CL_DEVICE_NOT_AVAILABLE) return Device::LostBy::Itself;
   return code == -9999 ? Device::LostBy::Kernel : Device::LostBy::Nobody;
@@ -115,7 +116,7 @@ std::vector<cl_device_id> list_devices(const OpenCl& cl) {
   return all;
 }
 
-/// A number of the device; 0 if the driver does not know the query.
+/// Asks the device for a number; 0 if the driver does not know the query.
 template <typename Number>
 Number query(const OpenCl& cl, cl_device_id device, cl_device_info what) {
   Number value = 0;
@@ -413,7 +414,8 @@ class OpenClDevice final : public Device {
                             facts_.name));
   }
 
-  /// Sum of the times of the launches alone, in ns: between them the device may wait for the host.
+  /// Sum of the times of the single launches, in ns. The time between two launches is not counted,
+  /// because the device may then wait for the host.
   Result<double> time_once(std::span<const Launch> launches) {
     std::vector<std::shared_ptr<void>> events;
     for (const Launch& launch : launches) {
