@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright: the list of verbs, and the one place where errors become a line and an exit code.
+// The program `tilewright`: has the list of verbs, and turns an error into a line on standard error
+// and an exit code.
 
 #include <fmt/format.h>
 
@@ -30,8 +31,8 @@ std::vector<Verb> verbs() {
 }
 
 /// The message as it is printed, with control characters escaped. A line feed is kept only if two
-/// spaces follow, which is how messages indent their own further lines. Line feeds in quoted texts
-/// are escaped.
+/// spaces follow, because messages indent their own further lines by two spaces. Other line feeds
+/// come from quoted texts and are escaped.
 std::string printable(const std::string& message) {
   const std::string text(trim(message));  // those of libraries end in a new line
   std::string line;
@@ -73,7 +74,8 @@ int main_of(int argc, char** argv) {
   std::optional<cost_model::AnalyticOnly> without_trees;
   if (*analytic) without_trees.emplace();
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
-  // A worker of a run is started with its role; the verb of the same name has flags.
+  // `worker` has two meanings. With a role as its first argument, it starts a worker process of a
+  // run. With flags, it is the verb `worker`.
   if (arguments.size() > 1 && arguments[0] == "worker" && !arguments[1].starts_with('-'))
     return tuner::worker_main({arguments.begin() + 1, arguments.end()});
   if (const Status stack = ensure_stack(); !stack) return report(stack.error());

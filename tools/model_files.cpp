@@ -47,7 +47,7 @@ int64_t distinct_kernels(const ModelVariant& variant) {
   return std::ssize(kernels);
 }
 
-/// "2 bands of 2 to 4 chains side by side".
+/// A text about the bands of a variant: "2 bands of 2 to 4 chains side by side".
 std::string bands_text(const ModelVariant& variant) {
   const auto [least, most] = std::ranges::minmax(
       variant.bands, {}, [](const runtime::ModelBand& band) { return band.chains.size(); });
@@ -58,7 +58,8 @@ std::string bands_text(const ModelVariant& variant) {
                      range);
 }
 
-/// "2", or "2; 5 steps on fewer; 3 bands of 2 chains side by side" where that is faster.
+/// A text about the number of threads: "2", or "2; 5 steps on fewer; 3 bands of 2 chains side by
+/// side" if the plan has such steps or bands.
 std::string threads_text(const ModelFile& model, const ModelVariant& variant) {
   std::string text = std::to_string(model.threads);
   const auto limited = std::ranges::count_if(variant.steps, [&](const ModelStep& step) {
@@ -69,8 +70,8 @@ std::string threads_text(const ModelFile& model, const ModelVariant& variant) {
   return text;
 }
 
-/// The place of each step in the bands of a variant: "2: chain 1" for a step of the first chain of
-/// the second band, empty outside of bands.
+/// A text for each step about its place in the bands of a variant. Example: "2: chain 1" for a step
+/// of the first chain of the second band. Empty for steps outside of bands.
 std::vector<std::string> places_in_bands(const ModelVariant& variant) {
   std::vector<std::string> places(variant.steps.size());
   for (size_t band = 0; band < variant.bands.size(); ++band)
@@ -240,7 +241,8 @@ nlohmann::json json_of_variant(const ModelFile& model, const ModelVariant& varia
           {"steps", steps}};
 }
 
-/// The document with one more field of each variant, `member` of it.
+/// Returns the document with one more field, `name`, for each variant. Its value is the text
+/// `member` of the variant.
 nlohmann::json with_texts(nlohmann::json document, const ModelFile& model, const char* name,
                           std::string ModelVariant::*member) {
   document[name] = model.variants.front().*member;
@@ -250,7 +252,8 @@ nlohmann::json with_texts(nlohmann::json document, const ModelFile& model, const
   return document;
 }
 
-/// text(number) of all variants, below headings if there are several.
+/// Joins the texts text(number) of all variants. If there are several variants, each text has a
+/// heading.
 template <typename Text>
 std::string of_each_variant(const ModelFile& model, const Text& text) {
   if (model.variants.size() == 1) return text(size_t{0});
@@ -298,9 +301,9 @@ nlohmann::json as_json(const ModelFile& model) {
   return document;
 }
 
-/// The nodes of the drawing that wrote each part of the memory. They are found by address, since a
-/// tensor may share memory: the result of a reshape was written as another tensor, and the result
-/// of a concatenation in place was written as several tensors.
+/// Keeps which node of the drawing wrote each part of the memory. The writers of a tensor are found
+/// by its address, not by its name, since tensors may share memory: the result of a reshape was
+/// written as another tensor, and the result of a concatenation in place as several tensors.
 class MemoryWriters {
  public:
   explicit MemoryWriters(const ModelVariant& variant) {
@@ -336,7 +339,8 @@ class MemoryWriters {
     return a_begin < b_end && b_begin < a_end;
   }
 
-  /// The bytes from the first to the last that the tensor takes in any trip.
+  /// The range of bytes that the tensor takes over all trips of its loop: [first, one past the
+  /// last).
   std::pair<int64_t, int64_t> bytes_of(const ModelTensor& tensor) const {
     const auto trips = trips_.find(&tensor);
     const int64_t most = trips == trips_.end() ? 1 : trips->second;
@@ -346,17 +350,19 @@ class MemoryWriters {
     return {std::min(first, last), std::max(first, last) + tensor.bytes};
   }
 
-  std::map<const ModelTensor*, int64_t> trips_;  ///< of the loop that uses the tensor
+  /// Number of trips of the loop that uses the tensor.
+  std::map<const ModelTensor*, int64_t> trips_;
   std::vector<Written> written_;
 };
 
 namespace {
 
-/// A label beside an edge. Viewers' fonts are wider than the one that dot computes with, so spaces
-/// keep the label off the arrow.
+/// A label beside an edge. Fonts of viewers are wider than the font with which dot computes the
+/// size of the label. So the label has spaces around it, which keep it off the arrow.
 std::string edge_label(const std::string& text) { return graphviz_quoted("  " + text + "  "); }
 
-/// Nodes and edges of a variant. Nodes of different variants have different names by the prefix.
+/// The nodes and edges of a variant. Names of nodes begin with `prefix`, so that nodes of different
+/// variants have different names.
 std::string dot_of_variant(const ModelFile& model, const ModelVariant& variant,
                            const std::string& prefix) {
   const auto node = [&](const std::string& name) { return graphviz_quoted(prefix + name); };

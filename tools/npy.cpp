@@ -46,7 +46,8 @@ std::optional<DType> dtype_of(std::string_view text) {
   return std::nullopt;
 }
 
-/// The header of a file, a Python dictionary of three entries, and the bytes after it.
+/// The two parts of a file: the header, a Python dictionary of three entries as text, and the bytes
+/// of the elements.
 struct NpyFile {
   std::string_view header, data;
 };
@@ -111,7 +112,7 @@ class NpyReader {
         "has elements of type '{}': convert it, for instance by .astype(numpy.float32)", text));
   }
 
-  /// "(1, 3, 224, 224", "(5," or "(".
+  /// Parses the text of a shape without its closing parenthesis: "(1, 3, 224, 224", "(5," or "(".
   Result<std::vector<int64_t>> parse_shape(std::string_view text) const {
     if (!text.starts_with('(')) return invalid("has no shape in its header");
     std::vector<int64_t> shape;
@@ -126,7 +127,8 @@ class NpyReader {
   }
 
   Result<dsl::Array> fill(DType dtype, std::vector<int64_t> shape, std::string_view data) const {
-    // Memory is taken for arrays that the file has all elements of.
+    // The size is checked before memory is allocated, so that a file with a wrong header cannot
+    // cause a large allocation.
     int64_t bytes = size_bytes(dtype);
     for (const int64_t extent : shape)
       if (__builtin_mul_overflow(bytes, extent, &bytes))

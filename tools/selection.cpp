@@ -66,7 +66,8 @@ void take(const tuner::ChosenTarget& chosen, Selection& selection) {
   selection.device = chosen.device;
 }
 
-/// A GPU's kernel is judged by the device that it was measured on, which may be elsewhere.
+/// Sets the device of the record. For a GPU, the target also gets the numbers of that device, since
+/// a kernel is compared with the limits of the GPU that it was measured on.
 void take_device_of_record(Selection& selection) {
   if (!selection.record) return;
   selection.other_device = other_device_of(*selection.record, selection.target);
@@ -74,7 +75,7 @@ void take_device_of_record(Selection& selection) {
     selection.target = tuner::described_by(selection.target, selection.record->device);
 }
 
-/// The fastest record of exactly this schedule on the target's device, or none.
+/// The fastest record of exactly this schedule on the target's device; nullopt if there is none.
 Result<std::optional<db::Record>> record_of(db::Store& store, const Selection& selection,
                                             const std::string& schedule) {
   db::Filter same;

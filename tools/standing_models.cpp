@@ -19,10 +19,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The largest one is half a gigabyte of weights.
+// Limit on the time of making a model. The largest model has half a gigabyte of weights.
 constexpr int64_t making_timeout_ns = 600'000'000'000;
 
-/// The checkout that this program was built in: it lies in build/<preset>/tools.
+/// The checkout in which this program was built. The program lies in its folder
+/// build/<preset>/tools.
 fs::path checkout_of(const Surroundings& here) {
   return fs::path(here.program).parent_path().parent_path().parent_path().parent_path();
 }
@@ -42,7 +43,8 @@ std::string last_line(const std::string& message) {
 
 fs::path scripts_of(const Surroundings& here) { return checkout_of(here) / "bench" / "models"; }
 
-/// A hash of the scripts' content, as changed scripts may make another network of the same name.
+/// A hash of the content of the scripts. It is part of the path of a model's file, because changed
+/// scripts may make another network of the same name.
 Result<std::string> hash_of_scripts(const std::string& model, const fs::path& scripts) {
   std::error_code error;
   std::map<std::string, std::string> contents;
@@ -61,7 +63,7 @@ Result<std::string> hash_of_scripts(const std::string& model, const fs::path& sc
   return short_hash(all);
 }
 
-/// Removes the model as other scripts have made it.
+/// Removes the files of this model that other versions of the scripts made.
 void remove_others(const fs::path& path) {
   std::error_code ignored;
   const fs::path own = path.parent_path();
@@ -72,8 +74,8 @@ void remove_others(const fs::path& path) {
     }
 }
 
-/// Makes the file of a model. It is written under another name first, so that an interrupted script
-/// leaves no incomplete file.
+/// Makes the file of a model. The script writes it under another name first, so that a script that
+/// is interrupted leaves no incomplete file of this name.
 Status make_model(const std::string& name, int64_t batch, const fs::path& path,
                   const Surroundings& here) {
   std::error_code ignored;
@@ -104,8 +106,8 @@ Status make_model(const std::string& name, int64_t batch, const fs::path& path,
 Result<OnnxFile> onnx_file_of(const std::string& model, std::map<std::string, int64_t> dimensions,
                               const PlaceFlags& place, const Surroundings& here) {
   std::error_code ignored;
-  // Existing folders and devices are passed on too, as the reader explains what is wrong with them.
-  // But a folder with the name of a standing model does not hide the model.
+  // A path of a folder or device is returned too: the reader of ONNX files will say what is wrong
+  // with it. But if a folder has the name of a standing model, the name means the model.
   if (fs::is_regular_file(model, ignored) || (!is_model_name(model) && fs::exists(model, ignored)))
     return OnnxFile{model, std::move(dimensions)};
   if (!is_model_name(model))

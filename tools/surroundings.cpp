@@ -61,7 +61,8 @@ bool is_in_environment(std::string_view flag) {
 Surroundings look_around(const char* argv0) {
   Surroundings here;
   here.program = program_path(argv0);
-  // By its alias, or found on PATH: the full name is on PATH as well.
+  // If the program was found on PATH, perhaps by its other name `tune`, then `tilewright` is on
+  // PATH too.
   const bool has_path = argv0 && std::strchr(argv0, '/');
   here.invoked_as = has_path ? shell_quoted(here.program) : "tilewright";
   here.environment = tuner::default_environment();
@@ -83,7 +84,7 @@ Status ensure_stack() {
   if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= needed) return {};
   rlimit wanted = limit;
   wanted.rlim_cur = needed;
-  // The soft limit may rise to the hard one; the hard one may be raised by root.
+  // Every user may raise the soft limit up to the hard limit. Only root may raise the hard limit.
   if (wanted.rlim_max != RLIM_INFINITY) wanted.rlim_max = std::max(wanted.rlim_max, needed);
   if (setrlimit(RLIMIT_STACK, &wanted) == 0) return {};
   return fail(ErrorCode::Environment,

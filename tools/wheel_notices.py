@@ -47,7 +47,8 @@ LICENCES = {
     "xgboost": "Apache-2.0",
     "zlib": "Zlib",
 }
-# Packages whose headers or schemas are compiled into our libraries.
+# Packages of Debian whose headers are compiled into our libraries, and of PyPI whose headers or
+# schemas are.
 COMPILED_IN_OF_DEBIAN = ("libcli11-dev", "libexpected-dev", "nlohmann-json3-dev")
 COMPILED_IN_OF_PYPI = ("onnx", "pybind11")
 OURS = re.compile(r"(libtilewright(_runtime)?\.so|libtw_halide\.so|_tilewright\..*\.so)$")
@@ -78,7 +79,8 @@ def package_with(library):
         found = output_of("dpkg-query", "-S", f"*/{library}")
     except (OSError, subprocess.CalledProcessError):
         found = ""
-    # Packages of other architectures, for cross compilers, have libraries of the same names elsewhere.
+    # Packages for cross compilers have libraries of the same names in other folders, so the folder
+    # is compared too.
     place = re.compile(rf"(/usr)?/lib(/{platform.machine()}-linux-gnu)?/{re.escape(library)}")
     packages = {line.split(":")[0] for line in found.splitlines() if place.fullmatch(line.rsplit(": ")[-1])}
     if len(packages) != 1:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright bench: hands over to the benchmark program.
+// tilewright bench: replaces itself by the benchmark program, a program of its own.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@ namespace {
 
 /// The path of the benchmark program: beside this program if both are installed, or in the folder
 /// `bench` of a build tree. tilewright-gpu-bench is taken only if there is no tilewright-bench.
-/// Empty: neither is there.
+/// Empty if neither program exists.
 std::string benchmark_program(const Surroundings& here) {
   const auto folder = std::filesystem::path(here.program).parent_path();
   std::error_code ignored;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright compile: the kernel of a record as a file that the runtime loads.
+// tilewright compile: compiles the kernel of a record to a file that the runtime loads.
 
 #include <fmt/format.h>
 
@@ -26,7 +26,8 @@ struct CompileFlags {
   std::string shared, name;  ///< path of the shared object, and the name of its function
 };
 
-/// Exports the kernel of --shared, and returns the path of its header.
+/// Writes the kernel as a shared library with a C header, for --shared. Returns the path of the
+/// header.
 Result<std::string> export_shared(const CompileFlags& flags, const Selection& s,
                                   const runtime::KernelInfo& kernel, const Surroundings& here) {
   codegen::ExportOptions options;
@@ -40,9 +41,9 @@ Result<std::string> export_shared(const CompileFlags& flags, const Selection& s,
   return codegen::header_path(flags.shared);
 }
 
-/// Writes the artifact to --output, else to the cache directory in which the runtime looks for
-/// kernels, and returns its path. With --shared and without --output it writes nothing and returns
-/// an empty path.
+/// Writes the artifact to --output, or else to the cache directory in which the runtime looks for
+/// kernels. Returns the path of the artifact. With --shared and without --output it writes nothing
+/// and returns an empty path.
 Result<std::string> write_artifact_of(const CompileFlags& flags, const runtime::Artifact& artifact,
                                       const Surroundings& here) {
   if (flags.output.empty() && !flags.shared.empty()) return "";
@@ -51,7 +52,7 @@ Result<std::string> write_artifact_of(const CompileFlags& flags, const runtime::
   return flags.output;
 }
 
-/// The texts that are not empty, one a line.
+/// Joins the texts that are not empty, each on a line of its own.
 std::string lines_of(const std::vector<std::string>& texts) {
   std::string lines;
   for (const std::string& text : texts)

@@ -164,7 +164,8 @@ std::vector<std::string> table_columns() {
           "target", "threads", "session", "device",  "workload"};
 }
 
-/// Makes rows for people, in which "host" and "this one" stand for this machine.
+/// Makes the rows of the table for people. This machine's target is shown as "host", and its device
+/// as "this one".
 class TableRows {
  public:
   std::vector<std::string> row(const db::Record& r) const {
@@ -185,7 +186,8 @@ class TableRows {
   const std::string target_ = host_.to_string(), device_ = tuner::device_text(host_);
 };
 
-/// Prints a table. It reads the records twice, as all of them decide the widths of the columns.
+/// Prints a table. The records are read twice: first to find the widths of the columns, then to
+/// print the rows.
 Status print_table(db::Store& store, const db::Filter& filter, const Surroundings& here,
                    PieceByPiece& output) {
   const TableRows rows;
@@ -244,7 +246,8 @@ bool has_facts(const db::AppendSummary& summary) {
   return summary.inserted + summary.duplicates + summary.calibrations > 0;
 }
 
-/// The number of records of a database from which a merge took nothing; 0 for the database itself.
+/// The number of records in a database file from which a merge took nothing. 0 if `file` is the
+/// same database as `into`.
 Result<int64_t> count_damaged(const std::string& file, const db::Store& into) {
   TW_TRY(db::Store store, db::Store::open(file, db::OpenMode::ReadOnly));
   if (store.path() == into.path()) return 0;
@@ -253,7 +256,7 @@ Result<int64_t> count_damaged(const std::string& file, const db::Store& into) {
 }
 
 Result<int> merge(const DbFlags& f, const Surroundings& here) {
-  // Input files are checked first, so that a bad one does not leave a newly created database
+  // Input files are checked first, so that a bad input file does not leave a newly created database
   // behind.
   for (const std::string& file : f.files) {
     if (file.ends_with(".jsonl"))
@@ -371,7 +374,7 @@ Result<int> recover(const DbFlags& f, const Surroundings&) {
   return 0;
 }
 
-/// Opening a database for writing brings it up to date.
+/// Upgrades a database to the newest schema, which opening it for writing does.
 Result<int> upgrade(const DbFlags& f, const Surroundings& here) {
   TW_TRY(db::Store store, open_named(f, here, db::OpenMode::Update));
   TW_TRY(const db::StoreInfo i, store.info());

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 tilewright db demand: lists the kernels that networks and
-// operators use, and the time that more tuning is expected to save.
+// SPDX-License-Identifier: Apache-2.0
+// tilewright db demand: lists the kernels that networks and operators use, and the time that more
+// tuning is expected to save.
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 tilewright db explain: shows the measurements on which an
-// answer of the database is based, how much they agree, and why records that look better are not
-// used.
+// SPDX-License-Identifier: Apache-2.0
+// tilewright db explain: shows the measurements on which an answer of the database is based, how
+// well they agree, and why records that look better are not used.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -58,8 +58,8 @@ Result<Asked> asked_of(const DbExplainFlags& f, const Surroundings& here, db::St
   return Asked{key_of(*best), other_device_of(*best, target).likeness};
 }
 
-/// The trials against an answer as text: "record 0123456789abcdef, crash: SIGSEGV, of session a;
-/// one session alone says ...".
+/// A text about the trials that contradict an answer: "record 0123456789abcdef, crash: SIGSEGV, of
+/// session a; one session alone says ...".
 std::string show_against(const db::Explanation& e) {
   std::vector<std::string> records;
   for (const auto& [record, doubt, why] : e.against)

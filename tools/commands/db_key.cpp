@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright db key: a key by which a team signs the layers that it publishes.
+// tilewright db key: makes the pair of keys by which a team signs the database layers that it
+// publishes.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,7 +18,7 @@
 namespace tw::tools {
 namespace {
 
-/// Writes a new file that its owner alone can read.
+/// Writes a new file that only its owner can read.
 Status write_private(const std::string& text, const std::string& path) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0 && errno == EEXIST)

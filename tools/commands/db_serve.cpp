@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright db serve: a read-only web view of a database.
+// tilewright db serve: shows a database in a browser, without changing it.
 
 #include <fmt/format.h>
 #include <sys/stat.h>

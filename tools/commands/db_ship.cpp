@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright db ship: the few records of databases that are worth installing beside a program.
+// tilewright db ship: selects the few records of databases that are worth installing beside a
+// program, and writes them as a database layer.
 
 #include <fmt/format.h>
 
@@ -84,7 +85,7 @@ db::LayerManifest manifest_of(const std::vector<db::Record>& records, const std:
           .signature = {}};
 }
 
-/// Writes a file that is there whole or as it was.
+/// Replaces a file atomically: after a failure the old file is unchanged.
 Status replace_file(std::string_view text, const std::string& path) {
   const std::string part = path + ".part";
   TW_RETURN_IF_ERROR(write_text(text, part));
@@ -95,9 +96,9 @@ Status replace_file(std::string_view text, const std::string& path) {
               fmt::format("[ship] {} cannot be written ({})", shell_quoted(path), error.message()));
 }
 
-/// Writes the lines and the signed manifest. The manifest is written last: until then, the new
-/// lines do not match the old manifest, and users who fetch both keep their copy. Usage if users'
-/// programs would refuse the layer.
+/// Writes the lines and the signed manifest. The manifest is written last. Until then the new lines
+/// do not match the old manifest, so users who fetch both files refuse them and keep their old
+/// copy. Usage if the programs of users would refuse the layer.
 Status write_signed(const std::vector<db::Record>& records, const std::string& path,
                     const SigningKey& key, const Surroundings& here) {
   const std::string lines = lines_of(records);
@@ -111,8 +112,8 @@ Status write_signed(const std::vector<db::Record>& records, const std::string& p
   return replace_file(manifest, manifest_path(path));
 }
 
-/// Checks that `path` has a known ending and that no database of that name exists, as new records
-/// would be mixed with its old ones.
+/// Checks that `path` has a known ending, and that no database of that name exists. If one existed,
+/// the new records would be mixed with the old ones.
 Status check_free(const std::string& path) {
   std::error_code error;
   if (!path.ends_with(".db") && !path.ends_with(".jsonl"))

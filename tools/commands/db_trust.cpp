@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 tilewright db quarantine, db prune and db verify --top: they
-// list records that are not trusted, delete records that are not needed, and measure records again.
+// SPDX-License-Identifier: Apache-2.0
+// tilewright db quarantine lists records that are not trusted, db prune deletes records that are
+// not needed, and db verify --top measures records again.
 
 #include <fmt/format.h>
 
@@ -25,7 +26,8 @@ namespace {
 
 // ---- quarantine ----
 
-/// An entry of the quarantine: a line that is stored apart, or a record that is not used.
+/// An entry of the quarantine: a line whose import was refused, or a record of the database that is
+/// not used.
 struct Entry {
   std::string hash, kind, why, text;
   std::optional<db::Record> record;
@@ -185,13 +187,13 @@ namespace {
 /// A record of this machine, and the result of measuring it again in a new session.
 struct Retimed {
   db::Record stored;
-  int64_t sessions = 0;           ///< that timed it and are believed; 0: it waits for another one
-  std::optional<db::Record> now;  ///< the new record, where it was timed
-  std::string fault = {};         ///< reason why it was not timed; empty: it was
+  int64_t sessions = 0;  ///< sessions that timed it and are believed; 0: it has to be confirmed
+  std::optional<db::Record> now;  ///< the new record; nullopt if measuring failed
+  std::string fault = {};         ///< reason why it was not timed; empty if it was timed
   bool is_contradicted = false;   ///< one session says that its schedule is wrong
 };
 
-/// Finds and caches the targets of this machine by the text that records have. For a record whose
+/// Finds the targets of this machine by their texts in records, and caches them. For a record whose
 /// target or device is not this machine's, find() returns null.
 class LocalTargets {
  public:
@@ -217,8 +219,9 @@ class LocalTargets {
 };
 
 /// The records to measure again: the best ones of this machine, and those that have to be confirmed
-/// by a second session. Schedules that one session found to be wrong come first, then those with
-/// the fewest sessions, then the oldest.
+/// by a second session. Records whose schedule a session found to be wrong come first, then records
+/// with the fewest sessions; records with equally many sessions are sorted by age, the oldest
+/// first.
 Result<std::vector<Retimed>> records_to_retime(db::Store& store, LocalTargets& targets) {
   std::vector<Retimed> found;
   TW_TRY(std::vector<db::Doubted> doubted, db::doubted(store, 0));
@@ -253,7 +256,8 @@ Result<db::Record> measured_now(const db::Record& stored, const tuner::ChosenTar
   return db::seal(std::move(record));
 }
 
-/// The latency now over the stored one, both at the peak that was measured with each.
+/// The new latency divided by the stored latency. Each latency is first scaled by the peak that was
+/// measured with it, so that a slower clock of the machine does not count.
 double drift_of(const Retimed& r) {
   const bool knows_peaks = r.stored.peak_gflops > 0 && r.now->peak_gflops > 0;
   const double scale = knows_peaks ? r.now->peak_gflops / r.stored.peak_gflops : 1;
@@ -315,8 +319,8 @@ Result<int> measure_again(const DbFlags& f, const Surroundings& here) {
       note(r.fault);
       continue;
     }
-    // A proof that the schedule is wrong is stored too: a contradicted schedule waits for a second
-    // session.
+    // A trial that proves the schedule wrong is stored too, because such a proof counts only once a
+    // second session confirms it.
     const bool is_timed = now->status == db::TrialStatus::Ok;
     if (is_timed || db::proves_wrong(now->status)) TW_RETURN_IF_ERROR(store.append({&*now, 1}));
     if (is_timed) {

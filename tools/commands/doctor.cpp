@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright doctor: what this machine offers, and whether a kernel can be made on it.
+// tilewright doctor: shows what this machine offers, and checks that a kernel can be made on it.
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -77,8 +77,8 @@ Finding plugin(const DoctorFlags& flags) {
   return {"code generator", *toolchain};
 }
 
-/// The first line that a tool prints about its version. A missing tool is a failure only if
-/// `needed`.
+/// A finding with the first line that a tool prints about its version. If the tool is missing, that
+/// is a failure of `doctor` only if `needed` is true.
 Finding tool(const std::string& name, const char* purpose, bool needed) {
   const auto output = codegen::run_command({name, "--version"}, command_timeout_ns);
   if (output) return {name, output->substr(0, output->find('\n'))};
@@ -88,8 +88,8 @@ Finding tool(const std::string& name, const char* purpose, bool needed) {
   return finding;
 }
 
-/// The finding about the limits of workers. Another process tries them, as they stay in force until
-/// a process ends.
+/// A finding about the limits (sandbox) under which workers run. Another process tries the limits,
+/// because they would stay in force in this process until its end.
 Finding sandbox(const Surroundings& here) {
   const auto output =
       codegen::run_command({here.program, "doctor", "--probe-sandbox"}, command_timeout_ns);
@@ -111,7 +111,8 @@ Result<int> probe_sandbox() {
   return 0;
 }
 
-/// Compiles, links, loads, runs and verifies a small kernel, as tuning does.
+/// A finding about a small kernel, which is compiled, linked, loaded, run and verified as tuning
+/// does it.
 Finding kernel(const DoctorFlags& flags, const Target& host, const Surroundings& here) {
   const auto workload = dsl::make_workload("reduce_sum", {{"rows", 4}, {"cols", 64}});
   if (!workload) return failed("a kernel", workload.error());
@@ -166,7 +167,8 @@ void append(std::vector<Finding>& findings, std::vector<Finding> more) {
   for (Finding& finding : more) findings.push_back(std::move(finding));
 }
 
-/// All findings, and the status of the calibration, which is OK if none was asked for.
+/// All findings, and the status of the calibration. The status is OK if no calibration was asked
+/// for.
 struct Examination {
   std::vector<Finding> findings;
   Status calibrated;

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 tilewright explain: compares a kernel with the limits of its
-// machine, names the resource that limits it, and shows the steps in which the next best schedule
-// differs.
+// SPDX-License-Identifier: Apache-2.0
+// tilewright explain: compares a kernel with the limits of its machine, names the resource that
+// limits it, and shows the steps in which the next best schedule differs.
 
 #include <fmt/format.h>
 
@@ -36,7 +36,7 @@ struct ExplainFlags {
   Format format = Format::Table;
 };
 
-/// Static analysis of a schedule; the kernel is compiled but not run.
+/// The results of a static analysis of a schedule. The kernel is compiled but not run.
 struct Analysis {
   cost_model::KernelFacts facts;
   double analytic_ns = 0;
@@ -52,7 +52,7 @@ struct Analysis {
 struct Rival {
   db::Record record;
   std::vector<std::string> only_here, only_there;
-  std::string why_not_best;  ///< though it is faster; empty: it is slower, or the best
+  std::string why_not_best;  ///< why it is not the best although it is faster; else empty
   double expected_ns = 0;    ///< beside a schedule that was not measured
 };
 
@@ -113,7 +113,9 @@ Result<std::string> why_not_used(db::Store& store, const db::Record& record) {
   return found == answer->not_used.end() ? "" : found->why;
 }
 
-/// The reason why a rival with a smaller latency is not taken for the best.
+/// The reason why a rival is not the best although its latency is smaller. Empty if its latency is
+/// not smaller or no reason is known. `is_confirmed` is true if the final comparison of the run
+/// measured `record` once more.
 Result<std::string> why_not_best(db::Store& store, const db::Record& rival,
                                  const db::Record& record, bool is_confirmed) {
   if (rival.latency_ns >= record.latency_ns) return "";
@@ -151,7 +153,8 @@ Result<std::optional<Rival>> find_rival(db::Store& store, const db::Record& reco
                              lines_missing_in(record.schedule, next->schedule), why});
 }
 
-/// The best known schedule beside one by hand that was not measured, or none.
+/// The rival of a schedule by hand that was not measured: the best known schedule. nullopt if no
+/// schedule is known or the best one is the same.
 Result<std::optional<Rival>> find_best_known(db::Store& store, const Selection& s) {
   TW_TRY(const std::optional<db::Record> best,
          tuner::best_known(store, s.workload, s.target, s.threads));
@@ -185,7 +188,8 @@ double bytes_from_memory(const cost_model::KernelFacts& facts) {
   return bytes;
 }
 
-/// "0.87 of what was measured"; empty if nothing was measured.
+/// A clause that compares a predicted time with the measured one: ", 0.87 of what was measured".
+/// Empty if nothing was measured.
 std::string against_measured(const Selection& s, double ns) {
   if (!s.record || s.record->latency_ns <= 0) return "";
   return fmt::format(", {:.2f} of what was measured", ns / s.record->latency_ns);
@@ -216,7 +220,8 @@ void add_what_is_particular(const Selection& s, const Analysis& a, Facts& facts)
                                             100 * balance(a.facts, s.threads)));
 }
 
-/// Shares of useful work. The active lanes of a GPU's warps are part of the GpuExplanation instead.
+/// A text about the shares of useful work: operations, lanes of vectors, and partial tiles. For a
+/// GPU it has no lanes; GpuExplanation has the active lanes of warps.
 std::string work_text(const Analysis& a) {
   std::string text = fmt::format("{:.1f} % of the operations are useful, ",
                                  100 * share(a.facts.useful_flops, a.facts.flops));
@@ -258,8 +263,8 @@ Facts summary(const Selection& s, const Analysis& a, const Roofline& line) {
   return facts;
 }
 
-/// The roofline with the latency of the record. The bandwidth is measured at this moment if the
-/// record is of this machine, and is unknown otherwise.
+/// The roofline with the latency of the record. If the kernel runs on this machine, the bandwidth
+/// is measured now; otherwise it is unknown.
 Roofline line_of(const Selection& s, const tuner::Clock& clock) {
   if (!s.record)
     return with_algorithm(roofline(s.workload, s.target, s.threads, 0, 0), s.workload.compute,

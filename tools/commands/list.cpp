@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright list: what can be named on the command line.
+// tilewright list: prints names that can be given on the command line: operators, targets, searches
+// and others.
 
 #include <fmt/format.h>
 
@@ -26,7 +27,8 @@ struct Named {
   std::string name, summary;
 };
 
-/// The line about an attribute: its name and meaning, and its default or "(required)".
+/// The line about an attribute of an operator: its name, its meaning, and its default or
+/// "(required)".
 std::string show_attribute(const dsl::Attribute& a) {
   std::string text = fmt::format("    {:<12} {}", a.name, a.meaning);
   if (a.value) return text + fmt::format(" (default {})", *a.value);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright tune --model --dry-run: the plan that tuning would begin with.
+// tilewright tune --model --dry-run: prints the plan with which tuning would begin.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,10 +14,11 @@
 namespace tw::tools {
 namespace {
 
-/// A distinct kernel of a plan, an operator's or a transform's.
+/// A kernel of a plan, of an operator or of a transform (a copy into another layout). Calls of
+/// equal kernels are counted together.
 struct PlannedKernel {
   tuner::KernelRequest request;
-  std::string name = {};  ///< that of the first call
+  std::string name = {};  ///< name of the first call
   int64_t calls = 0;
   double cost_ns = 0;  ///< of one call: measured, or else predicted
   bool is_measured = false;

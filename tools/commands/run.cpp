@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright run: the best kernel on random data, its result checked against the definition.
+// tilewright run: runs the best kernel on random data, checks the result against the definition of
+// the workload, and times the kernel.
 
 #include <fmt/format.h>
 
@@ -40,10 +41,12 @@
 namespace tw::tools {
 namespace {
 
-// At most about two seconds in the interpreter, unless the first two elements alone take longer.
+// Limits of the check, which computes elements of the result by the interpreter: at most 64
+// elements, and fewer if they would take more than about two seconds, but at least two.
 constexpr tuner::SampleLimits checking{.most = 64, .least = 2, .evaluations = 16'000'000};
 
-// Timings reach beyond an episode of half a second in which a neighbour is busy.
+// Timings are spread over several stretches with pauses, so that they last longer than half a
+// second, a typical time for which another program disturbs the machine.
 constexpr int stretches = 3;
 constexpr auto pause_between_stretches = std::chrono::milliseconds(250);
 
@@ -82,7 +85,7 @@ struct Timed {
   std::string disturbed;  ///< what disturbed the whole timing; empty: nothing did
 };
 
-/// A kernel that is loaded on the processor or on a device.
+/// A kernel that is loaded on the processor or on a device, with functions that call and time it.
 struct Callable {
   /// Returns the outputs of a call on these inputs. Both are logical arrays.
   std::function<Result<dsl::Arrays>(const dsl::Arrays&)> call;
@@ -91,7 +94,7 @@ struct Callable {
   Facts::value_type place;  ///< the threads or the device that it runs on, as a fact to print
 };
 
-/// One call as a caller's program makes it: of a function of logical arrays, inputs first.
+/// Calls a kernel once, as a user's program does: `call` takes logical arrays, inputs first.
 Result<dsl::Arrays> call_on_arrays(
     const std::function<Status(std::span<const runtime::Buffer>)>& call,
     const dsl::Compute& compute, const dsl::Arrays& inputs) {
@@ -110,8 +113,9 @@ Result<dsl::Arrays> call_on_arrays(
   return outputs;
 }
 
-/// Loads the kernel for this processor. The time of a call includes the layout conversions that it
-/// makes (tuner::Conversions); arrays that the caller keeps in a layout asked for need none.
+/// Loads the kernel on this processor. The time of a call includes the layout conversions that the
+/// call makes (tuner::Conversions). Arrays for which a layout was asked for are passed in that
+/// layout and need no conversion.
 Result<Callable> on_processor(runtime::Artifact artifact, const Selection& s,
                               const tuner::Clock& clock) {
   TW_TRY(const runtime::Kernel kernel, runtime::Kernel::load(std::move(artifact)));
@@ -156,8 +160,8 @@ Result<Callable> on_processor(runtime::Artifact artifact, const Selection& s,
   return callable;
 }
 
-/// Times a call on arrays in the device's memory. It first waits for the turn of this process, as
-/// one program measures on a device at a time.
+/// Times a call on arrays in the device's memory. It first waits for the turn of this process,
+/// because only one program at a time measures on a device.
 Result<Timed> time_on_device(const runtime::DeviceKernel& kernel, const Selection& s,
                              const dsl::Arrays& inputs, const tuner::Clock& clock) {
   TW_TRY(const tuner::DeviceTurn turn, tuner::turn_on(*kernel.device(), clock));
@@ -194,8 +198,8 @@ Result<Callable> on_device(runtime::Artifact artifact, const Selection& s,
   return callable;
 }
 
-/// The artifact from the cache of compiled kernels. A kernel that is not there is compiled,
-/// verified and stored there.
+/// Returns the artifact from the cache of compiled kernels. If the cache does not have it, compiles
+/// and verifies the kernel and stores it in the cache.
 Result<runtime::Artifact> artifact_of(const RunFlags& flags, const Surroundings& here,
                                       Selection& s) {
   const PlaceFlags& place = flags.selection.place;
@@ -242,7 +246,8 @@ Status print_as_json(const Selection& s, const Checked& checked, const Timed& ti
                             {"algorithm", algorithm_json(line)}});
 }
 
-/// The kernel under the roofline of this moment; a GPU's peak and bandwidth are not measured.
+/// The roofline of the kernel. The peak and the bandwidth of a processor are measured now; those of
+/// a GPU are not measured.
 Roofline line_of(const Selection& s, const std::string& schedule, double latency_ns,
                  const tuner::Clock& clock) {
   if (s.target.is_gpu()) return roofline(s.workload, s.target, s.threads, latency_ns, 0);

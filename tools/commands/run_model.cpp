@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright run NET.twart: a network on arrays of NumPy, or on random ones.
+// tilewright run NET.twart: runs a network on arrays from .npy files, or on random arrays.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ Result<PlacedModel> open_placed(const ModelRunFlags& flags) {
                      tuner::device_text(tuner::with_facts(target, device->facts()))};
 }
 
-/// Files by the name of the array that they hold.
+/// Paths of files; the key is the name of the input or output that the file holds.
 using ArrayFiles = std::map<std::string, std::string>;
 
 std::vector<std::string> names_of(const Model& model, bool outputs) {
@@ -67,7 +67,8 @@ std::vector<std::string> names_of(const Model& model, bool outputs) {
   return names;
 }
 
-/// "name=path", or the path alone where there is one array only.
+/// Parses texts "name=path". The path alone is enough if the network has only one input (or, with
+/// `outputs`, one output).
 Result<ArrayFiles> array_files(const std::vector<std::string>& texts, const Model& model,
                                bool outputs) {
   const std::string_view flag = outputs ? "--output" : "--input";
@@ -88,7 +89,7 @@ Result<ArrayFiles> array_files(const std::vector<std::string>& texts, const Mode
   return files;
 }
 
-/// Arrays by the name of the input that they are for.
+/// Arrays for inputs; the key is the name of the input.
 using GivenArrays = std::map<std::string, dsl::Array>;
 
 Result<GivenArrays> read_arrays(const ArrayFiles& files) {
@@ -106,9 +107,9 @@ bool takes(std::span<const ArgumentInfo> arguments, const GivenArrays& given) {
   });
 }
 
-/// The index of the variant `asked`, or if that is negative, of the first variant that takes the
-/// arrays. If no variant takes them, it is 0, and the error of the call will say what was expected.
-/// Usage if the variant `asked` does not exist or does not take the arrays.
+/// Chooses the variant to run: `asked`, or if `asked` is negative, the first variant that takes the
+/// arrays. If no variant takes the arrays, returns 0; the call will then fail and say what was
+/// expected. Usage if the variant `asked` does not exist or does not take the arrays.
 Result<size_t> variant_for(const Model& model, const GivenArrays& given, int64_t asked) {
   const size_t count = model.info().variants.size();
   if (asked >= std::ssize(model.info().variants))
@@ -126,7 +127,8 @@ Result<size_t> variant_for(const Model& model, const GivenArrays& given, int64_t
   return 0;
 }
 
-/// Arrays for all arguments of a variant: those that are given, and random ones.
+/// Makes arrays for all arguments of a variant: the given arrays, and random arrays for the other
+/// inputs.
 Result<tuner::ModelArrays> arrays_for(const Model& model, size_t variant, GivenArrays given,
                                       int64_t seed) {
   TW_TRY(tuner::ModelArrays arrays,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright show: a record, and what its schedule means: loops, C, kernels of a GPU, instructions.
+// tilewright show: prints a record, its schedule, and the program that the schedule stands for as
+// loops, C, CUDA or OpenCL text, or instructions.
 
 #include <fmt/format.h>
 
@@ -90,7 +91,8 @@ Result<std::string> shown(const ShowFlags& flags, const Surroundings& here, cons
   return text_of(program, flags.view);
 }
 
-/// With the loops, and the view that is asked for.
+/// Prints the record, the schedule and its loops as JSON, and in addition the view that is asked
+/// for, such as "asm".
 Status show_json(const ShowFlags& flags, const Surroundings& here, const Selection& s,
                  const std::string& schedule) {
   nlohmann::json json;
@@ -136,7 +138,7 @@ Result<int> show_command(const ShowFlags& flags, const Surroundings& here) {
   return 0;
 }
 
-/// A flag for each view, which excludes those after it.
+/// Makes a flag for each view, such as --program or --asm. At most one of the flags may be given.
 std::vector<Flag> view_flags(ShowFlags* flags) {
   std::vector<Flag> views;
   const auto add = [&](std::string_view name, const std::string& help) {

@@ -135,7 +135,8 @@ Result<std::vector<Result<tuner::Tuned>>> tune_watched(
                          std::move(workers));
 }
 
-/// The trials of this run, by status, and the number of schedules that were tried before it.
+/// Counts the trials of this run by status, and the schedules that were tried before this run.
+/// Writes the numbers to `progress`.
 Status count_trials(const dsl::Workload& workload, const Target& target, const TuneFlags& flags,
                     const Surroundings& here, db::Store& store, tuner::Progress& progress) {
   std::set<std::string> before;
@@ -192,9 +193,9 @@ void note_doubt(db::Store& store, const db::Record& best) {
   }
 }
 
-/// Makes an outcome of each result with a kernel, which is stored, and adds the failed jobs to
-/// `others`. For a job that was interrupted, the outcome is the best record of the database, if
-/// any.
+/// Stores the kernels of the results and returns an outcome for each. For a job that was
+/// interrupted, the outcome has the best record of the database. Jobs without a kernel and without
+/// such a record are added to `others`.
 std::vector<Outcome> kept(const TuneFlags& flags, const Surroundings& here,
                           const std::vector<Job>& jobs, const Target& target, db::Store& store,
                           std::vector<Result<tuner::Tuned>> results, WithoutResult& others) {
@@ -226,8 +227,8 @@ std::vector<Outcome> kept(const TuneFlags& flags, const Surroundings& here,
   return outcomes;
 }
 
-/// The message without the workload's text, so that equal reasons of several workloads compare
-/// equal.
+/// The message of the error, with the workload's text replaced by "the workload". So equal reasons
+/// of several workloads give equal texts.
 std::string reason_of(const WithoutResult::Failed& failed) {
   std::string reason = failed.error.message;
   const std::string key = "'" + failed.workload + "'";
@@ -236,8 +237,8 @@ std::string reason_of(const WithoutResult::Failed& failed) {
   return reason;
 }
 
-/// Prints notes about the workloads of a suite that have no kernel. Those that fail for the same
-/// reason share a line.
+/// Prints notes about the workloads of a suite that have no kernel. Workloads that fail for the
+/// same reason share a line.
 void note_failures(const WithoutResult& others) {
   std::vector<std::string> interrupted;
   std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;
@@ -262,8 +263,8 @@ void note_failures(const WithoutResult& others) {
          join(interrupted, ", "));
 }
 
-/// The status of the run. If some workloads have a kernel, it is no failure of the run that others
-/// found no candidate, most often for lack of time.
+/// The status of the run. If at least one workload has a kernel, the run succeeds even if other
+/// workloads found no candidate, which mostly happens for lack of time.
 Status verdict_on(const std::vector<Outcome>& outcomes, const WithoutResult& others) {
   for (const Outcome& outcome : outcomes)
     if (outcome.tuned.unstored) return tl::unexpected<Error>(*outcome.tuned.unstored);
@@ -299,10 +300,11 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
       demands.push_back(std::move(*demand));
   std::vector<Outcome> outcomes =
       kept(flags, here, jobs, target.target, store, std::move(*results), others);
-  // Results of a farm name its members' device if it differs from this machine's.
+  // With a farm, `target` is that of the farm, so the devices of records are compared with this
+  // machine here.
   for (Outcome& o : outcomes)
     if (farm) o.other_device = other_device_of(o.tuned.best, host_target());
-  // An interrupt is answered at once: nothing more is measured.
+  // After an interrupt nothing more is measured, so that the run ends at once.
   for (Outcome& o : outcomes)
     if (interrupts.load() == 0 && !farm)
       o.roofline =
@@ -335,13 +337,13 @@ Status check_threads(const TuneFlags& flags, const Target& target) {
                           flags.target.threads, target.to_string()));
 }
 
-/// Fails if the run measures and this machine cannot (tuner::check_measurable()).
+/// Fails if the run has to measure and this machine cannot (tuner::check_measurable()).
 Status check_measurable(const TuneFlags& flags, const tuner::ChosenTarget& target) {
   return tuner::check_measurable(target, options_of(flags),
                                  flags.model.empty() ? "--compile-only" : "--effort none");
 }
 
-/// The farm of --workers; an interrupt ends the wait for it.
+/// Opens the farm of --workers; nullopt without this flag. An interrupt ends the wait for the farm.
 Result<std::optional<tuner::Farm>> farm_of(const TuneFlags& flags, const Surroundings& here) {
   if (flags.farm.workers.empty()) return std::optional<tuner::Farm>();
   if (!flags.measures())
@@ -381,7 +383,7 @@ Result<int> tune_demand_of(const TuneFlags& flags, const Surroundings& here) {
   return tune_demanded(flags, here, target, farm);
 }
 
-/// Reads the schedule that the search begins with into the only job.
+/// Reads the schedule of --schedule, with which the search begins, into the job.
 Status begin_with_schedule(const TuneFlags& flags, const Target& target, Job& job) {
   if (flags.schedule.empty()) return {};
   if (!flags.measures())

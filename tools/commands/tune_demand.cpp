@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright tune --demand: tunes what networks and operators lack on devices like this one.
+// tilewright tune --demand: tunes the kernels that networks and operators use on devices like this
+// one, those first whose tuning is expected to save most time.
 
 #include <fmt/format.h>
 
@@ -33,7 +34,8 @@ Result<tuner::DemandRun> work_off(const TuneFlags& flags, const Surroundings& he
   tuner::Progress start;
   start.budget_s = options.budget_s;
   display.update(start);
-  // A farm's workers stay; those of this machine are started for the threads of each wave.
+  // tune_demand() tunes kernels in waves. Each wave has its own number of threads and starts
+  // workers for it: on the farm if there is one, or else on this machine.
   const tuner::TuneAll tune_all =
       [&](const std::vector<tuner::TaskSpec>& tasks, const tuner::TuneOptions& tuning,
           const tuner::OnProgress& progress) -> Result<std::vector<Result<tuner::Tuned>>> {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright tune --model: a network from its ONNX file to a file that the runtime loads.
+// tilewright tune --model: tunes a network from an ONNX file, and writes a file that the runtime
+// loads.
 
 #include "tuner/network/tune_model.h"
 
@@ -27,7 +28,8 @@ namespace {
 
 constexpr std::string_view default_output = "net.twart";
 
-/// The variants that the flags name, before they are read: values of dimensions and of inputs.
+/// The variants of the network that the flags name, before the ONNX file is read. Each has values
+/// of dimensions and of constant inputs.
 Result<std::vector<ImportFlags>> variants_of(const TuneFlags& flags) {
   TW_TRY(const std::vector<tuner::Dimensions> sets, dimension_sets(flags.dimensions, "tune"));
   TW_TRY(const Constants constants, pinned_inputs(flags.constants, "tune"));
@@ -97,8 +99,8 @@ tuner::ModelOptions model_options(const TuneFlags& flags, const Surroundings& he
   return options;
 }
 
-/// Stores the demand of each variant. A run that otherwise only reads creates the database for it,
-/// so that later runs, on any machine, find the kernels that this run lacked.
+/// Stores the demand of each variant. If the run otherwise only reads, a missing database is
+/// created for the demand. So later runs, on any machine, find the kernels that this run lacked.
 void leave_demand_of(const tuner::TunedModel& tuned, const TuneFlags& flags,
                      const Surroundings& here, db::Store& store) {
   if (tuned.demands.empty()) return;

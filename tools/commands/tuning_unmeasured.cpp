@@ -45,8 +45,9 @@ struct DryRun {
   std::string layer;  ///< layer that has `best`; empty: the database itself
 };
 
-/// Sets the point of the space at which the search begins: that of the job's schedule, or the
-/// nearest one. Does nothing for a job without a schedule.
+/// Writes to `found` the point of the space at which the search would begin: the point of the job's
+/// schedule, or the nearest point if the schedule is not in the space. Does nothing for a job
+/// without a schedule.
 Status look_at_beginning(const schedules::Space& space, const Job& job, DryRun& found) {
   if (job.schedule.empty()) return {};
   TW_TRY(const schedules::Schedule schedule,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright version: of the program and of what has to agree with it.
+// tilewright version: prints the versions of the program, the schedule language, the code
+// generator, the kernel ABI and the compiler.
 
 #include <fmt/format.h>
 

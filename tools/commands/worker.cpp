@@ -26,7 +26,8 @@ struct WorkerFlags {
   PlaceFlags place;
 };
 
-/// Labels are names of Dask's resources, which the command of the member separates by commas.
+/// Splits the text of --labels at its commas. Labels become names of Dask resources. Usage if a
+/// label is empty, has a space, or is a name that the program uses itself.
 Result<std::vector<std::string>> checked_labels(const std::string& text) {
   std::vector<std::string> labels;
   for (const std::string& part : split(text, ',')) {
@@ -43,7 +44,8 @@ Result<std::vector<std::string>> checked_labels(const std::string& text) {
   return labels;
 }
 
-/// Names of the resources that the member offers to a farm.
+/// Names of the Dask resources that this machine offers to a farm: to measure, to build, and its
+/// labels.
 Result<std::vector<std::string>> offered(const WorkerFlags& flags, const Target& target) {
   std::vector<std::string> resources;
   if (flags.offers != "build") resources = {"device", tuner::device_resource(target)};

@@ -120,7 +120,8 @@ Status set_value(std::string_view verb, const std::string& name, const Value& va
 
 // ---- the configuration file -----------------------------------------------------------------
 
-/// A key with nothing wrong about it: the verbs that it is for.
+/// The verbs to which a key of the configuration file applies, each as the list of its names, such
+/// as {"db", "query"}. If the key is wrong, `problem` says why.
 struct Placement {
   std::vector<std::vector<std::string>> parents;
   std::string problem = {};
@@ -156,8 +157,8 @@ Placement place(const std::vector<Verb>& verbs, const CLI::ConfigItem& item) {
   return result;
 }
 
-/// Reads the configuration file. In CLI11, values of the file replace those of the environment.
-/// Here they must not, so keys that the environment sets are left out.
+/// Reads the configuration file. In CLI11, values of the file would replace values of the
+/// environment. Here the environment wins, so keys that the environment sets are left out.
 class ConfigurationFile : public CLI::ConfigTOML {
  public:
   explicit ConfigurationFile(const std::vector<Verb>* verbs) : verbs_(verbs) {}
@@ -187,7 +188,7 @@ class ConfigurationFile : public CLI::ConfigTOML {
 struct Bound {
   const Flag* flag;
   CLI::Option* option;
-  std::string name;  ///< as messages call it
+  std::string name;  ///< the name that messages use
 };
 
 struct Declared {

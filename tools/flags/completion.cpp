@@ -11,7 +11,8 @@
 namespace tw::tools {
 namespace {
 
-/// Completions of a flag's value: a list of words, a path, or none if the value can be any text.
+/// The completions of the value of a flag: a list of words, or paths of files. Neither if the value
+/// can be any text.
 struct Following {
   std::vector<std::string> words;
   bool is_path = false;
@@ -77,7 +78,9 @@ bool takes_path(const Verb& verb) {
   return false;
 }
 
-/// The body that bash and zsh share: sets `choices` and `files` from $verb and $before.
+/// The part of the script that is the same for bash and zsh. From the verb ($verb) and the word
+/// before the cursor ($before) it sets `choices`, a list of words, and `files`, 1 if paths are
+/// possible.
 std::string cases(const std::vector<Verb>& verbs) {
   std::string text = "  case \"$verb $before\" in\n";
   for (const Reached& r : reached(verbs))
@@ -96,7 +99,8 @@ std::string cases(const std::vector<Verb>& verbs) {
   return text;
 }
 
-/// Finds the verb among the words typed so far; `db` has verbs of its own.
+/// The part of the script that finds the verb among the words typed so far. After a verb such as
+/// `db`, which has verbs of its own, the next word belongs to the verb too: "db query".
 std::string verb_finder(const std::vector<Verb>& verbs) {
   std::string nested;
   for (const Verb& verb : verbs)

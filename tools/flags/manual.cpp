@@ -9,7 +9,8 @@
 namespace tw::tools {
 namespace {
 
-/// Text as troff shows it as it stands: no escapes, and no line that begins a request.
+/// Escapes a text so that troff prints it literally: characters that begin an escape, and lines
+/// that would begin a request.
 std::string escaped(std::string_view text) {
   std::string result;
   for (const char c : text) {
@@ -29,7 +30,7 @@ std::string item(const std::string& title, std::string_view text) {
   return fmt::format(".TP\n{}\n{}\n", title, escaped(text));
 }
 
-/// "a | b": a long list of choices is broken at the spaces.
+/// Puts spaces around the bars, "a|b" -> "a | b", so that troff can break a long list of choices.
 std::string spaced(std::string_view choices) { return join(split(choices, '|'), " | "); }
 
 std::string flag_item(const Flag& flag) {
