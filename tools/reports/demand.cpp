@@ -25,8 +25,8 @@ std::string shown_gain(const tuner::DemandTimes& times) {
   return times.used_ns > 0 ? show_share(1 - times.best_ns / times.used_ns) : "-";
 }
 
-/// True for a file that the process may write to, and for a server, as only the server itself knows
-/// the permissions.
+/// True if the process may write to the database file. True also for every server, as only the
+/// server itself knows the permissions.
 bool may_be_written(const std::string& database) {
   return db::is_server(database) || ::access(database.c_str(), W_OK) == 0;
 }

@@ -26,7 +26,8 @@ using Opened = Result<std::shared_ptr<Device>>;
 using Open = Opened (*)(const runtime::DeviceOptions&);
 
 constexpr int most_devices = 64;
-// A driver may take some seconds for each GPU that nobody has used yet.
+// Limit on the time of one probe. A driver may need some seconds for each GPU that is used for the
+// first time.
 constexpr int64_t probe_timeout_ns = 60'000'000'000;
 
 /// 13000: "13.0".
@@ -84,8 +85,8 @@ Finding compiler(const Surroundings& here) {
                                nvrtc->path(), join(targets, ", "))};
 }
 
-/// The findings about a driver, made by another process. The limits stay in force until that
-/// process ends, and a faulty driver may end it.
+/// Gets the findings about a driver from another process. There are two reasons: the limits would
+/// stay in force until the end of the process, and a faulty driver may crash the process.
 std::vector<Finding> asked_apart(std::string_view driver, const Surroundings& here) {
   const auto output = codegen::run_command(
       {here.program, "doctor", "--probe-driver", std::string(driver)}, probe_timeout_ns);

@@ -25,7 +25,7 @@ std::string show_likeness(const db::Explanation& e) {
 
 namespace {
 
-/// The clause about a session that says that the schedule is wrong; empty where there is none.
+/// A clause about a session that found the schedule to be wrong. Empty if there is no such session.
 std::string show_contradiction(const db::Explanation& e) {
   if (e.against.empty()) return "";
   return fmt::format(

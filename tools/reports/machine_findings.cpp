@@ -36,7 +36,8 @@ Finding dot_products(const Target& host, const Core& core) {
   return {"dot products", rates.empty() ? "none" : fmt::format("per cycle {}", join(rates, ", "))};
 }
 
-/// A tile is 16 * 16 dot products of vectors.
+/// A finding about the tensor tiles of the processor: for each kind, the dot products per cycle. A
+/// tile instruction computes 16 * 16 dot products.
 Finding core_tiles(const Target& host, const Core& core) {
   std::vector<std::string> rates;
   for (const schedules::TensorTile& tile : schedules::tensor_tiles())
@@ -66,7 +67,8 @@ Finding memory(const Machine& machine) {
                       format_double(machine.cores_that_fill_memory))};
 }
 
-/// Finding about the origin of the machine's numbers: the newest calibration, or how to make one.
+/// A finding about the origin of the machine's numbers: the newest calibration, or else the command
+/// that calibrates.
 Finding calibration(const Target& host, db::Store* store) {
   Result<std::optional<db::Calibration>> newest = std::optional<db::Calibration>();
   if (store) newest = db::newest_calibration(*store, host.to_string(), tuner::device_text(host));

@@ -140,7 +140,8 @@ nlohmann::json json_of_run(const tuner::ModelRun& run, const std::string& path) 
           {"dimensions", run.dimensions}};
 }
 
-/// The first variant; where there are several, "variants" lists all.
+/// The results as JSON. The top level describes the first variant; if there are several, "variants"
+/// lists all.
 nlohmann::json json_of(const tuner::TunedModel& tuned, const TuneFlags& flags) {
   nlohmann::json document = json_of_run(tuned.runs.front(), tuned.path);
   document["sandbox"] = !flags.place.no_sandbox;
@@ -157,7 +158,7 @@ nlohmann::json json_of(const tuner::TunedModel& tuned, const TuneFlags& flags) {
   return document;
 }
 
-/// Bytes that variants would have if they shared no constants.
+/// The bytes of constants of all variants together, if the variants did not share constants.
 int64_t unshared_constant_bytes(const tuner::TunedModel& tuned) {
   int64_t bytes = 0;
   for (const tuner::ModelRun& run : tuned.runs) bytes += std::ssize(run.model.constants);
@@ -198,7 +199,8 @@ std::string text_of(const tuner::TunedModel& tuned, const TuneFlags& flags,
 
 }  // namespace
 
-/// The steps of all variants, which a column tells apart where there are several.
+/// Prints the results. In CSV this is the table of the steps of all variants; if there are several,
+/// a column has the number of the variant.
 Status print_model(const tuner::TunedModel& tuned, const TuneFlags& flags,
                    const Surroundings& here) {
   if (flags.format == Format::Json) {

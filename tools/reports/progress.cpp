@@ -16,13 +16,14 @@
 namespace tw::tools {
 namespace {
 
-/// The task that the line is about, if there are several.
+/// The name of the present task and the number of tasks that are done. Empty if there is only one
+/// task.
 std::string task_text(const tuner::Progress& p) {
   if (p.tasks == 1 || p.name.empty()) return "";
   return fmt::format("{} ({}/{} done): ", p.name, p.finished, p.tasks);
 }
 
-/// Forms of the line, each shorter than the one before.
+/// The forms that the line can have. Each leaves out more than the form before.
 enum class Form {
   Whole,
   WithoutModel,
@@ -40,7 +41,7 @@ std::string best_text(const tuner::Progress& p, Form form) {
   const double speed = gflops(p.flops, p.best_ns);
   const bool is_short = form >= Form::WithoutSpeed;
   std::string text = "best " + time_text(p.best_ns);
-  // Less than an operation a byte: memory bounds it on every machine.
+  // A kernel with less than one operation per byte is bound by memory on every machine.
   const bool is_memory_bound = p.flops < p.bytes;
   if (!is_short)
     text += is_memory_bound ? fmt::format(", {:.1f} GB/s", p.bytes / p.best_ns)
@@ -62,14 +63,15 @@ std::string trials_text(const tuner::Progress& p, Form form) {
   return text;
 }
 
-/// Nothing once no more trials come.
+/// The gain that is expected of more trials. Empty if no gain is known, as at the end of a run.
 std::string gain_text(const tuner::Progress& p, double left_s) {
   if (!p.next_gain) return "";
   return fmt::format("expected gain of the {}: {}", left_s < 60 ? "rest" : "next minute",
                      show_share(*p.next_gain));
 }
 
-/// The first `columns` characters: a line that wraps cannot be redrawn.
+/// The first `columns` characters of a text. The line must not wrap, because a wrapped line cannot
+/// be redrawn.
 std::string cut(const std::string& text, size_t columns) {
   size_t seen = 0, end = 0;
   while (end < text.size()) {
@@ -80,7 +82,8 @@ std::string cut(const std::string& text, size_t columns) {
   return text.substr(0, end);
 }
 
-/// "12 s left"; after the budget, the work that is still waited for; empty if there is no budget.
+/// A text about the time left, such as "12 s left". Once the budget is spent, it names the work
+/// that the run still waits for. Empty if there is no budget.
 std::string left_text(const tuner::Progress& p, double left_s) {
   if (p.budget_s <= 0) return "";
   if (left_s > 0) return fmt::format("{:.0f} s left", left_s);
@@ -115,14 +118,14 @@ std::string progress_text(const tuner::Progress& p, int columns) {
 ProgressDisplay::ProgressDisplay(const Surroundings& here, std::string title)
     : here_(&here), title_(std::move(title)), updated_ns_(here.environment.clock()) {
   print_error(title_ + "\n");
-  // Signals are the main thread's: they cut its waits short.
+  // The new thread blocks all signals, so that they go to the main thread and interrupt its waits.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
   try {
     ticker_ = std::thread([this] { tick(); });
   } catch (const std::system_error&) {
-    // No thread is to be had: the lines come with the updates then.
+    // No thread can be started. Then update() draws the lines.
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

@@ -20,13 +20,14 @@ bool begins_with_digit(std::string_view text) {
   return !text.empty() && text[0] >= '0' && text[0] <= '9';
 }
 
-// Sequences of the terminal around what is highlighted, of one length.
+// Escape sequences that begin and end a highlight on a terminal. Both have the same length.
 constexpr std::string_view highlight_begin = "\033[1m", highlight_end = "\033[0m";
 
 constexpr size_t indent = 4;        // indentation of continuation lines
 constexpr size_t least_words = 24;  // narrowest column of text that is broken between words
 
-/// Words in lines of `columns`, each after the first indented by `from`.
+/// Breaks a text between words into lines of at most `columns` characters. The first line begins at
+/// column `from`; the others are indented by `from` spaces.
 std::string broken(const std::string& text, size_t from, size_t columns) {
   std::string result;
   size_t at = from;
@@ -45,7 +46,8 @@ std::string broken(const std::string& text, size_t from, size_t columns) {
   return result;
 }
 
-/// A cell without control characters and line feeds, as a line feed could pass for the next row.
+/// The text of a cell with control characters and line feeds escaped. A line feed would look like
+/// the beginning of the next row.
 std::string shown_cell(std::string_view text) {
   std::string cell = without_controls(text);
   for (size_t at = cell.find('\n'); at != std::string::npos; at = cell.find('\n', at))
@@ -306,7 +308,8 @@ std::string without_controls(std::string_view text) {
     if (is_c0 || byte == 0x7f) {
       shown += fmt::format("\\x{:02x}", byte);
     } else if (byte == 0xc2 && i + 1 < text.size() && (text[i + 1] & 0xe0) == 0x80) {
-      // The C1 controls, U+0080 to U+009f: U+009b does what ESC [ does.
+      // These are the control characters U+0080 to U+009f (C1). Terminals obey them too: U+009b
+      // means the same as ESC [.
       shown += fmt::format("\\u{:04x}", static_cast<unsigned char>(text[++i]));
     } else {
       shown += text[i];

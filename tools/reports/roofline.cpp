@@ -31,7 +31,7 @@ std::string bandwidth_text(const Roofline& line) {
                      100 * line.level_share(), line.level_gb_per_s, from, bytes);
 }
 
-/// Terms of the sums of the compute.
+/// Number of products that the sums of the compute add up.
 double products_of(const dsl::Compute& compute) {
   double products = 0;
   for (const dsl::Stage& stage : compute.stages)
@@ -39,7 +39,7 @@ double products_of(const dsl::Compute& compute) {
   return products;
 }
 
-/// The speed in the operations of the declared compute.
+/// A text with the speed, which counts the operations of the declared compute.
 std::string speed_text(const Roofline& line) {
   return fmt::format("{:.1f} GFLOP/s{}", line.gflops(),
                      line.algorithm.empty() ? "" : " as if direct");

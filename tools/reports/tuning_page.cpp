@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page of `tune --report`, which the Python package makes: tilewright.report.
+// Makes the page of `tune --report` by calling the Python module tilewright.report.
 
 #include <fmt/format.h>
 
@@ -15,17 +15,19 @@
 namespace tw::tools {
 namespace {
 
-// Importing the package, from a cold disk.
+// Limit on the time of importing the package, which is slow if its files are not in the page cache.
 constexpr int64_t check_timeout_ns = 60'000'000'000;
-// A page about a database of a hundred thousand records.
+// Limit on the time of making the page: enough for a database of a hundred thousand records.
 constexpr int64_t page_timeout_ns = 600'000'000'000;
 
-/// The last line of the error of a Python program: the exception, without the frames.
+/// The last line of the error output of a Python program. This line has the exception without the
+/// stack frames.
 std::string last_line_of(const Error& error) {
   return std::string(trim(split(trim(error.message), '\n').back()));
 }
 
-/// Python without the working directory on its path, where anybody's package may lie.
+/// The command that starts Python. The flag -P keeps the working directory off Python's path,
+/// because anybody may have put a package there.
 std::vector<std::string> python_of(const TuneFlags& flags) { return {flags.python, "-P"}; }
 
 Status run_report(const TuneFlags& flags, const std::vector<std::string>& arguments) {

@@ -27,7 +27,8 @@ std::string_view without_brackets(std::string_view host) {
   return has_brackets ? host.substr(1, host.size() - 2) : host;
 }
 
-/// The name in a Host header, in lower case: "[::1]:80" -> "[::1]", "Box.lan:80" -> "box.lan".
+/// The name in a Host header, in lower case and without the port: "[::1]:80" gives "[::1]", and
+/// "Box.lan:80" gives "box.lan".
 std::string name_of(std::string_view host) {
   const size_t bracket = host.find(']');
   const size_t colon = host.find(':', bracket == std::string_view::npos ? 0 : bracket);
@@ -42,8 +43,8 @@ bool is_expected(std::string_view host, const std::vector<std::string>& names) {
          std::ranges::any_of(names, [&](const std::string& known) { return lower(known) == name; });
 }
 
-// Compares the hashes of two texts. Hashes have equal lengths, and those of different texts have no
-// common beginning, so the time tells neither the length nor the beginning of a token.
+// Compares two texts by their hashes, so that the time of the comparison says nothing about the
+// token: hashes have equal lengths, and hashes of similar texts are not similar.
 bool is_same_secret(std::string_view a, std::string_view b) {
   const std::string x = sha256_hex(a), y = sha256_hex(b);
   unsigned difference = 0;
@@ -76,8 +77,8 @@ bool has_token(const Request& request, const AccessRules& rules) {
 }
 
 /// Redirects to the requested page without the token in its address, and sets the cookie that
-/// replaces the token. A path such as "//host" is replaced by "/", as it would lead to another
-/// site.
+/// replaces the token. A path such as "//host" is replaced by "/", because browsers would take it
+/// for the address of another site.
 Response with_cookie(const Request& request, const AccessRules& rules) {
   std::map<std::string, std::string> others = request.parameters;
   others.erase("token");

@@ -21,7 +21,7 @@ constexpr int64_t most_demands = 200;
 constexpr size_t most_wanted_kernels = 200;
 constexpr size_t most_demand_characters = 160;
 
-/// A demand with the times of its kernels by the trials that are stored.
+/// A demand, with the times of its kernels according to the trials in the database.
 struct Wanted {
   db::Demand demand;
   tuner::DemandTimes times;
@@ -35,8 +35,8 @@ Wanted wanted_of(db::Demand demand) {
   return wanted;
 }
 
-/// The speed-up of the kernels of one call since the demand was left last. 0: unknown, as no kernel
-/// has both times measured.
+/// The speed-up of the kernels of one call since the demand was left last. 0 if it is unknown,
+/// because both times are measured for no kernel.
 double speed_up(const tuner::DemandTimes& times) {
   return times.measured_share > 0 && times.best_ns > 0 ? times.used_ns / times.best_ns : 0;
 }
@@ -49,15 +49,16 @@ std::string asked_text(int64_t asked) {
   return asked == 1 ? "once" : fmt::format("{} times", asked);
 }
 
-/// The speed-up of a call over the time that was expected when the demand was left first. 0:
-/// unknown, or no kernel is measured. Unlike speed_up(), it includes the gain before the demand was
-/// left again with better kernels.
+/// The speed-up of a call over the time that was expected when the demand was left first. 0 if that
+/// time is unknown or no kernel is measured. A network leaves its demand again whenever it is
+/// planned; speed_up() counts the gain since the last time, this function the gain since the first
+/// time.
 double speed_up_since_first(const Wanted& wanted) {
   const bool is_known = wanted.demand.first_ns > 0 && count_measured(wanted.demand) > 0;
   return is_known && wanted.times.best_ns > 0 ? wanted.demand.first_ns / wanted.times.best_ns : 0;
 }
 
-/// Several factors together, those that are 0 left out.
+/// The geometric mean, minimum and maximum of several factors. Factors that are 0 are left out.
 struct Factors {
   int64_t count = 0;
   double mean = 1;  ///< the geometric one
@@ -100,7 +101,8 @@ Html how_to_leave() {
       "<code>tune</code> that its budget cuts short does, too.</p>");
 }
 
-/// "<b>1.42 times</b> as fast as SINCE (geometric mean of 12; 1.00 to 3.10)".
+/// A text about several speed-ups, such as "<b>1.42 times</b> as fast as SINCE (geometric mean of
+/// 12; 1.00 to 3.10)". SINCE is the text `since`.
 Html factors_text(const Factors& factors, std::string_view since) {
   const std::string range = factors.count == 1
                                 ? "of one of them"
@@ -183,7 +185,8 @@ nlohmann::json json_of(const TeamGain& gain) {
   return {{"since_first", json_of(gain.since_first)}, {"since_last", json_of(gain.since_last)}};
 }
 
-/// The page of a wanted kernel's workload, where the database has trials of it on the device.
+/// A link to the page of the kernel's workload, or only its name if the database has no trials of
+/// the workload on the device.
 Html wanted_workload(const db::WantedKernel& kernel) {
   const std::string name =
       one_line(db::workload_text(db::WorkloadName{kernel.workload, kernel.layouts}), 400);

@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Ends the connection of a client when its time is over, whatever the client waits for.
+/// Ends the connection of a client after `total_ms`, whatever the client is waiting for.
 class Deadline {
  public:
   Deadline(httplib::Client& client, int64_t total_ms)
@@ -70,7 +70,8 @@ std::string_view describe(httplib::Error error) {
 
 namespace {
 
-/// An address of a server, "https://host:443", and the path of a file there.
+/// The two parts of an address: the server, such as "https://host:443", and the path of a file
+/// there.
 struct Address {
   std::string server, path;
   bool is_encrypted() const { return server.starts_with("https://"); }
@@ -159,7 +160,7 @@ Status download(const std::string& address, const DownloadLimits& limits,
   return fail(ErrorCode::Environment,
               next ? "the server redirects too often" : "the address names no file of a server");
 } catch (const std::exception& error) {
-  // The library throws where an address has a port that is no number.
+  // The library throws an exception if the port of an address is no number.
   return fail(ErrorCode::Environment, fmt::format("the address is none ({})", error.what()));
 }
 

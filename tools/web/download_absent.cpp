@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In place of download.cpp where the library of the client was not there to compile with.
+// Replaces download.cpp if the HTTP library was not there when the program was compiled.
 
 #include "tools/web/download.h"
 

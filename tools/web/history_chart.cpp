@@ -18,12 +18,14 @@ namespace {
 constexpr double width_px = 960, height_px = 340;
 constexpr double left = 74, right = 14, top = 12, bottom = 44;
 constexpr double label_px = 80;  // a date with some room
-// Trials of a run follow each other within seconds; a longer pause is drawn as short as any other.
+// Trials that follow each other within this time form a burst. All longer pauses are drawn equally
+// short.
 constexpr int64_t longest_pause_ms = 3'600'000;
 constexpr double share_of_pauses = 0.25;  // of the width
-// Trials that are slower than the best by more than this would press the others together.
+// Trials that are slower than the best by more than this factor are not drawn, because they would
+// press the others together.
 constexpr double most_times_slower = 30;
-// Others are no times of kernels, whatever a database says.
+// Latencies outside of this range cannot be times of kernels, whatever a database says.
 constexpr double least_latency_ns = 1e-3, most_latency_ns = 1e15;
 constexpr size_t most_dots = 3000;
 constexpr int64_t latest_ms = 4'102'444'800'000;  // the year 2100; a clock beyond it is wrong
@@ -36,7 +38,8 @@ bool is_drawn(const db::TrialSummary& trial) {
          trial.created_ms > 0 && trial.created_ms < latest_ms;
 }
 
-/// True where a latency counts for the schedule of the trial, which may thus be the answer.
+/// True if the trial has a latency that counts for its schedule. Only such a schedule can be the
+/// answer.
 bool can_lead(const db::TrialSummary& trial) { return trial.counted_ns > 0; }
 
 bool is_undisturbed(const db::TrialSummary& trial) {
@@ -52,7 +55,8 @@ std::vector<size_t> leads_of(const std::vector<db::TrialSummary>& trials) {
   return leads;
 }
 
-/// A time in which trials followed each other, and its place in the picture.
+/// A period in which trials followed each other without a long pause, and its place in the picture
+/// (x0 to x1).
 struct Burst {
   int64_t begin_ms, end_ms;
   int64_t trials = 0;
@@ -73,7 +77,8 @@ std::vector<Burst> bursts_of(std::span<const Series> series) {
   return bursts;
 }
 
-/// Bursts side by side, wider with more trials; the pauses between them are all alike.
+/// Places the bursts side by side. A burst with more trials is wider, in proportion to the square
+/// root of their number. All pauses between bursts are equally wide.
 void place(std::vector<Burst>& bursts) {
   double weight = 0;
   const auto weight_of = [](const Burst& b) { return std::sqrt(static_cast<double>(b.trials)); };
@@ -105,7 +110,7 @@ class Frame {
   }
 
   bool shows(double ns) const { return ns >= least_ns_ && ns <= most_ns_; }
-  /// Requires: a trial was made then.
+  /// The x coordinate of a time. Requires: a trial was made at this time.
   double x(int64_t ms) const {
     const auto after = std::ranges::upper_bound(bursts_, ms, {}, &Burst::begin_ms);
     const Burst& burst = *std::prev(after);
@@ -136,8 +141,8 @@ class Frame {
 
 std::string px(double position) { return fmt::format("{:.1f}", position); }
 
-/// The latencies at grid lines: 1, 2 and 5 times each power of ten, with values between them if
-/// these are fewer than three.
+/// The latencies at which grid lines are drawn: 1, 2 and 5 times each power of ten. If fewer than
+/// three of these are in the range, values between them are used too.
 std::vector<double> ticks_between(double least, double most) {
   for (const std::vector<double>& steps :
        {std::vector<double>{1, 2, 5}, {1, 1.5, 2, 3, 4, 5, 6, 8}}) {
@@ -166,7 +171,8 @@ Html grid(const Frame& frame) {
 constexpr std::array<int64_t, 18> label_steps_s = {
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400};
 
-/// The distance of the labels of a burst in ms: the smallest step with room for a label; 0: none.
+/// The distance in ms between the time labels of a burst: the smallest of label_steps_s that leaves
+/// space for a label. 0 if no step does.
 int64_t label_step_ms(const Burst& burst) {
   const auto span_ms = static_cast<double>(burst.end_ms - burst.begin_ms);
   for (const int64_t step_s : label_steps_s)
@@ -201,8 +207,8 @@ Html labels_within(const Frame& frame, const Burst& burst) {
   return labels;
 }
 
-/// The time axis. For each burst it has the day of its beginning and the time below, and times
-/// within the burst, as far as there is room.
+/// The time axis. Each burst is labelled with the day on which it began and, below, the time;
+/// further times within the burst are shown if there is space.
 Html time_axis(const Frame& frame) {
   Html axis;
   double next_x = 0;
@@ -243,7 +249,7 @@ Html dot(const Frame& frame, const db::TrialSummary& trial, const Series& series
   return html("<a href=\"/records/{}\">{}</a>", trial.hash, circle);
 }
 
-/// The staircase of the best so far, to the right edge.
+/// The line of the best latency so far, a staircase that ends at the right edge.
 Html staircase(const Frame& frame, const Series& series, std::string_view colour) {
   std::string path;
   for (const size_t lead : series.leads) {
@@ -313,7 +319,7 @@ std::string caption(const Dots& dots) {
 
 namespace {
 
-/// Adds the target to the names of series that differ in nothing else.
+/// Adds the target to the names of series that would otherwise have the same name.
 void tell_apart(std::vector<Series>& series) {
   std::map<std::string, int> counts;
   for (const Series& s : series) ++counts[s.name];

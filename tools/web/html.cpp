@@ -12,7 +12,7 @@ struct Character {
   size_t bytes = 0;  ///< 0: the text does not begin with a character of UTF-8
 };
 
-/// The first character of a text that is not empty.
+/// Decodes the first character of a text. Requires: the text is not empty.
 Character first_of(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned lead = byte(0);

@@ -18,13 +18,14 @@ constexpr int64_t most_rows = 200;
 constexpr int64_t most_pages = 1'000'000;
 constexpr size_t most_options = 200;
 
-/// Places of workloads in an overview.
+/// Indices of workloads in Overview::workloads.
 using Places = std::vector<size_t>;
 
 struct Column {
   std::string_view name;
   bool begins_ascending;
-  /// The number that it shows; absent for the names, which the overview does not have.
+  /// The number that the column shows for a workload. Empty for the column of names, because the
+  /// overview has no names.
   std::function<double(const Overview&, const WorkloadRow&)> number;
 };
 
@@ -62,7 +63,7 @@ std::optional<uint32_t> place_in(const std::vector<std::string>& texts, const st
   return static_cast<uint32_t>(found - texts.begin());
 }
 
-/// The workloads that pass the filters, the one that was stored last first.
+/// The workloads that pass the filters. The workload that was stored last comes first.
 Result<Places> passing(OverviewCache& cache, const Overview& overview, const Listing& listing) {
   const auto op = place_in(overview.operators, listing.op),
              model = place_in(overview.classes, listing.device);
@@ -111,7 +112,7 @@ Result<std::vector<double>> sort_numbers(OverviewCache& cache, const Overview& o
   TW_TRY(const std::shared_ptr<const OverviewCache::Ids> ids, cache.groups_by_name());
   std::unordered_map<int64_t, size_t> workloads;
   for (size_t i = 0; i < overview.workloads.size(); ++i) workloads[overview.workloads[i].group] = i;
-  // A workload that is newer than the names comes last.
+  // A workload that was stored after the names were read comes last.
   numbers.assign(overview.workloads.size(), static_cast<double>(ids->size()));
   for (size_t i = 0; i < ids->size(); ++i)
     if (const auto found = workloads.find((*ids)[i]); found != workloads.end())

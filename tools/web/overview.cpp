@@ -25,11 +25,11 @@ namespace {
 constexpr int64_t most_groups = 250'000;
 constexpr size_t first_rows = 50;
 constexpr size_t first_places = 1 << 12;  // of the table by which the overview is made
-// Groups of one workload that a page reads; each is some 700 bytes.
+// Limit on the groups of one workload that a page reads. Each takes some 700 bytes.
 constexpr int64_t most_groups_of_workload = 5'000;
 constexpr int64_t least_age_ns = 2'000'000'000;
 constexpr int64_t times_the_reading = 10;
-// Texts for which the groups are kept, 8 bytes for each group that matches.
+// Number of texts for which groups_named() keeps its result. A result takes 8 bytes for each group.
 constexpr size_t most_texts = 8;
 constexpr std::chrono::seconds longest_wait_for_names(2);
 
@@ -37,7 +37,7 @@ std::string name_of(const db::GroupSummary& group) {
   return db::workload_text(db::WorkloadName{group.workload, group.layouts});
 }
 
-/// Numbers texts in the order in which they are met.
+/// Gives each distinct text a number, 0 for the first text.
 class Numbers {
  public:
   uint32_t of(std::string_view text) {
@@ -57,7 +57,7 @@ class Numbers {
   uint32_t last_ = 0;  ///< neighbours mostly have the same text
 };
 
-/// The numbers of texts that have other numbers in `to`.
+/// For each text of `from`, its index in `to`. Example: {"b", "a"} and {"a", "b"} give {1, 0}.
 std::vector<uint32_t> renumbered(const std::vector<std::string>& from,
                                  const std::vector<std::string>& to) {
   std::map<std::string_view, uint32_t> places;
@@ -67,7 +67,8 @@ std::vector<uint32_t> renumbered(const std::vector<std::string>& from,
   return numbers;
 }
 
-/// Names a workload: the first half of the hash of its key, and the number of its layouts.
+/// Identifies a workload: by the first 16 bytes of the hash of its key, and by the number that
+/// Numbers gives its layouts.
 struct Identity {
   std::array<uint64_t, 2> key = {};
   uint32_t layouts = 0;
@@ -80,10 +81,10 @@ struct HashOfIdentity {
   }
 };
 
-// Its nodes come from few large blocks, as there is one for each workload.
+// The map takes memory in few large blocks, since it has a node for each workload.
 using IdentityPlaces = std::pmr::unordered_map<Identity, size_t, HashOfIdentity>;
 
-/// Makes an overview of groups, which are added one by one, the latest stored first.
+/// Makes an overview. add() takes the groups one by one, the latest stored first.
 class OverviewInMaking {
  public:
   void add(const db::GroupEntry& group) {
@@ -122,7 +123,8 @@ class OverviewInMaking {
     overview_.workloads.push_back({.group = group.id, .op = operators_.of(group.op)});
   }
 
-  /// The number of a set with one more model.
+  /// The index of the set that has the models of `set` (nullopt: no model) and `model`. Adds it if
+  /// it is new.
   uint32_t set_with(std::optional<uint32_t> set, uint32_t model) {
     std::vector<std::vector<uint32_t>>& sets = overview_.class_sets;
     if (set && std::ranges::count(sets[*set], model) > 0) return *set;
@@ -161,11 +163,12 @@ class OverviewInMaking {
   Numbers layouts_, operators_, models_;
   std::pmr::monotonic_buffer_resource memory_;
   IdentityPlaces places_{first_places, HashOfIdentity(), {}, &memory_};
-  /// The sets by the set that they add a model to, -1 for the empty one, and that model.
+  /// Finds sets that set_with() has made. The key is the index of the smaller set (-1: the empty
+  /// set) and the model that was added to it.
   std::map<std::pair<int64_t, uint32_t>, uint32_t> sets_;
 };
 
-/// nullptr where the group is gone.
+/// Reads the workload of a group with all its groups. nullptr if the group was deleted.
 Result<std::shared_ptr<const Workload>> read_workload(db::Store& store, int64_t group) {
   TW_TRY(std::vector<db::GroupSummary> groups,
          db::workload_groups(store, group, most_groups_of_workload));

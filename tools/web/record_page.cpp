@@ -84,8 +84,8 @@ Html not_used_table(const db::Explanation& e) {
       more > 0 ? fmt::format("... {} more: `db explain --limit 0` lists them", more) : "");
 }
 
-/// The judgement of a record: if it is the answer of its group, and the measurements behind that
-/// answer.
+/// A paragraph that says whether the record is the answer of its group, and on which measurements
+/// that answer is based.
 Html judgement_of(const db::Record& record, const std::optional<db::Explanation>& e) {
   if (!e)
     return html("<p>No record of this workload, device and number of threads is believed.</p>");

@@ -24,8 +24,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds response_limit{30'000};
 constexpr size_t thread_count = 8;
 constexpr milliseconds between_looks{50};
-// Length of the queue of connections. The library's own is 5, and further clients would try again
-// only after a second.
+// Length of the queue of connections that wait to be accepted. The library would use 5; clients
+// beyond that would try again only after a second.
 constexpr int most_queued = 512;
 
 class Countdown {
@@ -40,7 +40,8 @@ class Countdown {
   SteadyClock::time_point end_;
 };
 
-/// True once the socket can be written, false when the time is over.
+/// Waits until the socket can be written, and returns true. Returns false if the time is over
+/// first.
 bool is_writable(int socket, const Countdown& countdown) {
   for (;;) {
     const int left_ms = countdown.left_ms();
@@ -51,7 +52,8 @@ bool is_writable(int socket, const Countdown& countdown) {
   }
 }
 
-/// A connection whose request has arrived. Only the request is read from it.
+/// A connection whose request has arrived. read() returns the bytes of the request and reads
+/// nothing from the socket.
 class Connection final : public httplib::Stream {
  public:
   /// The request must outlive the connection.
@@ -75,7 +77,7 @@ class Connection final : public httplib::Stream {
     }
   }
 
-  // Nobody asks who it is.
+  // These functions set nothing, since no code asks for the addresses.
   void get_remote_ip_and_port(std::string&, int&) const override {}
   void get_local_ip_and_port(std::string&, int&) const override {}
   socket_t socket() const override { return socket_; }
@@ -87,15 +89,16 @@ class Connection final : public httplib::Stream {
   size_t used_ = 0;
 };
 
-/// The number of connections that may wait: half of the number of files that the process may open,
-/// as the database needs files too.
+/// The number of connections that may wait: half of the number of files that the process may open.
+/// The other half is for the database.
 size_t most_waiting() {
   rlimit files = {};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return 256;
   return std::clamp<size_t>(files.rlim_cur / 2, 16, 4096);
 }
 
-/// Runs tasks on the accepting thread, which hands each connection to the waiting room.
+/// A queue that runs each task at once, on the thread that accepts connections. The task only hands
+/// the connection to the waiting room.
 class AtOnce final : public httplib::TaskQueue {
  public:
   void enqueue(std::function<void()> task) override { task(); }
@@ -109,7 +112,8 @@ class Listener final : public httplib::Server {
   Listener() {
     new_task_queue = [] { return new AtOnce; };
     set_socket_options([this](socket_t socket) {
-      // The library's own default lets another process of the user listen on the same port.
+      // This replaces the default of the library, which would let another process of the user
+      // listen on the same port.
       const int yes = 1;
       setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
       socket_ = socket;
@@ -118,7 +122,8 @@ class Listener final : public httplib::Server {
 
   void lengthen_queue() const { ::listen(socket_, most_queued); }
 
-  /// Returns once stop() was called and the requests that had arrived are answered.
+  /// Serves until stop() is called and the requests that had arrived by then are answered. Returns
+  /// false if listening failed.
   bool serve() {
     httplib::ThreadPool threads(thread_count);
     WaitingRoom room(most_waiting(), [&](int socket, const std::string& request) {
@@ -140,7 +145,8 @@ class Listener final : public httplib::Server {
   void answer(int socket, const std::string& request) {
     Connection connection(socket, request);
     bool is_closed = false;
-    // Pages are small: parts of them are not served, of which a request could ask for thousands.
+    // Ranges are ignored and whole pages are sent, because a request could ask for thousands of
+    // ranges. Pages are small.
     process_request(connection, true, is_closed, [](httplib::Request& r) { r.ranges.clear(); });
     room_->await_end(socket);
   }

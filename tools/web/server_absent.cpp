@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In place of server.cpp where the library of the server was not there to compile with.
+// Replaces server.cpp if the HTTP library was not there when the program was compiled.
 
 #include "tools/web/server.h"
 

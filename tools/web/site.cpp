@@ -12,7 +12,8 @@ constexpr std::string_view workloads_path = "/workloads";
 constexpr std::string_view demand_path = "/demand";
 constexpr std::string_view api_path = "/api";
 
-// Nothing but the style sheet, the icon and forms of this site; no script at all.
+// Headers of every response. The policy allows only the style sheet, the icon and the forms of this
+// site, and no script.
 const std::vector<std::pair<std::string, std::string>>& common_headers() {
   static const std::vector<std::pair<std::string, std::string>> headers = {
       {"Content-Security-Policy",
@@ -67,8 +68,8 @@ Answer page_of_error(const Error& error) {
   return answer;
 }
 
-/// The text of a path between `begin` and `end`: "/records/HASH/program" -> "HASH". Empty if the
-/// path has another form.
+/// The part of a path between `begin` and `end`. Example: "/records/HASH/program" gives "HASH" for
+/// "/records/" and "/program". Empty if the path does not begin and end so.
 std::string between(std::string_view path, std::string_view begin, std::string_view end) {
   if (!path.starts_with(begin) || !path.ends_with(end) || path.size() <= begin.size() + end.size())
     return {};

@@ -18,15 +18,16 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A request is its head: a line of at most 8 KiB and headers. Version 0.11 of the library bounds
-// neither their number nor the time that they may take.
+// Limit on the head of a request, a line of at most 8 KiB and headers; the body is not read. The
+// limits are needed because version 0.11 of the HTTP library limits neither the number of headers
+// nor the time in which they arrive.
 constexpr size_t most_request_bytes = 16 << 10;
 constexpr milliseconds request_limit{5'000};
 constexpr milliseconds farewell_limit{300};
 constexpr size_t most_farewell_bytes = 64 << 10;
 
-/// True if the library can answer: the head is complete, is too long, or does not begin as a head
-/// does.
+/// True if the HTTP library can answer what has arrived: a complete head, or one that is too long
+/// or does not begin like a head, which it refuses.
 bool is_answerable(std::string_view request) {
   if (request.size() >= most_request_bytes || request.find("\n\r\n") != std::string_view::npos)
     return true;

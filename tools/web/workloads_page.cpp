@@ -37,8 +37,8 @@ Html summary(const Overview& overview) {
 }
 
 /// The device and the number of threads of the fastest answer; empty if the workload has fewer than
-/// two groups or no answer. The whole text of the device is shown, as devices of one model differ
-/// in the rest of their text.
+/// two groups or no answer. The whole text of the device is shown, because devices of the same
+/// model differ in the rest of the text, such as the number of cores.
 Html fastest_place(const Workload& row) {
   if (row.groups.size() < 2 || row.latency_ns <= 0) return {};
   const db::GroupSummary& group = row.groups[row.fastest];
@@ -56,7 +56,7 @@ Html workload_row(const Workload& row, const TimeUnit& unit) {
       one_line(row.classes.front(), 40), more, row.trials, moment(row.newest_ms));
 }
 
-/// With the device and the threads of the fastest answer, where there is one.
+/// The row as JSON. If there is an answer, it has the device and the threads of the fastest answer.
 nlohmann::json json_of(const Workload& row) {
   nlohmann::json json = {{"workload", row.name},          {"hash", row.hash},
                          {"layouts", row.layouts},        {"op", row.op},
