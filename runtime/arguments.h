@@ -29,7 +29,7 @@ struct Buffer {
 /// the part after the colon. For an output the message says "output".
 tl::unexpected<Error> wrong_argument(const ArgumentInfo& argument, const std::string& what);
 
-/// Checks that `count`, the number of arrays given, is the number of arguments.
+/// Checks that `count`, the number of arrays that the caller gave, equals the number of arguments.
 Status check_count(std::span<const ArgumentInfo> arguments, size_t count);
 
 /// Makes a strided view of the array. Fails if the array is null, or if its type, rank, shape or

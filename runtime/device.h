@@ -185,8 +185,8 @@ struct Launch {
 };
 
 /// Launches that were recorded once and are submitted together: a CUDA graph, or for OpenCL, which
-/// has no graphs, the list of launches. Copies of the value share the recording. The value must
-/// outlive the work that it was submitted for.
+/// has no graphs, the list of launches. Copies of the value share the recording. A LaunchGraph must
+/// outlive the runs that were submitted with it.
 class LaunchGraph {
  public:
   LaunchGraph() = default;  ///< a graph without launches
@@ -235,7 +235,7 @@ class Device : public std::enable_shared_from_this<Device> {
   /// Invalid: the binary is damaged or for another architecture (checked before the driver gets
   /// it), or the text does not compile.
   Result<DeviceModule> load(const DeviceCode& code);
-  /// Enqueues the launches. Returns before they have run.
+  /// Enqueues the launches on `stream`. Returns before they have run.
   Status launch(std::span<const Launch> launches, DeviceStream stream = {});
   /// Records launches that launch(graph) can then submit any number of times. Nothing runs yet.
   Result<LaunchGraph> record(std::vector<Launch> launches);

@@ -66,9 +66,9 @@ class Kernel {
   /// Like prepare(), but on the calling thread and with the tasks of each phase in reverse order.
   Status prepare_backwards(std::span<void* const> buffers) const;
 
-  /// pack() converts an input from logical to storage layout; unpack() converts an output back.
-  /// Arguments that have no layout are copied. Requires: 0 <= argument < number of arguments, and
-  /// arrays of logical_bytes() and storage_bytes() bytes.
+  /// pack() converts an input from logical to storage layout; unpack() converts an output back. An
+  /// argument that has no layout is copied. `argument` is an index into KernelInfo::arguments.
+  /// Requires: `logical` has logical_bytes() bytes, and `storage` has storage_bytes() bytes.
   Status pack(int argument, const void* logical, void* storage, ThreadPool& pool,
               int threads = 0) const;
   Status unpack(int argument, const void* storage, void* logical, ThreadPool& pool,

@@ -29,7 +29,7 @@
 
 namespace tw::runtime {
 
-/// Bytes before the text of the header.
+/// Number of bytes before the text of the header: magic and length.
 inline constexpr size_t header_prefix_bytes = 12;
 
 /// Returns the beginning of a file: magic, length, and the header with its hash. Fails if a string

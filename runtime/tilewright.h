@@ -87,7 +87,7 @@ typedef struct tw_buffer {
  * model. */
 typedef struct tw_argument {
   const char* name;
-  const char* layout; /* storage layout inside a kernel, "" for row-major; calls convert to it */
+  const char* layout; /* storage layout inside a kernel, to which calls convert; "": row-major */
   const int64_t* shape;
   int32_t rank;
   int32_t dtype; /* a tw_dtype */
@@ -112,18 +112,19 @@ TW_API int32_t tw_runtime_abi(void);
  * to do. Valid until another call fails on this thread; "" if no call has failed. */
 TW_API const char* tw_last_error(void);
 
-/* Opens a session for the processor. `database` is the path of a tuning database, or NULL for none.
- * `cache` is the directory of compiled kernels, or NULL. `threads` is the number of threads of the
- * pool that the session's kernels share; 0: as many as the process may use. */
+/* Opens a session for the processor. `database` is the path of a tuning database, and `cache` the
+ * directory of compiled kernels; both may be NULL if the session only loads files. `threads` is the
+ * number of threads of the pool that the session's kernels share; 0: as many as the process may
+ * use. */
 TW_API tw_status tw_session_open(const char* database, const char* cache, int32_t threads,
                                  tw_session** session);
-/* Opens a session for a GPU. `device` is "cuda" or "opencl" for the first device of its kind, or
- * has a number for another device, such as "cuda:1". CUDA's primary context is used. */
+/* Opens a session for a GPU. `device` is "cuda" or "opencl" for the first device of its kind;
+ * another device has its number after a colon, such as "cuda:1". CUDA's primary context is used. */
 TW_API tw_status tw_session_open_device(const char* database, const char* cache, const char* device,
                                         tw_session** session);
-/* Gives the device's own queue, as a CUstream or a cl_command_queue. With OpenCL, the memory and
- * queues that are passed to calls must belong to the context of this queue. The queue lives as long
- * as the session or any kernel of the session. */
+/* Writes the device's own queue, a CUstream or a cl_command_queue, to `queue`. With OpenCL, the
+ * memory and queues that are passed to calls must belong to the context of this queue. The queue
+ * lives as long as the session or any kernel of the session. */
 TW_API tw_status tw_session_queue(const tw_session* session, void** queue);
 /* Closes the session. Its kernels and models stay usable. NULL is ignored. */
 TW_API void tw_session_close(tw_session* session);
@@ -161,9 +162,9 @@ TW_API tw_status tw_kernel_call_on(const tw_kernel* kernel, const tw_buffer* buf
  * `stream` is ignored.
  *
  * A GPU's kernel is queued, and takes the tensors that tw_kernel_call_on takes. `stream` is -1 for
- * the session's own queue, which is synchronised with no other; or with CUDA 1 (the legacy default
- * stream), 2 (the calling thread's default stream) or a CUstream; or with OpenCL a
- * cl_command_queue. */
+ * the session's own queue, which is synchronised with no other queue. With CUDA, 1 is the legacy
+ * default stream, 2 the default stream of the calling thread, and any other number a CUstream. With
+ * OpenCL it is a cl_command_queue. 0 is a wrong argument. */
 TW_API tw_status tw_kernel_call_dlpack(const tw_kernel* kernel, const void* const* tensors,
                                        int32_t count, int64_t stream);
 
@@ -187,9 +188,10 @@ TW_API tw_status tw_model_variant_argument(const tw_model* model, int32_t varian
                                            tw_argument* argument);
 
 /* Runs the network on one buffer for each argument, on at most `threads` threads (0: all of the
- * session's). The shapes of the inputs choose the variant; TW_USAGE, listing the shapes that the
- * model has, if no variant fits. An output must not share memory with another buffer. On a device
- * the buffers are copied to the device and the outputs back; `threads` is ignored. */
+ * session's). The variant for the shapes of the inputs runs. If there is none, the status is
+ * TW_USAGE and the message lists the shapes that the model has. An output must not share memory
+ * with another buffer. On a device the buffers are copied to the device and the outputs back;
+ * `threads` is ignored. */
 TW_API tw_status tw_model_call(const tw_model* model, const tw_buffer* buffers, int32_t count,
                                int32_t threads);
 /* Queues a call of a network on memory of its device, as tw_kernel_call_on does for a kernel. Calls

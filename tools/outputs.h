@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Outputs of verbs: checks of output paths before the work, kernels in the cache, and command lines
-// that measure a record again. Not thread-safe.
+// Helps verbs with their outputs: checks output paths before the work begins, stores kernels in the
+// cache, and prints the command line that measures a record again. Not thread-safe.
 
 #include <string>
 #include <string_view>

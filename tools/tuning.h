@@ -65,7 +65,8 @@ struct Job {
   std::string schedule = {};
 };
 
-/// The result of a job for which a kernel is known, from this run or from an earlier one.
+/// The result of a job (a workload of the run) for which a kernel is known, from this run or from
+/// an earlier one.
 struct Outcome {
   const Job* job = nullptr;
   tuner::Tuned tuned;
@@ -78,7 +79,7 @@ struct Outcome {
 
 tuner::TuneOptions options_of(const TuneFlags& flags);
 
-/// The command line that repeats this run. It continues from the stored trials.
+/// The command line that repeats this run. The new run will continue from the stored trials.
 std::string resume_line(const Surroundings& here);
 /// Prints a note with the command that continues the run, and returns the exit code.
 int interrupted(const Surroundings& here);

@@ -32,8 +32,8 @@ namespace tw::tools {
 /// True or false: a flag that is given without a value is true.
 struct Switch {
   Switch(bool* value) : set([value](bool on) { *value = on; }) {}  // NOLINT: as the other types
-  /// A switch that sets the variable to `chosen`. If the user switches it off (--name=false) and
-  /// the variable has the value `chosen`, it sets the default again.
+  /// A switch that sets the variable to `chosen`. If the user switches it off (--name=false) while
+  /// the variable has the value `chosen`, the variable gets its default again.
   template <typename T>
   Switch(T* value, T chosen)
       : set([value, chosen, other = *value](bool on) {

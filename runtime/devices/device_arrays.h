@@ -15,7 +15,8 @@
 
 namespace tw::runtime {
 
-/// The caller's array for one argument, in the memory of a device and in logical layout.
+/// The caller's array for one argument, in the memory of a device. It is in logical layout or, if
+/// the argument has a layout, in storage layout as one dimension.
 struct DeviceArray {
   DeviceAddress memory = nullptr;
   DType dtype = Float32;

@@ -12,14 +12,14 @@
 namespace tw::tools {
 
 /// Prints the tuned network in the format of the flags: table, json or csv. With several variants,
-/// the top level of the JSON is the first one and "variants" lists all. Environment if stdout
-/// cannot be written.
+/// the top level of the JSON describes the first variant, and "variants" lists all of them.
+/// Environment if stdout cannot be written.
 Status print_model(const tuner::TunedModel& tuned, const TuneFlags& flags,
                    const Surroundings& here);
 
 /// Prints the plans with which tuning would begin, and for each of their kernels its time and known
-/// trials. With several variants, the top level of the JSON is the first one and "variants" lists
-/// all. Requires: each run has a plan.
+/// trials. With several variants, the top level of the JSON describes the first variant, and
+/// "variants" lists all of them. Requires: each run has a plan.
 Status print_dry_run(const tuner::TunedModel& tuned, const TuneFlags& flags,
                      const Surroundings& here, const Target& target, db::Store& store);
 

@@ -121,8 +121,8 @@ nlohmann::json as_json(const db::Record& record, bool full = false);
 /// (stopped early as clearly slower) is "pruned" here.
 std::string show_status(db::TrialStatus status);
 
-/// A text that lists the number of trials of each status: "45 ok, 3 pruned". The keys are names of
-/// statuses in databases.
+/// A text that lists the number of trials of each status: "45 ok, 3 pruned". `counts` has a number
+/// for each status; the keys are the names of statuses in databases.
 std::string show_counts(const std::map<std::string, int64_t>& counts);
 
 /// The text with control characters other than line feeds and tabs escaped, as \x1b. Messages and
@@ -131,7 +131,8 @@ std::string without_controls(std::string_view text);
 /// Prints a note to standard error: "tilewright: text", escaped as by without_controls().
 void note(std::string_view text);
 
-/// The notes of a run as a list of {"kind", "count", "first"}; an empty list for null.
+/// The notes of a run as JSON: for each kind of note the name of the kind, the number of notes and
+/// the text of the first one. An empty list if `notes` is null.
 nlohmann::json notes_json(const tuner::Notes* notes);
 
 }  // namespace tw::tools

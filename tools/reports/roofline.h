@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Compares a measured kernel with the roofline of its machine: its arithmetic with the peak, its
-// traffic with the bandwidth of the cache or memory that holds its arrays.
+// Compares a measured kernel with the roofline of its machine: the speed of its arithmetic with the
+// peak, and its memory traffic with the bandwidth of the cache or memory that holds its arrays.
 //
 // The traffic is the compulsory traffic: each input is read once and each output written once. So
 // GB/s is the effective bandwidth, which a kernel without any other traffic would need. Plain
@@ -23,9 +23,9 @@ struct Roofline {
   /// Peak of the machine. If instructions for dot products or tensor tiles can compute the
   /// workload, it is the peak with these instructions. 0: unknown.
   double peak_gflops = 0;
-  /// The steps that change the algorithm, as schedules::algorithm_text() prints them; `flops` does
-  /// not count the operations of that algorithm. Empty: the kernel computes the declared
-  /// operations.
+  /// The schedule's steps that change the algorithm, as schedules::algorithm_text() prints them.
+  /// Even then `flops` counts the declared operations, not those of the new algorithm. Empty: the
+  /// kernel computes the declared operations.
   std::string algorithm = {};
   /// Number of products that the kernel sums, and number that the declared compute sums; both 0 if
   /// `algorithm` is empty.
@@ -52,8 +52,8 @@ struct Roofline {
 Roofline roofline(const dsl::Workload& workload, const Target& target, int threads,
                   double latency_ns, double peak_gflops);
 
-/// The roofline of a record's kernel, without the level's bandwidth. If the record's device is not
-/// the target's, `level` is left empty too.
+/// The roofline of a record's kernel. The level's bandwidth is left 0. If the record's device is
+/// not the target's, `level` is left empty.
 Roofline roofline(const db::Record& record, const dsl::Workload& workload, const Target& target);
 
 /// Adds the algorithm of a kernel. `schedule` is its tw1 text for the compute.

@@ -30,9 +30,10 @@ struct Listing {
   int64_t pages() const { return std::max<int64_t>((matches + size - 1) / size, 1); }
 };
 
-/// The list for the parameters q, op, device, sort, order, page and size of a request. Usage if the
-/// value of a parameter is wrong. The filter q and the order by name are slow, because they read
-/// the names of all workloads; the cache keeps the result for some seconds.
+/// Makes the list that a request asks for by its parameters q, op, device, sort, order, page and
+/// size. `path` is the address of the list without parameters. Usage if the value of a parameter is
+/// wrong. The filter q and the order by name are slow, because they read the names of all
+/// workloads; the cache keeps the result for some seconds.
 Result<Listing> listing_of(OverviewCache& cache, const Request& request, std::string path);
 
 /// The address of the list with `changes` to its parameters. Unless `changes` has a page, the

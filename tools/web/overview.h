@@ -110,10 +110,10 @@ class OverviewCache {
   /// The ids of the groups whose workload's name contains `part`, in ascending order. TryLater if
   /// another thread reads names for longer than two seconds.
   Result<std::shared_ptr<const Ids>> groups_named(const std::string& part);
-  /// All groups, sorted by the names of their workloads. TryLater as groups_named().
+  /// The ids of all groups, sorted by the names of their workloads. TryLater as groups_named().
   Result<std::shared_ptr<const Ids>> groups_by_name();
-  /// The workloads at these indices of the overview. Workloads that have been deleted meanwhile are
-  /// left out.
+  /// Returns the workloads at the indices `places` of Overview::workloads. Workloads that were
+  /// deleted since the overview was read are left out.
   Result<std::vector<std::shared_ptr<const Workload>>> workloads(const Overview& overview,
                                                                  std::span<const size_t> places);
 
