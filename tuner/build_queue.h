@@ -9,9 +9,10 @@
 //   ... measure it ...
 //   queue.resume();
 //
-// If the kernels leave a core for a builder, building and measuring overlap. Kernels that use every
-// core are measured while nothing is built: all waiting batches are then built together, while the
-// search proposes the next ones, and are measured one after the other. Not thread-safe.
+// If the kernels leave a core for a builder, building and measuring overlap. If the kernels use
+// every core, building and measuring alternate: first all waiting batches are built together, while
+// the search proposes the next batches; then the built batches are measured one after the other,
+// and nothing is built meanwhile. Not thread-safe.
 
 #include <deque>
 #include <functional>
@@ -29,7 +30,8 @@ class Task;
 struct Batch {
   Task* task = nullptr;
   std::vector<Candidate> candidates = {};
-  /// One outcome for each candidate, or the reference kernel's.
+  /// Outcomes of the builds, one for each candidate and in the same order. A batch for the
+  /// reference kernel has one outcome. Empty until the batch is built.
   std::vector<BuildOutcome> built = {};
   /// True if the batch has no candidates because other runs have claimed all of them. The search
   /// should then propose more.
@@ -38,7 +40,8 @@ struct Batch {
   bool is_reference() const { return candidates.empty(); }
 };
 
-/// The task of a batch and its number of candidates, which is 0 for a reference kernel.
+/// A batch as TaskScheduler::charge() counts it: its task, and its number of candidates, which is 0
+/// for a reference kernel. The time of a run is charged to tasks in proportion to these numbers.
 struct Share {
   Task* task = nullptr;
   size_t candidates = 0;
@@ -51,9 +54,9 @@ class BuildQueue {
   /// drops it.
   using Begin = std::function<bool(const Batch& batch)>;
 
-  /// The builder must outlive the queue. If `overlaps` is true, batches are built while others are
-  /// measured, and the queue holds at most `most` batches. If it is false, at most `most` - 1
-  /// batches wait while as many are built. Requires: most >= 2.
+  /// The builder must outlive the queue. `overlaps` says that batches are built while others are
+  /// measured. With `overlaps`, the queue holds at most `most` batches. Without it, at most `most`
+  /// - 1 batches are built together, and as many batches wait meanwhile. Requires: most >= 2.
   BuildQueue(Builder& builder, bool overlaps, size_t most, Begin begin);
 
   bool has_room() const;
@@ -65,7 +68,8 @@ class BuildQueue {
   Batch pop();
   /// Notes that the batch of the last pop() has been measured, so that building can go on.
   void resume();
-  /// The shares of the batches that the last pop() waited for until they were built.
+  /// The batches for whose builds the last pop() waited; empty if the batch that it returned was
+  /// built already.
   const std::vector<Share>& waited_for() const { return waited_for_; }
 
  private:

@@ -6,8 +6,9 @@
 //   TW_TRY(DemandRun run, tune_demand(target, options, store, environment, progress, tune_all));
 //   run.before, run.after;    // the same demands, with the trials known before and after the run
 //
-// Kernels are tuned in waves. Each wave takes the kernels that are then expected to save the most,
-// and includes demands that were left during the run. Not thread-safe.
+// Kernels are tuned in waves; a wave is one call of tune_all(). Before each wave the demands are
+// read again, so that a wave also sees demands that were left during the run. A wave tunes the
+// kernels that are expected to save the most at that time. Not thread-safe.
 
 #include <functional>
 #include <map>
@@ -24,17 +25,19 @@
 
 namespace tw::tuner {
 
-/// A demand for this device, with empty source and no kernels.
+/// A demand for the device of the target, left at the time `now_ms`. The caller adds its source,
+/// its name and its kernels, which are empty.
 db::Demand demand_at(const Target& target, int threads, int64_t now_ms);
 
-/// The demand of one operator. `used` is the record of the kernel that it uses at present; null if
-/// there is none.
+/// The demand of one operator. `used` is the record of the kernel that the operator uses at
+/// present, or null if it uses no kernel of the database.
 db::Demand demand_of(const dsl::Workload& workload, const Target& target, int threads,
                      const db::Record* used, int64_t now_ms);
 
-/// The demand that a run for one operator leaves, given the run's result. A demand is left if the
-/// run found no kernel for this device, or if it was cut short while another minute was expected to
-/// gain more than least_gain(Effort::Normal). nullopt in all other cases.
+/// The demand that a run for one operator leaves in the database, so that the operator is tuned
+/// later. `result` is the result of the run. A demand is left if the run found no kernel for this
+/// device, or if it was cut short while another minute was expected to gain more than
+/// least_gain(Effort::Normal). Returns nullopt in all other cases.
 std::optional<db::Demand> demand_left(const dsl::Workload& workload, const Target& target,
                                       int threads, const Result<Tuned>& result, int64_t now_ms);
 
@@ -44,7 +47,8 @@ struct DemandTimes {
   /// best kernels known now. Each kernel counts with its time measured on the device, or with its
   /// predicted time if none was measured.
   double used_ns = 0, best_ns = 0;
-  /// Share of used_ns that belongs to kernels for which both times were measured.
+  /// Share of used_ns, from 0 to 1, that is spent in kernels whose time in use and best time were
+  /// both measured.
   double measured_share = 0;
 };
 DemandTimes times_of(const db::Demand& demand);
@@ -52,36 +56,39 @@ DemandTimes times_of(const db::Demand& demand);
 /// The share of the demand's call time that another minute of tuning this kernel is expected to
 /// save, from 0 to 1.
 double expected_saving(const db::WantedKernel& kernel, const db::Demand& demand);
-/// The sum of expected_saving() over the kernels of the demand.
+/// The sum of expected_saving() over the kernels of the demand, at most 1.
 double expected_saving(const db::Demand& demand);
 
-/// A kernel that demands of one device ask for, as a tuning task. The task's weight is the sum of
-/// runs / call time over the demands, so that all demands count alike: nobody knows how often each
-/// network is called.
+/// A kernel that demands of one device ask for, as a tuning task. The weight of the task is the sum
+/// of (runs of the kernel in a call / time of the call) over the demands. A kernel that runs 3
+/// times in a call of 6 ms and, in another network, once in a call of 2 ms has the weight 3/6 + 1/2
+/// = 1 per ms. So every demand counts alike, because it is not known how often each network is
+/// called.
 struct WantedTask {
   TaskSpec spec;
   int threads = 1;
   double saving = 0;  ///< sum of expected_saving()
 };
-/// The kernels of all demands as tasks, the largest expected saving first. Kernels whose workload
-/// this program cannot parse are left out.
+/// The kernels of all demands as tasks, the largest expected saving first. A kernel that several
+/// demands ask for is one task. Kernels whose workload this program cannot parse are left out.
 std::vector<WantedTask> tasks_of(const std::vector<db::Demand>& demands);
 
 struct DemandRun {
   std::vector<db::Demand> before, after;
   size_t tuned = 0;  ///< number of kernels that were tuned
   size_t waves = 0;
-  /// Texts of the workloads that failed, by reason.
+  /// Texts of the workloads for which no kernel was found, grouped by the reason of the failure.
   std::map<std::string, std::vector<std::string>> failures;
   Ended ended = Ended::Plateau;
   double seconds = 0;
   std::optional<Error> unstored = {};  ///< Tuned::unstored of a kernel: records could not be stored
 };
 
-/// Works off the demands for the target on devices with this machine's device_text() and at most as
-/// many threads as it has cores. The run ends with the budget, or when the sum of expected_saving()
-/// over the demands falls below their number times least_gain() of the effort. Errors: Usage for
-/// Effort::None; as db::demands(); as tune_all() if workers cannot be started.
+/// Tunes the kernels of the demands that are for this target, for devices with the same
+/// device_text() as this machine, and for at most as many threads as this machine has cores. The
+/// run ends with the budget, or when the savings that are still expected, divided by the number of
+/// demands, fall below least_gain() of the effort. Errors: Usage for Effort::None; as
+/// db::demands(); as tune_all() if workers cannot be started.
 Result<DemandRun> tune_demand(const Target& target, const TuneOptions& options, db::Store& store,
                               const Environment& environment, const OnProgress& on_progress,
                               const TuneAll& tune_all);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Chooses the machine description of the processor that a run tunes for: the calibration of this
-// device in the database, or else the table's entry for the processor. A processor that is in no
-// table is calibrated once, and the database keeps the result. A run never fails for lack of a
-// calibration: it then uses the assumed machine.
+// Chooses the machine description (base/machine.h) of the processor that a run tunes for. If the
+// database has a calibration of this device, it is used; otherwise the entry for the processor in
+// the table of known processors. A processor that is not in the table is calibrated once, and the
+// database keeps the result. If the calibration fails, the run goes on with assumed numbers.
 
 #include <cstdint>
 #include <functional>
@@ -17,30 +17,31 @@
 
 namespace tw::tuner {
 
-/// Provenance of a calibration in the database.
+/// Program and time of a calibration, which the database keeps with it.
 struct Measurer {
   std::string program_version;
-  int64_t now_ms = 0;  ///< wall-clock time; stored for provenance only
+  int64_t now_ms = 0;  ///< wall-clock time at which the calibration is stored
 };
 
-/// The target with the machine description that a run uses, and a line for people. The line says
-/// that the machine was calibrated, why it could not be, or why the calibration was not stored; it
-/// is empty if no calibration was needed.
+/// The target with the machine description that a run uses, and a note for people. The note says
+/// that the machine was calibrated, why it could not be calibrated, or why the calibration was not
+/// stored. The note is empty if no calibration was needed.
 struct HostMachine {
   Target target;
   std::string note;
 };
 
-/// Replaces the target's machine description. `device`, by which the database names the target's
-/// device, keeps the text that the system reports.
+/// Returns the target with another machine description. Target::device, the text by which the
+/// database names the device, is set to the text of the old description, so that a calibration does
+/// not change under which device records are stored.
 Target with_machine(Target target, tw::Machine machine);
 
 /// The machine of the newest calibration that the database holds for the target and its device;
-/// nullopt if there is none or it cannot be used.
+/// nullopt if there is no calibration, or if this program cannot use it.
 std::optional<tw::Machine> known_machine(db::Store& store, const Target& target);
 
-/// The target as a run with this database would tune for it without calibrating: with the machine
-/// of the newest calibration, if there is one. GPU targets are returned unchanged.
+/// Returns the target with the machine of the newest calibration in the database, if there is one;
+/// otherwise the target as it is. No calibration is made. GPU targets are returned unchanged.
 Target with_known_machine(db::Store& store, Target target);
 
 /// Stores the machine that was measured on the target's device.
@@ -48,14 +49,14 @@ Status store_calibration(db::Store& store, const Target& target, const tw::Machi
                          const Measurer& measurer);
 
 /// Chooses the machine for a run on the target's processor. `calibrate` measures the processor; it
-/// is called at most once, and only if the machine needs a calibration. GPU targets are returned
-/// unchanged.
+/// is called at most once, and only if neither the table nor the database has the processor's
+/// numbers. `measurer` is stored with a new calibration. GPU targets are returned unchanged.
 HostMachine choose_machine(db::Store& store, const Target& target,
                            const std::function<Result<tw::Machine>()>& calibrate,
                            const Measurer& measurer);
 
-/// The name of a machine in records: "Zen 4; table; " followed by 16 hex digits of the hash of its
-/// description's text.
+/// The machine as records name it: its name, the origin of its numbers, and the first 16 hex digits
+/// of the SHA-256 of its description, for example "Zen 4; table; 0f3a9c52d1e7b846".
 std::string provenance(const tw::Machine& machine);
 
 }  // namespace tw::tuner

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Tracks the present speed of the machine, by the times of the incumbent (the fastest kernel so
-// far). The runner times the incumbent beside candidates that look slow.
+// Tracks the present speed of the machine by the times of the incumbent, which is the fastest
+// kernel so far. When a candidate looks slow, the runner times the incumbent again and reports how
+// long it took.
 //
 // A disturbance by another process passes within about half a second, and timings taken during it
-// do not count. A machine that stays slower for more than 30 s, as under a lower clock, is taken to
-// be a slower machine: from then on candidates are judged by its present speed. Noise only adds
-// time, so an incumbent that is faster than expected shows at once that the machine is faster
-// again.
+// do not count. If the machine stays slower for more than 30 s, for instance because its clock rate
+// is lower, candidates are judged by its present speed from then on. Noise only adds time, so an
+// incumbent that is faster than expected shows at once that the machine is faster again.
 //
 //   pace.note(reply, now_s);
 //   job.incumbent_ns = pace.factor() / incumbent.pace * incumbent.latency_ns;
@@ -22,9 +22,9 @@ namespace tw::tuner {
 
 class Pace {
  public:
-  /// Takes note of the reply to a candidate. `now_s` is the time of the reply in seconds.
+  /// Takes note of the runner's reply for a candidate. `now_s` is the time of the reply in seconds.
   void note(const MeasureReply& reply, double now_s);
-  /// The time that a kernel takes at present, divided by its time when the machine was at its
+  /// The time that a kernel takes at present, divided by the time that it took when the machine was
   /// fastest; at least 1.
   double factor() const { return factor_; }
   /// True if the machine was disturbed while the latest candidate was measured.
@@ -33,7 +33,8 @@ class Pace {
  private:
   double factor_ = 1;
   bool is_disturbed_ = false;
-  /// Time at which the incumbent became slower than expected; nullopt if it is not slower.
+  /// Time at which the incumbent was first slower than expected; nullopt while it is as fast as
+  /// expected.
   std::optional<double> slower_since_s_;
 };
 

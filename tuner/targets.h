@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Parses targets as a person names them, and says what this machine lacks to compile for them and
-// to run their kernels. Thread-safe.
+// Parses the names of targets that users write, such as "cuda:1", and says what this machine lacks
+// to compile for a target and to run its kernels. Thread-safe.
 
 #include <memory>
 #include <string>
@@ -18,24 +18,28 @@ namespace tw::tuner {
 
 struct ChosenTarget {
   Target target;
-  /// Features of the processor that this machine lacks to run kernels of the target. For a GPU
-  /// target, the reasons why this machine cannot compile or run them. Empty if it can.
+  /// The things that this machine lacks to run kernels of the target: names of processor features;
+  /// for a GPU target, the reasons why kernels cannot be compiled or run here. Empty if nothing is
+  /// missing.
   std::vector<std::string> missing;
   int device = 0;  ///< index of the GPU among those of its driver
 
   bool runs_here() const { return missing.empty(); }
 };
 
-/// The target that the text names. Its caches and cores are those of this machine if its kernels
-/// can run here. "cuda" is the architecture of this machine's first GPU, "cuda:1" that of the
-/// second; if the driver or NVRTC is missing for these two forms, an Environment error names
-/// everything that is missing in one line. For an architecture ("cuda:sm_90a") and for OpenCL,
-/// `missing` lists what is missing instead. Errors as parse_target(); Usage if the driver lists no
-/// such device; TryLater if the device is in use.
+/// The target that `text` names:
+/// - "cuda" is the architecture of this machine's first GPU, and "cuda:1" that of the second. An
+///   Environment error names everything that is missing, such as the driver or NVRTC.
+/// - "cuda:sm_90a", OpenCL's devices and processors are returned even if this machine cannot run
+///   their kernels; `missing` then says why.
+///
+/// If kernels of the target can run here, the target has the caches and cores of this machine.
+/// Errors: as parse_target(); Usage if the driver lists no such device; TryLater if the device is
+/// in use.
 Result<ChosenTarget> chosen_target(const std::string& text, const Environment& environment);
 
-/// The missing features or reasons as a clause for people. It names the variable TILEWRIGHT_MAX_ISA
-/// if that limit is the cause.
+/// The missing features or reasons in one line, for messages. It also names the variable
+/// TILEWRIGHT_MAX_ISA if features are missing only because that variable excludes them.
 std::string missing_text(const ChosenTarget& chosen);
 
 /// Fails if kernels for the target cannot be measured on this machine with options.threads threads.
@@ -51,9 +55,9 @@ bool names_gpu(const std::string& text);
 /// Opens the device of a GPU target. Errors as codegen::Backend::open(). Requires: a GPU target.
 Result<std::shared_ptr<runtime::Device>> open_device(const ChosenTarget& chosen);
 
-/// Opens the device that the text `named` means, such as "opencl:1", to run kernels of a GPU
-/// target. Without a number it is the first device of that kind. Usage if `named` is of another
-/// kind than the target.
+/// Opens a device to run kernels of a GPU target. `named` is the user's text for the device, such
+/// as "opencl:1"; without a number it means the first device of that kind. Usage if the device is
+/// of another kind than the target.
 Result<std::shared_ptr<runtime::Device>> device_for(const Target& target, const std::string& named);
 
 }  // namespace tw::tuner

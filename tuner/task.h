@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A workload that is being tuned, as the loop in tune.cpp uses it: the stages of a batch in their
-// order, and the state between the stages. Private to the run. Not thread-safe.
+// A workload that is being tuned. Its member functions are the steps of the loop in tune.cpp, and
+// its data is what the loop keeps between the steps. Private to the run. Not thread-safe.
 
 #include <cstdint>
 #include <deque>
@@ -25,29 +25,32 @@
 
 namespace tw::tuner {
 
-/// Most measurements of a candidate whose measurements are all disturbed. It is then stored as
-/// disturbed.
+/// Most times that a candidate is measured if every measurement is disturbed. The candidate is then
+/// stored as disturbed.
 inline constexpr int most_attempts = 4;
 inline constexpr double minute_s = 60;
 
-/// A kernel that was measured and is correct.
+/// A correct kernel that was measured and may be the result of the task.
 struct Finalist {
   std::string artifact;  ///< name of the kernel in the ArtifactStore
   db::Record record;
   double pace = 1;  ///< Pace::factor() when the kernel was measured
 };
 
-/// Sorts the finalists, fastest first, and drops all but those that are compared at the end.
+/// Sorts the finalists, fastest first, and keeps only the few that are compared at the end of the
+/// task.
 void keep_fastest(std::vector<Finalist>& finalists);
 
-/// The outcome of building and verifying again a schedule that the database knows.
+/// The outcome of trying again a schedule that the database knows: building, verifying and, if this
+/// host has not timed it yet, timing.
 struct Retrial {
   std::optional<Finalist> finalist = {};  ///< the schedule, if it is correct and was timed
-  /// True if it cannot be built or is wrong; false if the trial was lost.
+  /// True if the schedule cannot be built or its kernel is wrong; false if the trial was lost or
+  /// not made.
   bool is_unusable = false;
 };
 
-/// Counts of a task's batches, by which the scheduler chooses the next task.
+/// Counts of a task's batches, from which the scheduler chooses the next task.
 struct BatchCounts {
   int64_t proposed = 0;   ///< batches that have candidates
   int64_t refused = 0;    ///< batches whose candidates other runs had all claimed
@@ -56,8 +59,8 @@ struct BatchCounts {
   int64_t turns() const { return proposed + refused; }
 };
 
-/// A built candidate that is to be measured. If the machine is disturbed meanwhile, the trial is
-/// postponed and measured again with the next batch.
+/// A built candidate that is to be measured. If the machine is disturbed during the measurement,
+/// the trial is postponed: it is measured again with the next batch.
 struct Trial {
   Candidate candidate;
   BuildOutcome built;
@@ -67,29 +70,32 @@ struct Trial {
 
 class Task {
  public:
-  /// The spec and the run must outlive the task. Errors: Usage for an unknown search; Invalid if
-  /// TaskSpec::schedule does not fit the workload; as Space::derive() if the workload asks for
-  /// layouts.
+  /// Opens a task for the workload of `spec`. The spec and the run must outlive the task. Errors:
+  /// Usage if no search has the name of the options; Invalid if TaskSpec::schedule does not fit the
+  /// workload; as Space::derive().
   static Result<std::unique_ptr<Task>> open(const TaskSpec& spec, TuningRun& run);
 
   const dsl::Workload& workload() const { return spec_.workload; }
 
-  // ---- The stages. Before anything else, the reference kernel is built once.
+  // ---- The steps of the loop, in order. First of all the reference kernel is built, once.
   /// True until reference_batch() is called.
   bool needs_reference() const { return !reference_proposed_; }
+  /// A batch that stands for the reference kernel.
   Batch reference_batch();
-  /// Verifies the reference kernel and measures the machine's peak.
+  /// Runs the built reference kernel, which gives the outputs that candidates are compared with,
+  /// and measures the peak of the machine.
   Status prepare(const Batch& reference);
 
-  /// The points that the search proposes for trials; the first proposals include what the database
-  /// knows. Empty while candidates are left over from before, when the space is exhausted, when
-  /// enough trials were made, or when the run is stopped.
+  /// Returns the points that the search proposes for trials. The first call reads what the database
+  /// knows. Returns no points while proposed candidates wait to be built, when the search finds no
+  /// new points, when enough trials were made, or when the run is stopped.
   std::vector<schedules::Point> propose(const Score& predict);
+  /// Rates points by the cost model, for propose().
   std::vector<Prediction> predict(const std::vector<schedules::Point>& points);
-  /// The next batch to build, from candidates left over and from `points`. It has as many
-  /// candidates as fit into the remaining time, without those that other runs have claimed. The
-  /// order of candidates does not depend on the time. Batch::was_refused is set if other runs have
-  /// claimed all of them.
+  /// Returns the next batch to build. Its candidates are those that were left over from the call
+  /// before, then those of `points`. It has as many of them as fit into the remaining time, without
+  /// those that other runs have claimed; Batch::was_refused is set if other runs have claimed all.
+  /// The time decides how many candidates a batch has, but not their order.
   Batch choose(const std::vector<schedules::Point>& points);
 
   /// Hands a batch to the builder.
@@ -97,18 +103,18 @@ class Task {
 
   /// Prepares the runner for a built batch and for the postponed trials.
   Status begin_measuring(const Batch& batch);
-  /// The trial to measure next. Returns the same trial until record() is called. Null if all are
-  /// done, or if the user or the end of the time stops measuring; kernels not measured by then are
-  /// dropped.
+  /// Returns the trial to measure next, the same one until record() is called. Null if all trials
+  /// are done, or if an interrupt or the end of the time stops the measuring; trials that were not
+  /// measured by then are dropped.
   Trial* next_trial();
-  /// Verifies a kernel and measures it. If equal machine code was measured before, returns that
-  /// measurement instead.
+  /// Verifies and measures the kernel of a trial. If the same machine code was measured before, for
+  /// another schedule, returns that measurement.
   Result<MeasureReply> measure(const Trial& trial);
   /// Stores the outcome of next_trial(), or postpones the trial if it was disturbed.
   Status record(const MeasureReply& reply);
 
-  /// Hands the latest trials to the cost model, and to the search once they may guide its
-  /// proposals.
+  /// Hands the latest trials to the cost model. Also hands them to the search, unless the run is
+  /// still making its first proposals, which do not depend on measurements (is_guided()).
   void learn();
 
   /// The reason why the search has ended; nullopt as long as more candidates are to be proposed.
@@ -116,16 +122,17 @@ class Task {
 
   // ---- For the scheduler of tasks.
   const BatchCounts& batches() const { return batches_; }
-  /// Limits the first batch to candidates that can be tried in so many seconds.
+  /// Limits the first batch to as many candidates as can be built and measured in `seconds`.
   void limit_first_batch(double seconds) { first_batch_s_ = seconds; }
-  /// Adds to the time of the run that was spent on this task.
+  /// Notes that `seconds` of the run were spent on this task.
   void charge(double seconds) { spent_s_ += seconds; }
-  /// State of the task's search, from which the gain of further trials is predicted. `committed` is
-  /// the number of trials under way.
+  /// State of the task's search, from which the gain by further trials is predicted. `committed` is
+  /// the number of candidates that were proposed and are not measured yet.
   SharedSearch state(int64_t committed = 0) const;
 
-  /// Measures the postponed trials. Then compares the fastest kernels by turns while the builder is
-  /// idle, as many as fit into `seconds`, and confirms the winner, which is the result.
+  /// Ends the task. Measures the postponed trials, compares the fastest kernels by turns for about
+  /// `seconds`, while nothing is built, and measures the winner again. The result has the best
+  /// record, and the winner's artifact. `ended` is the reason why the search ended.
   Result<Tuned> finish(Ended ended, double seconds);
 
  private:
@@ -140,7 +147,8 @@ class Task {
   Question question(const StopToken& stop) const;
   size_t most_in_a_proposal(double per_second) const;
   int64_t most_search_trials() const;
-  /// True if the run has made options.trials trials of this workload.
+  /// True if the run has made all options.trials trials of this workload; false if there is no such
+  /// limit.
   bool used_its_trials() const {
     return run_.options.trials > 0 && counts_.total() >= run_.options.trials;
   }
@@ -166,7 +174,7 @@ class Task {
   Status check_installation(const BuildOutcome& built);
   double next_minute_gain() const { return expected_improvement({state()}, minute_s); }
 
-  // The finals, in finals.cpp.
+  // The end of the task, in finals.cpp.
   Result<bool> has_something_to_compare() const;
   Result<bool> take_winner_of_others(double seconds);
   bool fits(double latency_ns, int calls) const;
@@ -183,8 +191,8 @@ class Task {
   Result<bool> defend_known();
   Status choose_finalist(double seconds);
   Result<db::Record> confirm_winner();
-  /// The name of the artifact that a trial of this run built from the record's schedule; empty if
-  /// no trial did.
+  /// The name of the artifact that this run built from the record's schedule; empty if it built
+  /// none that is a finalist.
   std::string artifact_of(const db::Record& record) const;
   Result<runtime::Artifact> built_whole(const db::Record& winner);
   Error nothing_found(Ended ended) const;
@@ -203,13 +211,13 @@ class Task {
   double reference_s_ = 0;   ///< time to build and verify the reference kernel
 
   bool recalled_ = false;  ///< true once the database has been asked
-  /// Best record of another device, if the database has none of this one.
+  /// The best record of another device, if the database has no record of this device.
   std::optional<db::Record> elsewhere_;
-  int64_t finals_trials_ = 0;  ///< trials that are reserved for the finals
+  int64_t finals_trials_ = 0;  ///< trials kept for the end of the task
   BatchCounts batches_;
   int64_t proposed_ = 0;  ///< number of candidates proposed
 
-  std::deque<Candidate> ahead_;  ///< proposed, and not yet handed to the builder
+  std::deque<Candidate> ahead_;  ///< candidates not yet handed to the builder
   std::list<Trial> due_, postponed_;
   Pace pace_;
   std::vector<Finalist> finalists_;  ///< the fastest few, fastest first
@@ -218,9 +226,9 @@ class Task {
   std::map<std::string, db::Record> by_code_;  ///< the first trial of each machine code
   std::vector<cost_model::Sample> fresh_samples_;  ///< not yet handed to the model
   std::vector<Tried> fresh_points_;                ///< not yet handed to the search
-  /// The model that orders candidates. At first this model has learned from the trials of the
-  /// database alone. Each proposal that is guided by trials of this run replaces the model by the
-  /// one that guided the proposal.
+  /// The cost model that rates points. At first it has learned only from the trials in the
+  /// database. Before a proposal that may depend on trials of this run, it is replaced by a model
+  /// that has learned from them.
   cost_model::WorkloadModel model_;
   std::optional<size_t> model_samples_;  ///< Learner::samples() when the model was made
   GainCurve gain_;
@@ -228,7 +236,8 @@ class Task {
   Progress progress_;
   double spent_s_ = 0;
   double first_batch_s_ = std::numeric_limits<double>::infinity();
-  /// Consecutive builds that failed through no fault of the candidates.
+  /// Number of consecutive builds that failed because of the compiler or linker, and not because of
+  /// the candidate.
   int64_t broken_builds_ = 0;
   int64_t lost_in_a_row_ = 0;  ///< consecutive candidates that were lost and left no record
 };

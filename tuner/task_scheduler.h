@@ -15,29 +15,30 @@ namespace tw::tuner {
 
 class TaskScheduler {
  public:
-  /// The specs and the run must outlive the scheduler.
+  /// Makes a scheduler with a task for each spec; tasks are opened at their first turn. The specs
+  /// and the run must outlive the scheduler.
   static Result<TaskScheduler> open(const std::vector<TaskSpec>& specs, TuningRun& run);
 
-  /// The task that gets the next batch. First each task gets its reference kernel and two batches:
-  /// the task with the fewest batches comes first, and among equals one without a kernel in the
-  /// database. After that it is the task that is expected to save the most time. Null if the budget
-  /// is spent or all tasks have ended.
+  /// Returns the task that gets the next batch; null if the budget is used or all tasks have ended.
+  /// At first every task gets its reference kernel and two batches, by turns, tasks without a
+  /// kernel in the database first. After that it is the task that is expected to save the most
+  /// time.
   Task* next();
-  /// Notes that the task has nothing more to propose.
+  /// Notes that the search of the task proposes nothing more, which ends the task.
   void exhaust(const Task& task);
-  /// Hands the batch to the builder. Returns false if the batch is no longer wanted or its build
-  /// cannot be started.
+  /// Hands the batch to the builder. Returns false if the task of the batch has ended meanwhile, or
+  /// if the build cannot be started.
   bool begin_build(const Batch& batch);
-  /// Calls `work` for the task, unless the task has failed before. An error of `work` ends the
+  /// Calls `work`, unless the task has failed before. An error of `work` becomes the failure of the
   /// task.
   void attempt(const Task& task, const std::function<Status()>& work);
   /// Charges the time since the last charge() to the tasks of these batches, in proportion to their
-  /// numbers of candidates. A reference kernel counts as one candidate, and its part is charged to
-  /// no task.
+  /// numbers of candidates. A reference kernel counts as one candidate, but its part of the time is
+  /// charged to no task.
   void charge(const std::vector<Share>& shares);
-  /// Runs the finals of all tasks, and returns their results in the order of the specs.
+  /// Ends all tasks (Task::finish()), and returns their results in the order of the specs.
   std::vector<Result<Tuned>> finish();
-  /// True if the task of this spec was never begun because the run ended before its turn, for
+  /// True if the task of this spec was never opened, because the run ended before its turn, for
   /// instance with the budget. False if an interrupt ended the run.
   bool never_began(size_t spec) const;
 

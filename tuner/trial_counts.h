@@ -14,7 +14,8 @@ namespace tw::tuner {
 class TrialCounts {
  public:
   void add(const db::Record& trial);
-  /// Counts a candidate that left no record under the status "lost". The candidate is no trial.
+  /// Counts a candidate that was lost with its worker and left no record. It counts under the
+  /// status "lost", but not as a trial.
   void add_lost(const std::string& reason);
   /// Counts a failure. Reasons that differ only in their numbers are counted together, under the
   /// text of the first.
@@ -22,10 +23,10 @@ class TrialCounts {
 
   /// Number of trials.
   int64_t total() const { return total_; }
-  /// True if there were trials or candidates and every one of them was disturbed or lost, so that
-  /// none says anything about its schedule.
+  /// True if there were trials or lost candidates, and every one of them was disturbed or lost, so
+  /// that they say nothing about any schedule.
   bool prove_nothing() const;
-  /// Number of trials and of lost candidates, by the text of their status.
+  /// Number of trials, and of lost candidates, for each text of a status: {"ok": 12, "wrong": 1}.
   const std::map<std::string, int64_t>& by_status() const { return by_status_; }
   /// Number of failures by reason.
   const std::map<std::string, int64_t>& failures() const { return failures_; }

@@ -11,16 +11,16 @@
 
 namespace tw::tuner {
 
-/// Peak GFLOP/s of multiply-adds for the workload on the target. `f32_gflops` is the measured peak
-/// for f32. If a stage is f64 the peak is half of it, as a vector holds half as many elements.
-/// Narrower floats have the f32 peak on processors. On a GPU whose tensor cores multiply the
-/// inputs' type, the peak is that of the tensor cores: the measured one times the ratio of both
-/// rates in the machine description.
+/// The peak rate of multiply-adds for the types of the workload, in GFLOP/s. `f32_gflops` is the
+/// measured peak for f32. If a stage is f64, the peak is half of that, as a vector holds half as
+/// many elements. Narrower floats have the f32 peak on processors. If the tensor cores of a GPU can
+/// multiply the inputs, the peak is `f32_gflops` times the rate of the tensor cores divided by the
+/// rate of f32 multiply-adds, both from the machine description.
 double peak_for(const dsl::Workload& workload, const Target& target, double f32_gflops);
 
-/// The record of a trial: the kernel that was run, the target and number of threads, and the
-/// outcome. `toolchain` is the builder's (BuildReply::toolchain), and `peak_gflops` comes from
-/// peak_for(). The caller adds provenance and seals the record.
+/// The record of a trial of `schedule`: its kernel, its target and number of threads, and the
+/// outcome in `reply`. `toolchain` is the builder's (BuildReply::toolchain), and `peak_gflops`
+/// comes from peak_for(). The caller adds the host, the session and the time, and seals the record.
 db::Record trial_record(const dsl::Workload& workload, const Target& target, int threads,
                         std::string_view toolchain, std::string_view schedule,
                         const MeasureReply& reply, double peak_gflops);

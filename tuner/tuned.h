@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Answers tasks from the database, by the results of earlier runs. Private to tune.cpp.
+// Answers tasks from the database, without tuning. Private to tune.cpp.
 
 #include "db/store.h"
 #include "dsl/workload.h"
@@ -8,8 +8,8 @@
 
 namespace tw::tuner {
 
-/// The best kernel that the database knows for the task, compiled if options.builds_winners.
-/// NoCandidate if the database knows none.
+/// The best kernel that the database knows for the task (best_known()). It is compiled if
+/// options.builds_winners. NoCandidate if the database knows no kernel.
 Result<Tuned> from_database(const TaskSpec& task, const Target& target, const TuneOptions& options,
                             db::Store& store, const Environment& environment);
 

@@ -21,24 +21,26 @@ namespace tw::tuner {
 
 class Task;
 
-/// The time of a run. A part of it is reserved for the finals of all tasks. A part of that reserve
-/// is for the batches that are under way when the search ends.
+/// The time of a run. It is divided into the search budget and a reserve. The reserve is for the
+/// finals, in which the fastest kernels of each task are compared, and for the batches that are
+/// under way when the search budget ends.
 class Budget {
  public:
   Budget(double total_s, Clock clock);
+  /// Sets the reserve to finals_s, of which drain_s is for batches under way.
   void reserve(double finals_s, double drain_s);
   double total_s() const { return total_s_; }
-  /// The time on the clock, in ns, at which `seconds` of the search budget are left. Negative
-  /// seconds give a time after the end of the search budget.
+  /// The time on the clock, in ns, at which `seconds` of the search budget are left. If `seconds`
+  /// is negative, the time is after the end of the search budget.
   int64_t when_left_ns(double seconds) const;
   double drain_s() const { return drain_s_; }
   double finals_s() const { return finals_s_; }
   double elapsed_s() const;
-  /// Seconds of the search budget left, excluding the time reserved for the finals.
+  /// Seconds of the search budget that are left; negative after its end.
   double left_s() const { return total_s_ - finals_s_ - elapsed_s(); }
-  /// True if the search budget and the time reserved for batches under way at its end have passed.
+  /// True if the search budget is used, and also the time reserved for batches under way.
   bool is_overdue() const { return left_s() + drain_s_ <= 0; }
-  /// True if the whole budget has passed, including the time reserved for the finals.
+  /// True if the whole time of the run has passed, including the reserve.
   bool is_over() const { return elapsed_s() >= total_s_; }
 
  private:
@@ -49,44 +51,47 @@ class Budget {
 };
 
 struct TuningRun {
-  /// Starts the run with these workers. The store must outlive the run. Environment if the device
-  /// does not answer.
+  /// Starts a run with these workers, and calibrates the machine if that is needed. The store must
+  /// outlive the run. Environment if the device does not answer.
   static Result<std::unique_ptr<TuningRun>> start(const TuneOptions& options, db::Store& store,
                                                   const Environment& environment,
                                                   const OnProgress& on_progress, Workers workers);
 
   bool interrupted() const;
-  /// A token that stops when the user interrupts, or when the budget ends the present phase. A wait
-  /// for work that the result needs (Needed::ForResult) ends later than this token.
+  /// A token that stops when the user interrupts the run, or when the budget of the present phase
+  /// has ended. Waits for work that the result needs (Needed::ForResult) go on for a while after an
+  /// interrupt.
   StopToken stop() const { return any_of(environment.stop(), waits().token(Needed::No)); }
-  /// True if the error is that of work which was stopped, and no fault of the work itself.
+  /// True if the error comes from stopping the work, and not from a fault of the work.
   bool is_of_stop(const Error& error) const {
     return (error.code == ErrorCode::Interrupted || error.code == ErrorCode::TryLater) &&
            stop().is_stopped();
   }
 
-  /// The phases after the first valid kernel, in order. Each comment says when waits in the phase
-  /// end; before the first valid kernel they end 1 s after the budget.
+  /// The phases of a run after its first valid kernel, in order. The comment of a phase says when
+  /// its waits end. Before the first valid kernel, waits end 1 s after the budget.
   enum class Phase {
     SearchingWithResult,  ///< at the end of the search budget
-    Comparing,            ///< the finals: 1 s after the budget
+    Comparing,            ///< comparing the fastest kernels: 1 s after the budget
     BuildingWinner,       ///< 1.6 s after the budget, or `least_s` after it if that is later
   };
   void enter(Phase phase, double least_s = 0) const;
   const Cancellation& waits() const { return *workers.cancellation; }
 
-  /// Reports progress. While the run waits, the same report is repeated with the elapsed time
-  /// updated.
+  /// Reports progress to the caller. While the run waits for workers, the report is repeated with a
+  /// new elapsed time.
   void report(const Progress& progress);
   ~TuningRun();
   /// The error of a task whose budget ended before anything was built.
   Error no_candidate_in_time() const;
-  /// Stores a sealed record, at once or with the next batch. If the database cannot be written, the
-  /// run keeps its records in memory, and `unstored` has the reason.
+  /// Stores a sealed record, at once or together with later records. If the database cannot be
+  /// written, the records stay in memory, and `unstored` has the error.
   void store_record(const db::Record& record);
-  /// Stores the records that are in memory, and sets or clears `unstored`.
+  /// Stores the records that are still in memory. Sets `unstored` to the error if that fails, or to
+  /// nullopt.
   void store_all();
-  /// Notes the records that the database has quarantined since the last call.
+  /// Adds a note for each record that the database has quarantined since the last call, that is,
+  /// kept aside because its latency is impossible.
   void tell_refused();
   /// The share by which another `seconds` of search are expected to shorten the weighted sum of the
   /// latencies of all tasks that have begun.
@@ -94,8 +99,8 @@ struct TuningRun {
   /// As tuner::best_known(); nullopt while the database is on a server that cannot be reached.
   Result<std::optional<db::Record>> best_known(const TaskSpec& task) const;
 
-  /// The fastest record of another host for this device that still has to be confirmed here
-  /// (db::Doubt); nullopt if there is none.
+  /// The fastest record of another host for this device that no second host has confirmed yet
+  /// (db::Doubt::Unconfirmed); nullopt if there is none.
   Result<std::optional<db::Record>> unconfirmed(const dsl::Workload& workload) const;
 
   Target target;  ///< target of the measuring machine, with its machine description

@@ -25,9 +25,9 @@ struct MemoryLevel {
   int64_t bytes = 0;      ///< capacity for all threads together; INT64_MAX for memory
 };
 
-/// The memory levels for `threads` threads, smallest first. On processors L1 and L2 belong to one
-/// core each, and L3 to all cores; a GPU has L2 and memory. Levels that are no larger than the one
-/// before are left out.
+/// The memory levels for `threads` threads, smallest first. On processors they are L1, L2, L3 and
+/// memory. Each core has its own L1 and L2, so these count once for each thread; all cores share
+/// L3. A GPU has L2 and memory. A level that is no larger than the level before it is left out.
 std::vector<MemoryLevel> memory_levels(const Target& target, int threads);
 
 /// The smallest level that holds `footprint` bytes.
@@ -38,17 +38,18 @@ MemoryLevel level_of(int64_t footprint, const Target& target, int threads);
 struct Bandwidth {
   double read_gb_per_s = 0, copy_gb_per_s = 0;
 
-  /// The rate for a kernel that reads and writes so many bytes. As many bytes as are both read and
-  /// written count at the rate of copies. The remaining bytes count at the rate of reads if they
-  /// are read, and at the rate of copies if they are written. 0 if nothing was measured.
+  /// The rate in GB/s for a kernel that reads `read_bytes` and writes `written_bytes`; 0 if nothing
+  /// was measured. Each written byte, with one read byte if there are enough, counts at the rate of
+  /// copies; the remaining read bytes count at the rate of reads. For example, of 3 GB read and 1
+  /// GB written, 2 GB count as copies and 2 GB as reads.
   double of(double read_bytes, double written_bytes) const;
 };
 
-/// Measures the rates by streaming through arrays of `footprint` bytes, but at most 128 MiB, which
-/// shows the speed of memory. It uses `threads` threads, including the calling one, and each
-/// streams through a part of its own. Reading and copying take budget_ns each, and touching the
-/// arrays once takes additional time. Environment if the system refuses threads or memory.
-/// Requires: threads >= 1.
+/// Measures the rates by streaming through arrays of `footprint` bytes. Larger footprints are
+/// measured with 128 MiB, which is enough to show the speed of memory. `threads` is the number of
+/// threads, including the calling thread; each streams through its own part of the arrays. Reading
+/// and copying take budget_ns each, in addition to the time for touching the arrays once.
+/// Environment if the system refuses threads or memory. Requires: threads >= 1.
 Result<Bandwidth> measure_bandwidth(int64_t footprint, int threads, const Clock& clock,
                                     int64_t budget_ns = 10'000'000);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Moves arrays between the levels of the caches, so that a kernel that is timed alone finds its
-// data where it would find them in a network. Thread-safe.
+// Moves arrays between the levels of the caches before a kernel is timed alone, so that the kernel
+// finds its data in the level in which they would be if other operators of a network ran before it.
+// Thread-safe.
 
 #include <cstddef>
 #include <span>
@@ -20,31 +21,33 @@ using Bytes = std::span<std::byte>;
 /// read-only.
 void evict(Bytes bytes);
 
-/// Writes the bytes again with the values that they have, line by line from first to last, so that
-/// the caches of this core own them. Requires: no other thread uses the bytes.
+/// Writes each cache line of the bytes again with the values that it has, from first to last, so
+/// that the caches of this core hold the lines as modified. Requires: no other thread uses the
+/// bytes.
 void rewrite(Bytes bytes);
 
-/// The arrays of a kernel by their roles in a network.
+/// The inputs of a kernel by their roles in a network: activations, which the operator before has
+/// just computed, and constants, such as weights.
 struct Roles {
   std::vector<Bytes> activations, constants;
 };
 
-/// Removes the data of a kernel from the caches of all of its threads' cores.
+/// Brings the caches of the cores on which a kernel's threads run into a dsl::CacheState.
 class CacheSweep {
  public:
-  /// `machine` has the sizes of the caches. The clock limits the wait for threads.
+  /// `machine` gives the sizes of the caches. `clock` limits how long enter() waits for threads.
   CacheSweep(const Machine& machine, Clock clock);
 
-  /// Brings the caches into a state other than Hot. Each thread reads other data until its L1 and
-  /// L2 hold nothing of the kernel's, evicts its share of the constants if the state has them in
-  /// memory, and writes its share of the activations again, as the kernel before would have done.
-  /// All threads are gathered before and after (meeting.h), and stay awake as between the steps of
-  /// a network.
+  /// Brings the caches into the state, which must not be Hot. Each of the `threads` threads does
+  /// three things. It reads other data until its L1 and L2 hold nothing of the kernel's. It evicts
+  /// its share of the constants, if the state is NetworkMemory. It writes its share of the
+  /// activations again, as the operator before would have done. All threads are gathered before and
+  /// after (meeting.h), and stay awake as between two operators of a network.
   void enter(dsl::CacheState state, const Roles& roles, runtime::ThreadPool& pool, int threads);
 
  private:
   Clock clock_;
-  std::vector<std::byte> other_;  ///< data that no kernel uses
+  std::vector<std::byte> other_;  ///< data that no kernel uses, read to fill the caches
 };
 
 }  // namespace tw::tuner

@@ -6,10 +6,9 @@
 //
 //   TW_TRY(const Machine machine, calibrate_processor(host_target(), monotonic_clock()));
 //
-// Times are converted to cycles by a chain of dependent integer additions that runs beside each
-// measurement. An addition takes one cycle on every processor, so a changing clock rate does not
-// matter. As for kernels (watch.h), a timing counts only if nothing disturbed it, and is repeated
-// otherwise.
+// Times are converted to cycles by a chain of dependent integer additions that is timed right
+// before each measurement. An addition takes one cycle on every processor, so a changing clock rate
+// does not matter. A timing that was disturbed (watch.h) is repeated.
 //
 // The sizes of the caches are the array sizes at which the reading speed changes, since an array
 // that is read repeatedly is read at the speed of the smallest level that holds it. They are
@@ -42,42 +41,50 @@ enum class Probe {
   Instruction,           ///< instructions of several kinds, mixed
 };
 
-/// Does the work of a calibration and times it. Not thread-safe.
+/// Runs and times the operations of a calibration. Tests replace it by simulated processors. Not
+/// thread-safe.
 class Bench {
  public:
   virtual ~Bench() = default;
-  /// True if the processor has instructions for the operation and the system allows them; the call
-  /// asks the system for tile registers. Always true for operations that are no dot products.
+  /// True if the processor has instructions for the operation and the system lets this process use
+  /// them. For tile operations the call asks the system for the tile registers. Always true for
+  /// operations other than dot products.
   virtual bool has(Probe probe) const = 0;
   /// Time of one operation in ns, measured for about 10 us. Requires: has(probe).
   virtual double operation_ns(Probe probe) = 0;
-  /// Allocates arrays of `footprint` bytes in total, a part for each of `threads` threads, and
-  /// brings them into the memory level that holds them. Environment if the system refuses memory or
-  /// threads; TryLater if the arrays are not ready by the deadline.
+  /// Allocates arrays of `footprint` bytes in total, with a part for each of `threads` threads.
+  /// Each thread reads its part once, so that the arrays lie in the fastest memory level that holds
+  /// them. Environment if the system refuses memory or threads; TryLater if the arrays are not
+  /// ready by the deadline.
   virtual Status lay_out(int64_t footprint, int threads, int64_t deadline_ns) = 0;
-  /// Time for each byte in ns while all threads read through their parts again and again. It is the
-  /// time of all threads together, not of each.
+  /// Lets all threads read their parts of the arrays again and again. Returns the elapsed time in
+  /// ns divided by the bytes that all threads read together. For example, four threads that read 1
+  /// MB each in 100 us give 0.025 ns.
   virtual double byte_ns() = 0;
 };
 
-/// A Bench of the processor of this process, by the loops for the target. Requires: the processor
-/// can run the target.
+/// A Bench for the processor that runs this process, with the loops for the target's vectors.
+/// Requires: the processor can run the target.
 std::unique_ptr<Bench> processor_bench(const Target& target, Clock clock);
 
-/// Time limit of a calibration; leaves room within 3 seconds for a last timing on a busy machine.
+/// Time after which a calibration starts no further timing. The rest of 3 seconds is left for the
+/// last timing, which may be slow on a busy machine.
 inline constexpr int64_t calibration_budget_ns = 2'900'000'000;
 
-/// Returns `described` with measured numbers in place of its own, and the origin Calibrated. The
-/// vector width is that of the bench. The number of cores, and the sizes, ways and sharing of the
-/// caches, are as the system reports them. Errors: TryLater if the machine was disturbed until the
-/// budget ended; Environment if the numbers are impossible for a machine, or memory is refused.
+/// Returns the description `described` with measured rates, latencies and bandwidths, and with the
+/// origin Calibrated. The name, the number of cores, the vector width, and the ways and sharing of
+/// the caches stay as described. The described size of a cache is replaced only if the measured
+/// size differs by more than a factor of two. Errors: TryLater if the machine was disturbed until
+/// the budget ended; Environment if the numbers are impossible for a machine, or if memory is
+/// refused.
 Result<tw::Machine> calibrate(const tw::Machine& described, Bench& bench, Watch& watch,
                               const Clock& clock, int64_t budget_ns = calibration_budget_ns);
 
-/// Measures the processor of this process, with vectors as wide as the target's features allow. It
-/// measures on one thread and, for main memory, on up to as many threads as the target's machine
-/// has cores. If the target's machine is an assumed one, the result is named after the processor,
-/// if the system reports its name. Requires: the processor can run the target.
+/// Calibrates the processor that runs this process, with vectors as wide as the target's features
+/// allow. All measurements use one thread, except for those of main memory, which also use up to as
+/// many threads as the target's machine has cores. If the target's machine is an assumed one and
+/// the system reports the name of the processor, the result has that name. Requires: the processor
+/// can run the target.
 Result<tw::Machine> calibrate_processor(const Target& target, const Clock& clock,
                                         int64_t budget_ns = calibration_budget_ns);
 

@@ -38,21 +38,23 @@ Counters read_counters(const CounterSources& sources);
 std::optional<int64_t> involuntary_switches();
 
 struct Tolerance {
-  /// Limit of involuntary switches. Even on a quiet machine, timer interrupts and kernel threads
-  /// take the processor from a timing thread a few times a second.
+  /// Most involuntary context switches per second that count as undisturbed. Even on a quiet
+  /// machine, timer interrupts and kernel threads take the processor from a timing thread a few
+  /// times a second.
   double switches_per_second = 50;
-  int64_t least_switches = 5;
-  double steal_share = 0.02;  ///< a quiet virtual machine has 0.1 %
-  double pressure_share = 0.10;
-  double drift = 0.03;  ///< relative change of the peak; a steady one repeats to 1-2 %
+  int64_t least_switches = 5;    ///< fewer switches in all count as undisturbed
+  double steal_share = 0.02;     ///< of a processor; a quiet virtual machine has 0.1 %
+  double pressure_share = 0.10;  ///< share of the time in which a task waits for a processor
+  double drift = 0.03;           ///< relative change of speed; on a steady machine it is 1-2 %
 };
 
-/// The reason, in words, why the time between the two readings counts as disturbed; nullopt if it
-/// does not.
+/// Text that says why the time between the two readings of the counters counts as disturbed;
+/// nullopt if it does not. `elapsed_ns` is the time between the readings.
 std::optional<std::string> contention(const Counters& before, const Counters& after,
                                       int64_t elapsed_ns, const Tolerance& tolerance = {});
 
-/// As contention(), but compares the machine's speed before and after, in any unit.
+/// Text that says by how much the machine's speed changed; nullopt if the change is within the
+/// tolerance. Both speeds are in the same unit, for example GFLOP/s.
 std::optional<std::string> drift(double speed_before, double speed_after,
                                  const Tolerance& tolerance = {});
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Threads that repeat a short step until they are stopped, to measure what all of them achieve
-// together. A Crew belongs to one thread, which is thread 0 of the crew.
+// Threads that repeat a short step of work until they are stopped. They measure the rate that all
+// of them reach together. A Crew belongs to the thread that made it, which is thread 0 of the crew.
 
 #include <atomic>
 #include <cstddef>
@@ -18,20 +18,21 @@ namespace tw::tuner {
 
 class Crew {
  public:
-  /// step(i) is one step of thread i. It must stay valid as long as the crew. Requires: threads >
-  /// 0.
+  /// `threads` includes the calling thread. Thread i calls step(i) again and again. What `step`
+  /// refers to must outlive the crew. Requires: threads > 0.
   Crew(int threads, std::function<void(size_t)> step);
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
   /// Stops and joins the threads.
   ~Crew();
 
-  /// Starts all threads but the calling one, which takes part in rates(). Environment if the system
-  /// refuses a thread; the message begins with `[what]`.
+  /// Starts all threads but the calling thread, which works only during rates(). Environment if the
+  /// system refuses a thread; the message begins with `[what]`.
   Status start(std::string_view what);
 
-  /// Takes part for budget_ns by calls of step(0). Returns the growth of `done` per ns in each of
-  /// ten windows of that time.
+  /// Calls step(0) for budget_ns, while the other threads go on. `done` returns how much work all
+  /// threads have done since they started, for instance in bytes. The time is divided into up to
+  /// ten windows. The result has the increase of done() per ns for each window.
   std::vector<double> rates(const std::function<int64_t()>& done, const Clock& clock,
                             int64_t budget_ns) const;
 

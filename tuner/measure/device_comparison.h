@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Compares arrays in the memory of a device by kernels of that device. A bus is two orders of
-// magnitude slower than the memory of a device, and the processor would need longer than most
-// kernels run to compare what was copied.
+// Compares arrays in the memory of a device by kernels that run on the device. Copying the arrays
+// to the processor would be much slower: a bus is two orders of magnitude slower than the memory of
+// a device, and the comparison on the processor takes longer than most kernels.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,17 +23,18 @@ namespace tw::tuner {
 /// have the same checksum with a probability of about 2^-64.
 uint64_t checksum_of(std::span<const std::byte> bytes);
 
-/// Comparisons on one device. They run after everything that was launched on the device's queue
-/// before. Errors as Device::launch() and DeviceBuffer::read(). Not thread-safe.
+/// Compares arrays on one device. A comparison runs after everything that was launched on the
+/// device's queue before. Errors: as Device::launch() and DeviceBuffer::read(). Not thread-safe.
 class DeviceComparison {
  public:
   static Result<DeviceComparison> make(std::shared_ptr<runtime::Device> device);
 
-  /// checksum_of() the first `bytes` bytes of the buffer.
+  /// The checksum_of() of the first `bytes` bytes of the buffer.
   Result<uint64_t> checksum(const runtime::DeviceBuffer& buffer, int64_t bytes) const;
   /// Returns max |got - expected| / max |expected| over the first `elements` elements, which agrees
   /// with relative_error() (reference.h) up to f32 rounding. nullopt if only the processor can
-  /// compute it: for types without a comparison kernel, and if the result is not finite.
+  /// compute the error: the device has no comparison kernel for `type`, or the result is not
+  /// finite.
   Result<std::optional<double>> relative_error(const runtime::DeviceBuffer& got,
                                                const runtime::DeviceBuffer& expected, DType type,
                                                int64_t elements) const;
@@ -48,7 +49,7 @@ class DeviceComparison {
 
   std::shared_ptr<runtime::Device> device_;
   runtime::DeviceFunction checksum_;
-  /// By the names that codegen gives them.
+  /// The kernels that compare two arrays of one element type, by the names that codegen gives them.
   std::map<std::string, runtime::DeviceFunction> differences_;
   int threads_ = 0;
   int64_t most_blocks_ = 0;

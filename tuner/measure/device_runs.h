@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Runs kernels on a device. They are verified as on the processor (verify.h), as far as a device's
-// memory allows, and timed by the device's clock.
+// Runs kernels on a device. Kernels are verified as on the processor (verify.h), as far as the
+// device's memory allows, and are timed by the device's clock.
 //
-// A device has no guard pages. Instead, a guard zone with a pattern lies behind each buffer. The
-// pattern must be there after each run, and inputs must still have their checksums, which finds
-// writes to memory that a kernel must not write. Reads of a guard zone make two runs differ, as the
-// pattern differs between runs. If the device is lost, the worker exits (exit_with), and the next
-// worker opens the device again. Not thread-safe.
+// A device has no guard pages. Instead, a guard zone with a pattern lies behind each buffer. After
+// each run the pattern must be intact, and the inputs must still have their checksums; otherwise
+// the kernel wrote to memory that it must not write. A kernel that reads a guard zone is found
+// because the pattern differs between runs, and so do its outputs. If the device is lost, the
+// worker exits (exit_with), and the next worker opens the device again. Not thread-safe.
 
 #include <functional>
 #include <list>
@@ -45,25 +45,26 @@ class GuardedMemory {
   /// True if the guard zone still holds the pattern.
   Result<bool> intact(Poison pattern) const;
 
-  /// Larger than a row of tiles of the widest kernels. An access beyond the zone loses the device.
+  /// Size of the guard zone. It is larger than a row of tiles of the widest kernels, so that most
+  /// wrong accesses stay inside of the zone. After an access beyond it the device can be lost.
   static constexpr int64_t guard_bytes = 64 << 10;
 
  private:
   runtime::DeviceBuffer buffer_;
 };
 
-/// Cache of inputs and expected outputs on a device, in the layouts that kernels ask for, because a
-/// copy over the bus takes longer than most kernels. The least recently used arrays are dropped
-/// first.
+/// Cache of inputs and expected outputs on a device, in the layouts that kernels ask for. It saves
+/// copies over the bus, which take longer than most kernels. The least recently used arrays are
+/// dropped first.
 class DeviceArrays {
  public:
   struct Kept {
     GuardedMemory memory;
     uint64_t checksum;  ///< checksum of the right contents
   };
-  /// The array in that layout, from the cache or copied to the device. The array must outlive its
-  /// entries: call clear() before the array is destroyed, and after a kernel that may have changed
-  /// an entry.
+  /// Returns a copy of `array` in `layout` on the device, from the cache if it is there.
+  /// `layout_text` is the layout as text, by which the cache finds it. Call clear() before an array
+  /// that was passed is destroyed, and after a kernel that may have changed a copy.
   Result<std::shared_ptr<const Kept>> get(runtime::Device& device, const dsl::Array& array,
                                           const dsl::Layout& layout,
                                           const std::string& layout_text);
@@ -83,8 +84,8 @@ class DeviceArrays {
   std::shared_ptr<const DeviceComparison> comparison_;
 };
 
-/// All device memory of a kernel: the arguments, with the inputs of one fill, the prepared buffers,
-/// and the scratch memory.
+/// All device memory of a kernel: its arguments, the buffers that its preparation computes, and its
+/// scratch memory. The input arguments hold the inputs of one fill (reference.h).
 class DeviceBuffers {
  public:
   static Result<DeviceBuffers> make(const std::shared_ptr<runtime::Device>& device,
@@ -96,16 +97,17 @@ class DeviceBuffers {
   Status poison(Poison pattern);
   /// The launches that make up one call of the kernel.
   std::vector<runtime::Launch> launches() const;
-  /// The outputs of the latest call, unpacked. Oob if a call wrote outside of its buffers;
-  /// MutatesInput if a call wrote to an input or to a prepared buffer.
+  /// The outputs of the latest call, converted to row-major arrays. Errors: Oob if a call wrote
+  /// outside of its buffers; MutatesInput if a call wrote to an input or to a prepared buffer.
   Outputs outputs() const;
-  /// Compares the outputs of the latest call with the reference. An output is copied to the
-  /// processor only if the device cannot tell that it is right.
+  /// Compares the outputs of the latest call with those of the reference. An output is copied to
+  /// the processor only if the comparison on the device does not show that it is right.
   Verdict compare(const Reference& reference, Pass pass, DeviceArrays& kept) const;
   /// Checksums of the outputs, in order. They leave out the padding of the layouts, which kernels
   /// need not write.
   Result<std::vector<uint64_t>> output_checksums() const;
-  /// True if the outputs of the latest call have these checksums. Errors as outputs().
+  /// True if the outputs of the latest call have these checksums, which are output_checksums() of
+  /// an earlier call. Errors as outputs().
   Repeated repeats(const std::vector<uint64_t>& checksums) const;
 
  private:
@@ -119,8 +121,9 @@ class DeviceBuffers {
   std::vector<runtime::DeviceAddress> addresses() const;
   Status prepare();
   Result<dsl::Array> unpacked(size_t argument) const;
-  /// relative_error() of an output. The device's result is used if it is at most `allowed`;
-  /// otherwise the processor computes it.
+  /// The relative_error() of the output with index `argument`. The error that the device computes
+  /// is returned if it is at most `allowed`; otherwise the processor computes the error.
+  /// `overflows` as for relative_error().
   Result<double> error_of(size_t argument, const dsl::Array& expected, double allowed,
                           bool overflows, DeviceArrays& kept) const;
 
@@ -142,7 +145,8 @@ class DeviceBuffers {
   Poison poison_ = Poison::First;
 };
 
-/// Verifies a kernel by the runs of judge() on the device.
+/// Verifies a kernel by three runs on the device, as judge() asks for them (verdict.h). Inputs and
+/// expected outputs are kept in `kept`.
 Verdict verify(const std::shared_ptr<runtime::Device>& device, const runtime::DeviceKernel& kernel,
                const dsl::Workload& workload, const Reference& reference, DeviceArrays& kept);
 
@@ -152,19 +156,21 @@ Result<dsl::Arrays> call_once(const std::shared_ptr<runtime::Device>& device,
                               const runtime::DeviceKernel& kernel, const dsl::Workload& workload,
                               const dsl::Arrays& inputs);
 
-/// A timer of calls that consist of these launches, by the device's clock. A batch is handed to the
-/// device in one piece, so that even calls shorter than a launch can be timed. If timing fails, the
-/// timer calls `failed` and counts a second for each call, which ends the sampling. If `failed` is
-/// empty, it ends the worker.
+/// A timer, by the device's clock, of calls of a kernel; a call is the launches in `call`. A batch
+/// of calls is handed to the device in one piece, so that calls shorter than a launch can be timed
+/// too. If timing fails and `failed` is given, the timer calls `failed` with the error and reports
+/// one second for each call, which ends the sampling. If `failed` is empty, a failure ends the
+/// worker process.
 Timer timed_on(std::shared_ptr<runtime::Device> device, std::vector<runtime::Launch> call,
                std::function<void(const Error&)> failed = {});
 
-/// Adapts the options to the clock of a device. CUDA's clock ticks every 500 ns, and OpenCL's
-/// mostly faster; a call takes at least 1000 ns on a device.
+/// Adapts the options to the clock of a device. CUDA's clock ticks every 500 ns, and most clocks of
+/// OpenCL devices tick faster. A batch has at most 4096 calls: a call takes at least 1000 ns on a
+/// device, so longer batches are not needed.
 Sampling fit_to_device(Sampling options);
 
-/// The verdict on a kernel for which the driver returned an error: Resource for an Environment
-/// error, Crash for any other. Ends the process if the device is lost.
+/// The verdict on a kernel for which the driver returned `error`: Resource for an Environment
+/// error, Crash for any other error. Ends the process if the device is lost.
 Verdict refusal(const runtime::Device& device, const Error& error);
 
 }  // namespace tw::tuner

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Loads and times kernels for a runner. There is an Executor for this processor and one for
-// devices. Executors and loaded kernels belong to a worker, which is single-threaded.
+// Loads and times kernels for a runner, the worker that measures. One Executor is for this
+// processor, and one for devices. Executors and loaded kernels belong to one thread.
 
 #include <functional>
 #include <memory>
@@ -29,34 +29,38 @@ class LoadedKernel {
  public:
   virtual ~LoadedKernel() = default;
   virtual Verdict verify() = 0;
-  /// A timer of calls on the normal fill, with the caches in the state that the workload asks for.
-  /// It is valid as long as the kernel lives.
+  /// A timer of calls on the inputs of Reference::normal, with the caches in the state that the
+  /// workload asks for. It is valid as long as the kernel lives.
   virtual Result<Timer> timer() = 0;
-  /// Verifies the outputs that the timed calls left. This finds faults that are rare or occur late.
+  /// Verifies the outputs that the last timed call left. This finds faults that are rare or occur
+  /// only after many calls.
   virtual Verdict check_after_timing() = 0;
 };
 
 class Executor {
  public:
   virtual ~Executor() = default;
-  /// Loads a kernel of the workload, which must outlive the kernel. Invalid for an artifact of
-  /// another machine.
+  /// Loads the kernel of an artifact. The workload must outlive the kernel. Invalid if the artifact
+  /// is for another machine.
   virtual Result<std::unique_ptr<LoadedKernel>> load(runtime::Artifact artifact,
                                                      const ReferencedWorkload& workload) = 0;
-  /// A function that calls an artifact of this machine on arrays in logical layout.
+  /// Loads an artifact, and returns a function that calls its kernel on arrays in logical layout.
+  /// The workload must outlive the function.
   virtual Result<PlainCall> plain_call(runtime::Artifact artifact,
                                        const dsl::Workload& workload) = 0;
   /// The target whose artifacts this executor runs.
   virtual Target target() const = 0;
-  /// Drops all cached inputs, which refer to the arrays of workloads. Call it when a workload is
+  /// Drops all cached inputs, which refer to arrays of workloads. Call it after a workload was
   /// destroyed, before the next kernel is loaded.
   virtual void forget_inputs() = 0;
+  /// The options, adapted to the clock of the device.
   virtual Sampling fitted(Sampling options) const = 0;
-  /// The watch that decides which timings count. It is valid while the number of threads stays the
-  /// same.
+  /// The watch that decides which timings count (watch.h). It is valid until the number of threads
+  /// changes.
   virtual Watch& watch() = 0;
   virtual Result<double> f32_peak_gflops() = 0;
-  /// The highest speed that the watch has read lately, in GFLOP/s; 0 if the watch reads none.
+  /// The speed of the machine without disturbances, as the watch has seen it lately
+  /// (Gauge::undisturbed()), in GFLOP/s; 0 if the watch reads no speed.
   virtual double fastest_gflops() const { return 0; }
   virtual Result<runtime::DeviceFacts> facts() = 0;
 };
@@ -79,8 +83,8 @@ struct Threads {
 /// An executor on this processor. It borrows the threads, which must outlive it.
 std::unique_ptr<Executor> processor(Threads& threads, const Clock& clock);
 
-/// An executor on the device with this index in the list of the target's back end. The device is
-/// opened when it is first needed, and stays open.
+/// An executor on a device of the target's back end; `index` is its number in the back end's list
+/// of devices. The device is opened when it is first needed, and stays open.
 std::unique_ptr<Executor> accelerator(const Target& target, int index, const Clock& clock);
 
 }  // namespace tw::tuner

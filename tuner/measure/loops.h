@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Loops with a known amount of work, by which a processor is measured (peak.h, bandwidth.h,
-// calibration.h). They use the widest vectors of a target, even if this program was compiled for
-// narrower ones, and are optimized in every build. Thread-safe.
+// Loops with a known number of operations, whose times show the rates of a processor (peak.h,
+// bandwidth.h, calibration.h). They use the widest vectors of a target, even if this program was
+// compiled for narrower ones, and are optimized in every build. Thread-safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,35 +17,39 @@ inline constexpr size_t loop_block_bytes = 512;
 /// Size of the window in L1 that `load` and `store` access repeatedly, in bytes.
 inline constexpr size_t loop_window_bytes = 1024;
 
-/// The loops for one instruction set. The counts are operations in one call, on vectors of
-/// `vector_bytes`.
+/// The loops for one instruction set. A member of type double is the number of operations in one
+/// call of the loop above it; an operation works on a vector of `vector_bytes`, unless the member
+/// says otherwise.
 struct Loops {
   std::string_view isa;  ///< "avx512", "avx2", "avx" or "baseline"
   int vector_bytes = 16;
-  /// f32 multiply-adds with enough independent sums to hide their latency. Without a multiply-add
-  /// instruction each is a multiplication and an addition.
+  /// f32 multiply-adds with enough independent sums to hide their latency. On a processor without a
+  /// multiply-add instruction, an operation is a multiplication and an addition. `seed` is read and
+  /// written, so that the compiler cannot leave the loop out.
   void (*fma)(volatile float* seed) = nullptr;
   double fmas = 0;
-  /// f32 multiply-adds of a single sum, each dependent on the one before.
+  /// f32 multiply-adds of a single sum, so that each waits for the one before it.
   void (*fma_chain)(volatile float* seed) = nullptr;
   double chained_fmas = 0;
-  /// Only loads from the window at `data`.
+  /// Loads from the window of loop_window_bytes at `data`, and no other memory accesses.
   void (*load)(const std::byte* data) = nullptr;
-  /// Only stores to the window at `data`.
+  /// Stores to the window of loop_window_bytes at `data`, and no other memory accesses.
   void (*store)(std::byte* data) = nullptr;
   double window_accesses = 0;  ///< number of accesses in a call of `load` or `store`
-  /// Reads all blocks once, from the first to the last.
+  /// Reads `bytes` bytes once, from the first block to the last. The result depends on all of them,
+  /// so that no read is optimized away.
   uint64_t (*read)(const std::byte* data, size_t bytes) = nullptr;
-  /// Copies all blocks by ordinary stores, as kernels do.
+  /// Copies `bytes` bytes by ordinary stores, as kernels use them, and not by streaming stores.
   void (*copy)(const std::byte* from, std::byte* to, size_t bytes) = nullptr;
-  /// Dot products of vectors with independent sums, of 8-bit integers, 16-bit integers and bf16.
-  /// Null if the target has no such instruction or is not x86-64.
+  /// Dot products of vectors with independent sums: of 8-bit integers, of 16-bit integers and of
+  /// bf16. Null if the target has no such instruction or is not x86-64.
   void (*byte_dots)() = nullptr;
   void (*word_dots)() = nullptr;
   void (*bf16_dots)() = nullptr;
   double dots = 0;  ///< number of dot products in a call of any of the three
-  /// Products of full tiles with independent sums, by the core's tile instructions. Null if the
-  /// target has none. Requires: the process may use the tile registers (base/isa.h).
+  /// Products of full matrix tiles with independent sums, by the core's tile instructions (such as
+  /// Intel's AMX): of 8-bit integers and of bf16. Null if the target has no tile instructions.
+  /// Requires: the process may use the tile registers (base/isa.h).
   void (*byte_tiles)() = nullptr;
   void (*bf16_tiles)() = nullptr;
   double tile_dots = 0;  ///< number of dot products of 64-byte vectors in a call of either loop
@@ -55,15 +59,15 @@ struct Loops {
 /// the instruction sets of the target.
 Loops loops_for(const Target& target);
 
-/// Integer additions of registers, each dependent on the one before. Each takes one cycle on every
-/// processor, so that they show the clock rate. They have no immediate operands, because some
-/// processors execute additions of immediates while renaming registers.
+/// Integer additions of registers, each of which waits for the one before it. An addition takes one
+/// cycle on every processor, so the time of a call shows the clock rate. There are no immediate
+/// operands, because some processors execute additions of immediates while renaming registers.
 void addition_chain();
 inline constexpr double chained_additions = 16 * 1024;
 
-/// Independent instructions of several kinds: half are integer additions, the others loads and
-/// vector additions by turns. No kind of execution unit limits the loop, so its speed is the number
-/// of instructions that are decoded and retired per cycle. Reads the window at `data`.
+/// Independent instructions: half are integer additions, a quarter are loads from the window at
+/// `data`, and a quarter are vector additions. No execution unit limits this mixture, so the time
+/// of a call shows how many instructions a core decodes and retires per cycle.
 void instruction_mix(const std::byte* data);
 inline constexpr double mixed_instructions = 1024 * (16 * 4 + 2);
 

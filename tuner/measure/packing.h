@@ -13,16 +13,19 @@
 
 namespace tw::tuner {
 
-/// The layout of an argument in memory.
+/// The layout in which a kernel expects the argument; row-major if the argument names none. Errors:
+/// as dsl::Layout::parse().
 Result<dsl::Layout> layout_of(const runtime::ArgumentInfo& argument, const dsl::Workload& workload);
 
-/// Size of the array in that layout, in bytes.
+/// Bytes that the array takes in `layout`, including padding.
 size_t packed_bytes(const dsl::Layout& layout, const dsl::Array& logical);
 
-/// Packs the array into `storage`. Padding is set to zero.
+/// Copies the array into `storage` in `layout`, and sets the padding to zero. `storage` has
+/// packed_bytes() bytes.
 void pack(const dsl::Layout& layout, const dsl::Array& logical, std::byte* storage);
 
-/// Unpacks `storage` into the array, whose type and shape are already set.
+/// Copies `storage`, which is in `layout`, into the row-major array `logical`, whose type and shape
+/// are set already.
 void unpack(const dsl::Layout& layout, const std::byte* storage, dsl::Array& logical);
 
 }  // namespace tw::tuner

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The peak rate of multiply-adds at this moment. It is measured in every session, so that records
-// from different moments can be compared. A Gauge measures it before and after every timing, so
-// that a change of the clock rate or a busy neighbour is noticed (watch.h).
+// The peak rate of multiply-adds at this moment. Every tuning run measures it, so that records from
+// different moments can be compared. A Gauge measures it before and after every timing, which shows
+// a change of the clock rate or another busy process (watch.h).
 //
 // The loops use the widest vectors of the target, even if this program was compiled for narrower
-// ones, because a kernel is compared with what its own instruction set can do. Thread-safe, but two
+// ones, because a kernel is compared with the peak of its own instruction set. Thread-safe, but two
 // measurements at the same time disturb each other.
 
 #include <cstddef>
@@ -27,16 +27,16 @@ struct Peak {
   std::string isa;  ///< "avx512", "avx2", "avx" or "baseline"
 };
 
-/// Measures the peak on `threads` threads, including the calling one, for budget_ns after a short
-/// start. Environment if the system refuses a thread. Requires: threads >= 1, and a target that
-/// this machine can run.
+/// Measures the peak on `threads` threads, including the calling thread, for budget_ns after a
+/// short warm-up. Environment if the system refuses a thread. Requires: threads >= 1, and this
+/// machine can run the target.
 Result<Peak> measure_f32_peak(int threads, const Clock& clock, int64_t budget_ns = 10'000'000,
                               const Target& target = host_target());
 
-/// Reads the speed of the machine within about 50 us by the loop that measures the peak. The loop
-/// is a reference of known speed beside which timings are taken: another process on the core's
-/// sibling thread slows it as it slows a kernel, though the system shows such a process neither as
-/// load nor as context switches.
+/// Reads the speed of the machine within about 50 us, by the loop that also measures the peak. The
+/// loop has a known speed, so timings that are taken beside it can be judged: another process on
+/// the sibling thread of a core slows the loop as it slows a kernel, and the system reports no load
+/// and no context switches for it.
 class Gauge {
  public:
   /// A gauge on `threads` threads of the pool, which must outlive it. Requires: this machine can
@@ -44,17 +44,17 @@ class Gauge {
   Gauge(runtime::ThreadPool& pool, int threads, Clock clock, const Target& target = host_target());
   int threads() const { return threads_; }
 
-  /// Gathers the threads of the gauge (meeting.h). Otherwise readings and timings may run on fewer
-  /// threads.
+  /// Brings all threads of the gauge into a running state (gather() in meeting.h). Without this
+  /// call, readings and timings may run on fewer threads.
   void assemble(int64_t patience_ns);
 
-  /// GFLOP/s of f32 multiply-adds on all threads together. It is the fastest of a few short
-  /// windows, since a timer interrupt may disturb one of them.
+  /// Runs the loop, and returns its speed in GFLOP/s of all threads together. It is the fastest of
+  /// a few short windows, since a timer interrupt may disturb one of them.
   double read();
-  /// The speed of the machine when nothing disturbs it: the fastest upper quartile of the groups of
-  /// `group` readings from the latest `memory_ns`; 0 before the first reading. Single readings
-  /// scatter by 5 %. A clock rate that stays lower for longer than `memory_ns` counts as a slower
-  /// machine.
+  /// The speed of the machine when nothing disturbs it, in GFLOP/s; 0 before the first reading.
+  /// Single readings scatter by 5 %, so each group of `group` readings counts with its upper
+  /// quartile. The result is the largest of these quartiles in the latest `memory_ns`. So a clock
+  /// rate that stays lower for longer than `memory_ns` counts as a slower machine.
   double undisturbed() const;
 
   static constexpr int64_t memory_ns = 30'000'000'000;
@@ -66,7 +66,7 @@ class Gauge {
     double speed;
   };
   runtime::ThreadPool& pool_;
-  /// Keeps threads awake, as waking would slow readings and timings.
+  /// Keeps the threads of the pool awake: waking them would slow readings and timings.
   runtime::ThreadPool::Awake awake_;
   int threads_;
   Clock clock_;

@@ -3,12 +3,13 @@
 // Reference results by which the kernels of a workload are verified: two sets of inputs, called
 // fills, and the outputs that a kernel must compute from them.
 //
-// The outputs are computed by a plain kernel for the processor, whose schedule has the loops as
-// declared, without tiling or reordering. If that kernel cannot be built, the default schedule on
-// the measured device computes them. The plain kernel is itself checked against the interpreter, in
-// double, on sampled elements. On integer fills every correct order of an exact operator gives the
-// same bits. N(0, 1) fills measure the error; in them bytes take all their values, and operators
-// without floats must stay exact.
+// The outputs are computed by the plain kernel, a kernel for the processor whose schedule has the
+// loops as declared, without tiling or reordering. If it cannot be built, the kernel of the default
+// schedule on the measured device takes its place. The interpreter checks sampled elements of the
+// plain kernel's outputs in double. One fill has small integers: there every correct order of the
+// operations of an exact operator gives the same bits. The other fill has numbers from N(0, 1), by
+// which errors are measured; in it integers of up to 16 bits take all their values, and operators
+// without floats must still be exact.
 
 #include <cstdint>
 #include <functional>
@@ -25,14 +26,16 @@
 
 namespace tw::tuner {
 
-/// Inputs and expected outputs by name, as row-major arrays of their logical shapes.
+/// One set of inputs and the expected outputs, by name, as row-major arrays of their logical
+/// shapes.
 struct Fill {
   dsl::Arrays inputs, outputs;
-  /// Allowed error of each output, in |error| <= allowed * max |reference|. 0 if every operation is
-  /// exact.
+  /// Allowed error of each output, relative to its largest element: |error| <= allowed * max
+  /// |reference|. It is 0 if every operation is exact.
   std::map<std::string, double> allowed;
-  /// Allowed error of each output if the kernel's algorithm rounds (schedules::algorithm_text): the
-  /// tolerance, even if the declared operations are exact.
+  /// Allowed error of each output for a kernel whose algorithm (schedules::algorithm_text), such as
+  /// Winograd's, rounds more than the declared operations. Unlike `allowed` it is not 0 if the
+  /// declared operations are exact.
   std::map<std::string, double> tolerated;
   /// Outputs for which some intermediate values overflow (dsl/rounding.h).
   std::set<std::string> overflowing;
@@ -44,23 +47,26 @@ struct Reference {
   double plain_ns = 0;  ///< time of one call of the plain kernel on one thread, with packing
 };
 
-/// Environment if the arrays of the workload alone exceed the memory limit of a worker. Call it
-/// first, as later steps fail with messages that do not name the cause.
+/// Checks that the arrays of the workload fit into the memory that a worker may use; Environment if
+/// they do not. Call it before other functions of this file, whose messages would not name this
+/// cause.
 Status check_fits_memory(const dsl::Workload& workload, const Target& target);
 
-/// Checks that the workload can be tuned. Errors as check_fits_memory(). If the loops as declared
-/// are illegal, because a read is not proved to stay inside of its tensor, the error says so.
+/// Checks that the workload can be tuned. Errors: Unsupported for f64 on a GPU; as
+/// check_fits_memory(); and the error of lowering if the loops as declared are illegal, for
+/// instance because a read is not proved to stay inside of its tensor.
 Status check_tunable(const dsl::Workload& workload, const Target& target);
 
-/// The error that an accuracy class allows for sums of any length, relative to the largest element.
-/// It leaves room for approximated functions and, in the class `fast`, for other algorithms. If
-/// rounding in the declared loops makes a larger error (dsl/rounding.h), compare_samples() allows
-/// the larger one.
+/// The constant part of the error that the workload's accuracy class allows, relative to the
+/// largest element of an output: for f32, 4e-6 in the class `strict`. It leaves room for
+/// approximated functions and, in the class `fast`, for other algorithms. It does not grow with the
+/// length of sums: compare_samples() allows more if rounding in the declared loops makes a larger
+/// error (dsl/rounding.h). 0 if the workload computes only in integers.
 double tolerance_of(const dsl::Workload& workload);
 
-/// Limits the number of elements of an output that are evaluated. It is `most`, unless more than
-/// `evaluations` points have been evaluated before; then evaluation ends after at least `least`
-/// elements.
+/// Limits how many elements of an output compare_samples() evaluates: at most `most`. As soon as
+/// all outputs together have taken more than `evaluations` evaluations of expressions, only `least`
+/// elements of each output are evaluated.
 struct SampleLimits {
   int most = 48, least = 2;
   int64_t evaluations = 8'000'000;
@@ -72,16 +78,16 @@ struct Compared {
   double error = 0;         ///< largest error, relative to the output's largest element
   double allowed = 0;       ///< largest error allowed on these inputs, also relative
   bool is_rounded = false;  ///< true if some operation had to round
-  /// True if intermediate values of some element overflow. The values of such elements are not
-  /// compared.
+  /// True if intermediate values overflow in some sampled element. Such elements are not compared.
   bool overflows = false;
-  /// Value of the element with the largest error, and its correct value.
+  /// The value of the element with the largest error, and the correct value of that element.
   double worst = 0, expected = 0;
   bool agrees() const { return error <= allowed; }
 };
-/// Compares every output with the definition, and returns the results by name. All elements of
-/// small outputs are compared; for large outputs it is the largest element and random ones, many of
-/// them at a border.
+/// Compares every output with the definition of the workload, and returns the results by the names
+/// of the outputs. All elements of small outputs are compared. Of a large output these are the
+/// largest element, the first element that is not finite, and random elements, many of them at a
+/// border.
 Result<std::map<std::string, Compared>> compare_samples(const dsl::Workload& workload,
                                                         const dsl::Arrays& inputs,
                                                         const dsl::Arrays& outputs, Random& random,
@@ -93,15 +99,16 @@ using PlainCall = std::function<Result<dsl::Arrays>(const dsl::Arrays& inputs)>;
 /// The PlainCall of a kernel for the processor, on one thread. The pool must outlive it.
 PlainCall plain_call(runtime::Kernel kernel, runtime::ThreadPool& pool);
 
-/// Makes the reference by running the plain kernel on both fills. The fills are the same in every
-/// run, so that all runs accept the same kernels. Invalid if the plain kernel disagrees with the
-/// interpreter.
+/// Makes the reference by running `plain`, the plain kernel, on both fills. The fills are equal in
+/// every run, so that all runs accept the same kernels. Invalid if the plain kernel disagrees with
+/// the interpreter.
 Result<Reference> make_reference(const dsl::Workload& workload, const PlainCall& plain,
                                  const Clock& clock);
 
-/// max |a - b| / max |b| over the elements of an output; infinite if one of two elements is NaN and
-/// the other is not. With `overflows`, elements whose expected value is not finite are left out,
-/// and an infinite value counts as the largest number of its type.
+/// Returns max |got - expected| / max |expected| over the elements of an output. It is infinite if
+/// of two corresponding elements exactly one is NaN. With `overflows`, elements whose expected
+/// value is not finite are left out, and an infinite value counts as the largest number of its
+/// type.
 double relative_error(const dsl::Array& got, const dsl::Array& expected, bool overflows = false);
 
 }  // namespace tw::tuner

@@ -2,16 +2,17 @@
 #pragma once
 // Estimates the latency of a kernel from timings, some of which are disturbed.
 //
-// Timings on a shared machine have one-sided noise: their 10th to 90th percentiles lie within
-// 3-10 % of the median, and pre-emption causes rare outliers of 2 to 4 times the median. So no mean
-// or standard deviation is used. An estimate is a low quantile with an order-statistic interval. A
-// comparison interleaves both kernels, and calls a difference real only if it exceeds the A/A noise
-// of the same session.
+// Timings on a shared machine have one-sided noise: their 10th to 90th percentiles lie within 3-10
+// % of the median, and pre-emption causes rare outliers of 2 to 4 times the median. So no mean or
+// standard deviation is used. An estimate is the lower quartile, with an interval from order
+// statistics. A comparison of two kernels times them by turns, and calls a difference real only if
+// it exceeds the difference between equal kernels in the same comparison.
 //
-// A lasting disturbance shifts all samples alike, so that no statistic of them shows it. Each batch
-// is therefore timed under a Watch, and counts unless the watch objects (watch.h). A candidate is
-// called slow only if the incumbent, timed again at that moment, is not slow. If the incumbent is
-// slow too, no timing of that moment counts.
+// A disturbance that lasts shifts all samples alike, so no statistic of the samples shows it. Each
+// batch of calls is therefore timed under a Watch, and counts only if the watch does not object
+// (watch.h). A candidate is called slow only if the incumbent (the fastest kernel so far) is timed
+// again at that moment and is as fast as before. If the incumbent is slower too, no timing of that
+// moment counts.
 //
 //   const Timer timer = timed_by(clock, run);
 //   Samples s = sample_beside({best_ns, best_timer}, timer, {}, clock, watch);
@@ -39,7 +40,8 @@ using Run = std::function<void()>;
 /// Makes `calls` calls, one after the other, and returns the ns that they took together.
 using Timer = std::function<int64_t(int64_t calls)>;
 
-/// A timer of `run` on the calling thread, by this clock.
+/// A timer that calls `run` on the calling thread and reads `clock` before the first and after the
+/// last call.
 Timer timed_by(const Clock& clock, const Run& run);
 
 /// A timer that calls `prepare` before each call of `run` and times each call of `run` separately.
@@ -50,23 +52,26 @@ struct Sampling {
   /// Calls are timed in batches that take at least this long, and at least 100 timer resolutions.
   int64_t min_batch_ns = 1'000'000;
   int64_t timer_resolution_ns = 100;
-  /// A kernel is too fast to be timed if so many calls take less than a batch has to.
+  /// Most calls in a batch. A kernel is too fast to be timed if so many calls take less than 100
+  /// timer resolutions.
   int64_t max_batch_calls = int64_t{1} << 20;
   int min_samples = 9;
   int max_samples = 60;
   int64_t max_total_ns = 1'000'000'000;  ///< limit of the time spent on batches that count
-  /// Limit of the time spent on batches that do not count. Sampling ends when it is reached.
+  /// Limit of the time spent on batches that do not count, because the machine was disturbed.
+  /// Sampling ends when the limit is reached.
   int64_t patience_ns = 1'000'000'000;
-  /// Sampling ends when the width of the estimate's interval, relative to the estimate, is at most
-  /// this.
+  /// Sampling ends when the interval of the estimate is narrow enough: its width, divided by the
+  /// estimate, is at most this number.
   double target_relative_interval = 0.02;
 };
 
-/// Adapts options to timed_singly(): batches are short, as `prepare` takes far longer than a short
-/// call.
+/// Returns options for timers of timed_singly(). Their batches are short, because `prepare` takes
+/// far longer than a short call.
 Sampling for_single_calls(Sampling options);
 
-/// Lower quartile of the latency of one call, with its 95 % interval.
+/// The latency of one call: the lower quartile of the samples in latency_ns, with the 95 % interval
+/// from low_ns to high_ns.
 struct Estimate {
   double latency_ns = 0;
   double low_ns = 0;
@@ -81,8 +86,8 @@ struct Estimate {
 /// The estimate from these samples; all members are 0 if there are none.
 Estimate estimate(std::vector<double> samples_ns);
 
-/// The estimate from samples that do not count. Disturbances only add time, by an unknown amount,
-/// so the interval is from 0 to the largest sample.
+/// The estimate from samples that do not count because they were disturbed. Disturbances only add
+/// time, by an unknown amount, so the interval is from 0 to the largest sample.
 Estimate estimate_disturbed(std::vector<double> samples_ns);
 
 enum class SampleState {
@@ -97,18 +102,20 @@ struct Samples {
   SampleState state = SampleState::Noisy;
   Estimate estimate;
   /// Time of one call in each batch that counts, in the order of the timings. If the state is
-  /// Disturbed, it has the latest batches, which do not count.
+  /// Disturbed, it has the latest batches instead, which do not count.
   std::vector<double> raw_ns;
   int64_t calls_per_batch = 0;
   std::string disturbance = {};  ///< why the latest rejected batch did not count; empty: all count
   /// Time of the incumbent when it was last timed beside these samples, divided by
-  /// Incumbent::latency_ns. 1 if it was not timed without a disturbance.
+  /// Incumbent::latency_ns. It is 1 if the incumbent was not timed, or if all its timings were
+  /// disturbed.
   double incumbent_pace = 1;
 };
 
 /// The fastest kernel so far, with which a candidate is compared.
 struct Incumbent {
-  /// Latency to be expected now without disturbances.
+  /// Latency that is expected of the incumbent at the present speed of the machine, without
+  /// disturbances.
   double latency_ns = std::numeric_limits<double>::infinity();
   Timer timer = {};  ///< empty: the incumbent cannot be timed again
 };
@@ -116,32 +123,33 @@ struct Incumbent {
 /// The smallest step of the clock in ns; 0 if the clock does not move while it is read.
 int64_t timer_resolution_ns(const Clock& clock);
 
-/// Measures a kernel: makes one warm-up call, then times batches until the estimate has settled.
+/// Measures a kernel: makes one warm-up call, then times batches until the estimate is precise
+/// enough or a limit of `options` is reached (SampleState).
 Samples sample(const Timer& timer, const Sampling& options, const Clock& clock, Watch& watch);
 
-/// As sample(), but stops as soon as the candidate is clearly slower than the incumbent, and is
-/// content with few samples if it is 5 % slower. Both happen only if the incumbent, timed again at
-/// that moment, is as fast as before.
+/// As sample(), but spends less time on kernels that are slower than the incumbent. Sampling stops
+/// as soon as the candidate is clearly slower, and needs only few samples if the candidate is 5 %
+/// slower. Before either end the incumbent is timed again, and must be as fast as before.
 Samples sample_beside(const Incumbent& incumbent, const Timer& timer, const Sampling& options,
                       const Clock& clock, Watch& watch);
 
-/// Measures one kernel alone, for a latency that is reported to users. Calls sample() in several
-/// stretches with pauses in between, and uses the stretches that agree with the fastest. A
-/// disturbance that no watch sees shows as a difference between stretches. Requires: stretches >=
-/// 1.
+/// Measures one kernel alone, for a latency that is reported to users. Calls sample() `stretches`
+/// times, with a call of `pause` between two of them, and uses the samples of the stretches that
+/// agree with the fastest. So a disturbance that no watch sees is noticed as a difference between
+/// stretches. Requires: stretches >= 1.
 Samples sample_spread(const Timer& timer, int stretches, const std::function<void()>& pause,
                       const Sampling& options, const Clock& clock, Watch& watch);
 
-/// The median; for an even number of values, the larger of the two in the middle. Requires: at
-/// least one value.
+/// The median. For an even number of values it is the larger of the two values in the middle.
+/// Requires: at least one value.
 double median(std::vector<double> values);
 
 struct Interval {
   double low = 0, high = 0;
 };
 
-/// 99 % interval of the median, which assumes no distribution. With few values an end of the
-/// interval is the smallest or the largest value. Requires: at least one value.
+/// The 99 % confidence interval of the median, for values of any distribution. With few values an
+/// end of the interval is the smallest or the largest value. Requires: at least one value.
 Interval median_interval(std::vector<double> values);
 
 enum class Winner { A, B, Tie };
@@ -155,15 +163,16 @@ struct Comparison {
   SampleState state = SampleState::Settled;  ///< TooFast or Disturbed if nothing was compared
 };
 
-/// Numbers of rounds of a comparison. With fewer than least_rounds it has no verdict; finals with
-/// enough time take most_rounds.
+/// Numbers of rounds for compare_abba(). A comparison with fewer than least_rounds rounds is a tie;
+/// at the end of a tuning run, kernels are compared in most_rounds rounds if there is time.
 inline constexpr int least_rounds = 7, most_rounds = 11;
 
-/// Times A B B A in each of `rounds` rounds. A wins only if the interval excludes 1 and the ratio
-/// exceeds the noise floor. It is a tie if fewer than least_rounds rounds count. Rounds to which
-/// the watch objects are repeated, until 2 * rounds have been taken. Both kernels should run on the
-/// same buffers, because page placement alone makes a difference of 2-4 % between equal kernels on
-/// different buffers. Requires: rounds >= 1.
+/// Compares two kernels in `rounds` rounds, each of which times A, B, B, A. A wins only if the 99 %
+/// interval of the ratios is above 1, and the ratio exceeds 1 by more than the noise floor; B wins
+/// in the opposite case. The result is a tie otherwise, and if fewer than least_rounds rounds
+/// count. A round to which the watch objects is repeated, until 2 * rounds rounds have been timed.
+/// Both kernels should run on the same buffers: equal kernels on different buffers differ by 2-4 %,
+/// because of the placement of pages. Requires: rounds >= 1.
 Comparison compare_abba(const Timer& timer_a, const Timer& timer_b, int rounds,
                         const Sampling& options, Watch& watch);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Verifies a kernel before it is timed. Runs in a worker (processes/sandbox.h): a kernel that
-// accesses a guard region or writes to an input ends the worker, and the parent reads the fault.
+// Verifies a kernel before it is timed. Runs in a worker process (processes/sandbox.h). A kernel
+// that accesses a guard region or writes to an input ends the worker, and the parent process is
+// told the fault.
 
 #include <list>
 #include <memory>
@@ -20,13 +21,14 @@
 
 namespace tw::tuner {
 
-/// Cache of inputs in the layouts that kernels asked for, because packing and the page faults of
-/// new memory take longer than a call. The inputs stay read-only, so that no kernel can change the
-/// inputs of another. The least recently used inputs are dropped first.
+/// Cache of inputs in the layouts that kernels asked for. It saves packing and the page faults of
+/// new memory, which take longer than a call. The inputs stay read-only, so that no kernel can
+/// change the inputs of another kernel. The least recently used inputs are dropped first.
 class PackedInputs {
  public:
-  /// The array in that layout, from the cache or packed now. The array must outlive its entries:
-  /// call clear() before the array is destroyed.
+  /// Returns `array` in `layout`, from the cache if it is there; otherwise it is packed now.
+  /// `layout_text` is the layout as text, by which the cache finds it. Call clear() before an array
+  /// that was passed is destroyed.
   Result<std::shared_ptr<const GuardedBuffer>> get(const dsl::Array& array,
                                                    const dsl::Layout& layout,
                                                    const std::string& layout_text,
@@ -43,22 +45,23 @@ class PackedInputs {
   std::list<Entry> entries_;  ///< most recently used first
 };
 
-/// The inputs that a kernel's buffers share by PackedInputs: all of them, or only the constants.
+/// The inputs of a kernel that are taken from a PackedInputs: all of them, or only the constants.
 enum class SharedInputs { All, Constants };
 
-/// Guarded buffers of a kernel in the layouts of its arguments, with the inputs of one fill. Inputs
-/// are packed and outputs unpacked here, by the definition of the layout. prepare() computes the
-/// buffers of a preparation.
+/// Guarded buffers for the arguments of a kernel, in their layouts, with the inputs of one fill.
+/// They are packed and unpacked by packing.h and not by the kernel's own code. If the kernel has a
+/// preparation, prepare() computes the buffers that it fills.
 class KernelBuffers {
  public:
-  /// Allocates the buffers. If `packed` is null, they have inputs of their own; only such inputs
-  /// can be made writable.
+  /// Allocates the buffers and packs the inputs. The inputs that `shared` names are taken from
+  /// `packed`, and are read-only. The other inputs, or all of them if `packed` is null, are copies
+  /// of their own, which can be made writable.
   static Result<KernelBuffers> make(const runtime::Kernel& kernel, const dsl::Workload& workload,
                                     const dsl::Arrays& inputs, BufferOptions options,
                                     PackedInputs* packed, SharedInputs shared = SharedInputs::All);
-  /// Fills the buffers of the kernel's preparation with the pattern, runs the preparation, and
-  /// makes the buffers read-only. With `backwards`, it runs on one thread with the tasks in reverse
-  /// order. Invalid if the preparation writes outside of its buffers.
+  /// Fills the buffers of the kernel's preparation with the pattern `poison`, runs the preparation,
+  /// and makes the buffers read-only. With `backwards`, the preparation runs on one thread and with
+  /// its tasks in reverse order. Invalid if the preparation writes outside of its buffers.
   Status prepare(const runtime::Kernel& kernel, Poison poison, runtime::ThreadPool& pool,
                  int threads, bool backwards = false);
   /// A pointer for each of runtime::call_buffers().
@@ -68,7 +71,8 @@ class KernelBuffers {
   }
   void poison_outputs(const runtime::Kernel& kernel, Poison pattern);
   Status make_writable(size_t argument) { return own_[argument]->make_writable(); }
-  /// Unpacks every output. The error names an output whose canaries were overwritten.
+  /// Returns the outputs, unpacked. Invalid, naming the argument, if the kernel wrote to the memory
+  /// around an argument.
   Result<dsl::Arrays> outputs(const runtime::Kernel& kernel) const;
   /// The memory of the buffers that the preparation computed.
   std::vector<Bytes> prepared() const;
@@ -80,16 +84,18 @@ class KernelBuffers {
   std::vector<std::shared_ptr<GuardedBuffer>> prepared_;
 };
 
-/// The inputs of a kernel by their roles in a network. Makes the activations writable.
+/// The inputs of a kernel by their roles in a network. Buffers that the preparation computed count
+/// as constants. Makes the activations in `buffers` writable.
 Result<Roles> roles_of(const runtime::Kernel& kernel, const dsl::Workload& workload,
                        KernelBuffers& buffers);
 
-/// The conversions between layouts that each call of a kernel makes if dsl::keeps_arrays() is true
-/// of its workload; other workloads have none. Arrays that the user keeps in layouts of his own
-/// (Workload::layouts) are not converted. Inputs are borrowed.
+/// The conversions between layouts that are part of each call of a kernel. There are none unless
+/// dsl::keeps_arrays() is true of its workload, which means that the kernel is called on arrays of
+/// the user. Arrays for which the user asked for a layout (Workload::layouts) are not converted.
+/// The input arrays must outlive the object.
 class Conversions {
  public:
-  /// Makes those inputs in `buffers` writable that a call packs.
+  /// Finds the conversions, and makes the inputs in `buffers` writable that a call packs.
   static Result<Conversions> of(const runtime::Kernel& kernel, const dsl::Workload& workload,
                                 const dsl::Arrays& inputs, KernelBuffers& buffers);
   /// Makes one call as a user makes it: packs the inputs, runs the kernel, and unpacks the outputs.
@@ -97,15 +103,20 @@ class Conversions {
               runtime::ThreadPool& pool, int threads);
 
  private:
-  /// Index of the argument, and the user's array.
+  /// Pairs of the index of an argument and the user's array.
   std::vector<std::pair<int, const dsl::Array*>> inputs_;
   std::vector<std::pair<int, dsl::Array>> outputs_;
 };
 
-/// Verifies a kernel by three runs: on integers on one thread with guards before the data; on N(0,
-/// 1) on all threads with guards behind the data; and on N(0, 1) on one thread with the tasks in
-/// reverse order, which must give the same bits. Before each run, the outputs, the scratch memory
-/// and the stack are filled with a different poison.
+/// Verifies a kernel by three runs:
+/// - on the integer fill, on one thread, with guards before the data;
+/// - on the N(0, 1) fill, on all threads, with guards behind the data;
+/// - on the N(0, 1) fill again, on one thread, with the tasks in reverse order: the outputs must be
+///   the same bits.
+///
+/// Before each run, the outputs, the scratch memory and the stack are filled with another poison.
+/// If the kernel has a preparation or packing kernels, a fourth run calls it as users do, on
+/// row-major arrays.
 Verdict verify(const runtime::Kernel& kernel, const dsl::Workload& workload,
                const Reference& reference, PackedInputs& packed, runtime::ThreadPool& pool,
                int threads);

@@ -13,9 +13,9 @@
 //   const Moment moment = watch.end();
 //   if (watch.objection(moment)) { watch.rest(); ... }   // time it again
 //
-// Ask for objections when the latency is needed, not when the timing is taken: if the machine later
-// turns out to be faster than was known, there are objections to earlier timings. Used by one
-// thread at a time.
+// Call objection() when the latency is needed, and not only when the timing is taken: if the
+// machine later turns out to be faster than was known, earlier timings did not have its full speed,
+// and the watch objects to them. Used by one thread at a time.
 
 #include <cstdint>
 #include <memory>
@@ -27,7 +27,7 @@
 
 namespace tw::tuner {
 
-/// Readings for the time between a begin() and its end().
+/// The readings at a begin() and at the end() after it, for the timing in between.
 struct Moment {
   double speed = 0;      ///< the lower of the readings before and after, in the gauge's unit
   int64_t switches = 0;  ///< involuntary context switches of this process
@@ -38,10 +38,11 @@ class Watch {
   virtual ~Watch() = default;
   virtual void begin() = 0;
   virtual Moment end() = 0;
-  /// The reason why a timing of that moment does not count, as far as is known now; nullopt if the
-  /// timing counts.
+  /// Text that says why a timing of that moment does not count, judged by what the watch knows now;
+  /// nullopt if the timing counts.
   virtual std::optional<std::string> objection(const Moment& moment) const = 0;
-  /// Sleeps for a few milliseconds. A thread that has slept also starts with a full time slice.
+  /// Sleeps for a few milliseconds, so that a disturbance may pass. A thread that has slept also
+  /// starts with a full time slice.
   virtual void rest() = 0;
 };
 
@@ -54,8 +55,8 @@ class NoWatch : public Watch {
   void rest() override {}
 };
 
-/// A watch for kernels that run on the threads of the gauge. The gauge must outlive the watch.
-/// Warms up the cores once.
+/// A watch for kernels that run on the threads of the gauge. The gauge must outlive the watch. The
+/// call warms up the cores.
 std::unique_ptr<Watch> watch_processor(Gauge& gauge, Clock clock);
 
 }  // namespace tw::tuner

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Coordinate descent on a score: finds the point of a space that a model prefers, before anything
-// is measured. From each of several starting points it goes through the decisions. It compares the
-// values of one decision while the others stay fixed, until no single change improves the score.
-// Then it tries a few mutations, each of which changes two decisions at once, and goes on from a
-// better one. Pure but for the score; deterministic in the random source.
+// is measured. From each of several starting points it goes through the decisions of the space,
+// compares all values of one decision while the others stay fixed, and keeps the best value, until
+// no single change improves the score. Then it tries a few random mutations, which change one or
+// two decisions, and goes on from the best mutation if that improves the score. Only `score` may
+// have side effects; the result depends on nothing but the arguments.
 //
 //   const Descent descent{.samples = 64, .starts = 4};
 //   const Point best = descend(space, {space.default_point()}, score, descent, random);
@@ -22,14 +23,14 @@ namespace tw::tuner {
 
 struct Descent {
   size_t samples = 0;  ///< number of random points, the best of which become starting points
-  /// Number of starting points: the given points, then the best samples. All given points are used,
-  /// even if there are more of them.
+  /// Number of starting points. They are the points in `given`, then the best of the random
+  /// samples. All points in `given` are used, even if there are more than `starts`.
   size_t starts = 1;
   size_t mutations = 0;  ///< number of mutations to try when no single change is better
 };
 
-/// The point with the highest score of all points that were scored. Errors as check_not_stopped().
-/// Requires: `given` is not empty.
+/// Returns the point with the highest score at which a descent ended. `given` are starting points,
+/// of which there is at least one. Errors: as check_not_stopped() if the token stops.
 Result<schedules::Point> descend(const schedules::Space& space,
                                  const std::vector<schedules::Point>& given, const Score& score,
                                  const Descent& descent, Random& random,

@@ -5,10 +5,9 @@
 // too. So only one of several similar kernels is tried first.
 //
 // The errors are modelled by a Gaussian process over the features (cost_model/similarity.h). Each
-// pick is the candidate with the highest upper confidence bound of its score, assuming that the
-// errors of the picks before it will be known (GP-BUCB; Desautels, Krause and Burdick, JMLR 2014,
-// "Parallelizing Exploration-Exploitation Tradeoffs in Gaussian Process Bandit Optimization").
-// Pure; thread-safe.
+// pick is the candidate with the highest upper confidence bound of its score, where the errors of
+// earlier picks count as known (GP-BUCB; Desautels, Krause and Burdick, JMLR 2014, "Parallelizing
+// Exploration-Exploitation Tradeoffs in Gaussian Process Bandit Optimization"). Pure; thread-safe.
 
 #include <cstddef>
 #include <span>
@@ -24,11 +23,11 @@ struct BatchCandidate {
   cost_model::ScaledFeatures features;
 };
 
-/// The indices of up to `count` candidates, the most worthwhile trial first. `proposed` has the
-/// kernels whose errors are known or will be known before these trials; candidates similar to them
-/// come later. If `proposed` is empty, the first index is that of the candidate with the highest
-/// score. Time grows with `count` times the square of the number of candidates and proposed
-/// kernels.
+/// Returns the indices of up to `count` candidates, the most worthwhile trial first. `proposed` has
+/// kernels that were proposed before and whose errors are, or will be, known by then; candidates
+/// that are similar to them come later. If `proposed` is empty, the first index is that of the
+/// candidate with the highest score. The time grows with `count` times the square of the number of
+/// candidates and proposed kernels.
 std::vector<size_t> choose_diverse(std::span<const BatchCandidate> candidates,
                                    std::span<const cost_model::ScaledFeatures> proposed,
                                    size_t count);

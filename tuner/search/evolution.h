@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The search "evolution". Other searches use it to choose among their points. Private to
-// tuner/search. Not thread-safe.
+// The search "evolution" (search.h), on which the searches "blind" and "spread" are built. Private
+// to tuner/search. Not thread-safe.
 
 #include <cstddef>
 #include <memory>
@@ -17,18 +17,20 @@ struct Rated;
 
 class Evolution : public Search {
  public:
-  /// `per_pick` is the number of points that the search scores for each point that it proposes; it
-  /// scores fewer on GPUs, and more in the first batch.
+  /// `per_pick` is the number of points that the search scores for each point that it proposes. On
+  /// GPUs it scores fewer, and before the first trial it scores more.
   explicit Evolution(size_t per_pick) : pool_per_pick_(per_pick) {}
 
   std::vector<schedules::Point> propose(const schedules::Space& space, const Known& known,
                                         const Score& score, size_t count, Random& random) override;
 
  private:
-  /// Fills the batch with points that differ from each other and from those proposed before.
+  /// Adds points of `best` to `picked` until `picked` has `count` points. The added points differ
+  /// from each other, from those in `picked` and from those of earlier proposals.
   void add_diverse(std::vector<Rated> best, size_t count, PickedPoints& picked) const;
 
-  /// Orders the points of a batch, the most worthwhile trial first, and notes them as proposed.
+  /// Returns the points of a batch, the most worthwhile trial first, and remembers them as
+  /// proposed.
   std::vector<schedules::Point> in_order_of_trials(const std::vector<Rated>& picked);
 
   size_t pool_per_pick_;

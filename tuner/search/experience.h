@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Reads from a database what helps a new run. Trials of the same workload with the same layouts on
-// the same device are not repeated, and the best of them are parents of the search. Other trials
-// train the cost model, and their fastest schedules are tried here: those of similar workloads, and
-// those with other layouts, on other devices or for other instruction sets. Not thread-safe.
+// Reads from a database what helps a new run. Schedules with trials of the same workload, with the
+// same layouts and on the same device, are not tried again, and the fastest of them are parents of
+// the search. Trials of similar workloads, or of the same workload with other layouts, on other
+// devices or for other instruction sets, train the cost model, and their fastest schedules are
+// among the first to be tried. Not thread-safe.
 
 #include <cstdint>
 #include <set>
@@ -26,41 +27,44 @@ struct Question {
   const schedules::Space* space;  ///< of the workload
   Target target;                  ///< with the facts of the device that measures
   int threads = 1;
-  /// Hashes of the records that a model has already learned from. These records give no samples,
-  /// and the records that do give samples are added to the set.
+  /// Hashes of the records that the cost model has learned from before. No samples are made of
+  /// these records. The hashes of records of which samples are made are added. May be null.
   std::set<std::string>* learned = nullptr;
-  StopToken stop = {};  ///< once stopped, only what was read until then is returned
-  /// Most schedules that are turned into points or samples, fastest first.
+  StopToken stop = {};  ///< ends the reading; what was read until then is returned
+  /// Most schedules that are turned into points or samples. Faster schedules are taken first.
   size_t most_schedules = SIZE_MAX;
-  /// The host of the run (Environment::host). A schedule that was found wrong by only one session,
-  /// on another host, is tried again here. Empty: schedules found wrong are never tried again.
+  /// The host of the run (Environment::host). A schedule that only one session on another host
+  /// found wrong is tried again on this host. If `host` is empty, schedules that were found wrong
+  /// are never tried again.
   std::string host = {};
   Notes* notes = nullptr;  ///< gets a note if reading fails; may be null
-  /// TaskSpec::most_error. Trials with larger errors are neither parents nor in latencies_ns.
+  /// TaskSpec::most_error. Trials with larger errors are no parents, and count as failed in
+  /// latencies_ns.
   double most_error = std::numeric_limits<double>::infinity();
 };
 
 struct Experience {
-  /// Number of schedules of this workload on this device that the database has, including those
-  /// that could not be timed undisturbed.
+  /// Number of schedules of this workload on this device that have trials in the database,
+  /// including those whose timings were all disturbed.
   int64_t known = 0;
   std::set<std::string> tried;  ///< db::schedule_key() of the schedules that need no other trial
   std::vector<Tried> parents;   ///< the fastest of these schedules, as points
-  /// Latencies of the trials of this workload, oldest first. It begins with a 0 for each trial that
-  /// was not read. Trials that prove nothing are left out; a trial that could not be the result
-  /// counts as 0.
+  /// Latencies of the trials of this workload, oldest first; 0 for a trial that could not be the
+  /// result of the run. Trials that prove nothing (db::proves_nothing()) are left out. If only a
+  /// part of the trials was read, the vector begins with a 0 for each trial that was not.
   std::vector<double> latencies_ns;
-  /// Points that were fast for the most similar other workloads, or for this workload on another
-  /// device, with other layouts or in another state of the caches. The nearest come first.
+  /// Points that were fast elsewhere: for the most similar workloads, or for this workload on
+  /// another device, with other layouts or in another state of the caches. Those of the most
+  /// similar trials come first.
   std::vector<schedules::Point> seeds;
-  /// Samples for the cost model, those that matter most last: trials of this workload here come
-  /// after all others, nearer workloads after farther ones, and the fast trials of a workload after
-  /// its slow ones.
+  /// Samples for the cost model, the most important last. Trials of this workload on this device
+  /// come after all others, more similar workloads after less similar ones, and the fast trials of
+  /// a workload after its slow ones.
   std::vector<cost_model::Sample> samples;
   size_t schedules = 0;  ///< number of schedules that were turned into points or samples
 };
 
-/// Reads the experience. Records that cannot be read are left out and noted, so that a damaged
+/// Reads the experience. Records that cannot be read are left out, with a note, so that a damaged
 /// database does not end the run.
 Experience warm_start(db::Store& store, const Question& question);
 
@@ -70,25 +74,31 @@ struct TrialOfOthers {
   std::optional<schedules::Point> point;
   std::optional<cost_model::Sample> sample;
 };
-/// Turns a trial of another run into a point and a sample. Requires: the trial proves something.
+/// Turns a trial of another run into a point and a sample. Requires: the trial proves something,
+/// that is, !db::proves_nothing().
 TrialOfOthers trial_of_others(const Question& question, const db::Record& trial);
 
-/// The number that warm_start() returns as Experience::known. Errors of reading the database.
+/// The number that warm_start() returns as Experience::known, without the other reading. Errors:
+/// those of reading the database.
 Result<int64_t> count_known(db::Store& store, const dsl::Workload& workload, const Target& target,
                             int threads);
 
-/// Distance between two workloads of one operator: the sum of |log2((1 + a) / (1 + b))| over the
-/// values of their attributes. Infinite for different operators or element types, for expressions,
-/// and if `b` lacks an attribute of `a`.
+/// Distance between two workloads of one operator: the sum of |log2((1 + a) / (1 + b))| over their
+/// attributes, where a and b are the values of an attribute. For example, workloads that differ
+/// only in a channel number of 64 or 128 have the distance log2(129 / 65) = 0.99. Infinite for
+/// different operators or element types, for workloads that are expressions, and if `b` lacks an
+/// attribute of `a`.
 double distance(const dsl::Workload& a, const dsl::Workload& b);
 
-/// Number of the group of trials whose latencies can be compared: trials of one workload with the
-/// same layouts, in the same state of the caches, on one device and for one instruction set.
+/// A number that is equal for trials whose latencies the cost model may compare: trials of one
+/// workload with the same layouts, in the same state of the caches, on one device and for one
+/// instruction set.
 size_t ranking_group(const dsl::Workload& workload, const Target& target);
 
-/// The cost model's sample of a record that was measured on `target`, whose machine description it
-/// uses. nullopt if the schedule does not apply to the workload, or if it was never timed
-/// undisturbed.
+/// The cost model's sample of a record that was measured on `target`; its features are computed
+/// with the target's machine description. nullopt if the schedule does not apply to the workload,
+/// or if the trial proves nothing about the schedule, for instance because it was lost. A failed
+/// trial gives a sample that is marked as not valid.
 std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload, const db::Record& record,
                                             const Target& target, int threads);
 

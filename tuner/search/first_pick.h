@@ -13,11 +13,12 @@
 
 namespace tw::tuner {
 
-/// The schedule with which a search begins, as tw1 text. It comes from what the database and its
-/// layers know of the workload on other devices and of similar workloads; without such knowledge
-/// the cost model alone decides (predicted_schedule()). Nothing is built. Deterministic. `notes`
-/// gets a note if records could not be read or learned from; it may be null. Errors as
-/// schedules::Space::derive(), and as check_not_stopped() if the token has stopped.
+/// Returns, as tw1 text, the schedule that a tuning run would measure first. It follows from what
+/// the database and its layers know of similar workloads, and of this workload on other devices.
+/// Without such knowledge the cost model alone decides (predicted_schedule()). Nothing is built or
+/// measured. Deterministic. `notes`, which may be null, gets a note if records could not be read or
+/// the model could not learn from them. Errors: as schedules::Space::derive(), and as
+/// check_not_stopped() if the token has stopped.
 Result<std::string> first_pick(db::Store& store, const dsl::Workload& workload,
                                const Target& target, int threads, const StopToken& stop,
                                Notes* notes = nullptr);

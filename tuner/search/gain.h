@@ -10,7 +10,8 @@
 //   tail * log2((n + k) / n) + rate * (1 - (n / (n + k))^2) / ln 4
 //
 // where `rate` is the gain per doubling at n: the mean of the gains of the doublings so far, each
-// scaled down by the doublings that followed it.
+// multiplied by 1/4 for every doubling after it. For example, with tail = 0.0008, rate = 0.01 and n
+// = k = 64 this is 0.0008 + 0.01 * 0.75 / 1.39 = 0.0062, a gain of 0.6 %.
 //
 //   GainCurve curve;
 //   for (...) curve.add(latency_ns);
@@ -27,9 +28,9 @@ namespace tw::tuner {
 
 class GainCurve {
  public:
-  /// Adds a trial. A latency of 0 is that of a trial without a valid kernel.
+  /// Adds a trial. The latency of a trial without a valid kernel is 0.
   void add(double latency_ns);
-  /// Adds so many trials, none of which is faster than the best one so far.
+  /// Adds `trials` trials, none of which is faster than the best trial so far.
   void add_in_vain(int64_t trials);
   int64_t trials() const { return trials_; }
   /// The share by which `more` trials are expected to shorten the best latency, from 0 to 1. Before
@@ -39,8 +40,9 @@ class GainCurve {
  private:
   int64_t trials_ = 0;
   double best_ns_ = 0;
-  /// Sum of the improvements of the logarithm so far, each scaled down by the doublings since. It
-  /// begins with the improvement that is expected of an unknown search.
+  /// Sum of the decreases of the logarithm of the best latency so far, each multiplied by 1/4 for
+  /// every doubling since. The first term is the decrease that is expected of a search before it
+  /// has begun.
   double steps_ = 0.02;
 };
 
@@ -49,15 +51,16 @@ struct SharedSearch {
   GainCurve curve;
   double total_ns = 0;      ///< the best latency of the search, times its weight
   double trials_per_s = 0;  ///< trials made in each second that is spent on the search
-  double committed = 0;     ///< trials under way
+  double committed = 0;     ///< number of trials under way, whose results are not in `curve`
 };
 
-/// Index of the search in which the next `seconds` save the most of the sum of total_ns; nullopt if
-/// no search is expected to save anything.
+/// Index of the search that saves the most of the sum of total_ns if it gets the next `seconds`;
+/// nullopt if no search is expected to save anything.
 std::optional<size_t> most_promising(const std::vector<SharedSearch>& searches, double seconds);
 
-/// The share by which so many seconds are expected to shorten the sum of total_ns, if each of them
-/// is spent on the search in which it saves the most.
+/// The share, from 0 to 1, by which `seconds` are expected to reduce the sum of total_ns over the
+/// searches. The time is divided into 16 parts, and each part is spent on the search that then
+/// saves the most.
 double expected_improvement(std::vector<SharedSearch> searches, double seconds);
 
 }  // namespace tw::tuner

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The cost model of a run. It notes the samples from which it cannot learn. Not thread-safe.
+// The cost model of a run. A note is added for samples from which it cannot learn. Not thread-safe.
 
 #include <cstdint>
 #include <set>
@@ -14,9 +14,9 @@ namespace tw::tuner {
 
 class Learner {
  public:
-  /// Adds samples, and retrains the prediction of failures when that is due. A note is made of
-  /// samples that the model refuses, and of failures from which it cannot learn; `notes` may be
-  /// null.
+  /// Adds samples to the model, and trains its prediction of failures again when that is due.
+  /// `notes`, which may be null, gets a note if the model refuses samples or cannot learn from
+  /// failures.
   void learn(const std::vector<cost_model::Sample>& samples, Notes* notes);
 
   /// As CostModel::for_group().

@@ -11,20 +11,20 @@
 
 namespace tw::tuner {
 
-/// The limit of the root of the sum of squares of the errors of a network's kernels. Independent
-/// errors add up as this root does.
+/// Limit of the error of a network: of the root of the sum of squares of its kernels' errors.
+/// Independent errors add up to about this root.
 inline constexpr double error_of_network = 5e-5;
 
-/// The largest error that each of n kernels may have, relative to the largest element of its
-/// result, so that the root of the sum of squares is at most error_of_network. n is the number of
-/// operators that have an algorithm with an expected error above 0 (schedules/space/algorithms.h),
-/// rounded up to a power of 2 so that networks share predictions. Infinite if there is no such
-/// operator. Thread-safe.
+/// The largest error that each kernel of a network may have, relative to the largest element of its
+/// result: error_of_network / sqrt(n). n is the number of operators of the network that have an
+/// algorithm with an expected error above 0 (schedules/space/algorithms.h). It is rounded up to a
+/// power of 2, so that networks of similar size share predictions: for 100 such operators n is 128,
+/// and the result is 4.4e-6. Infinite if there is no such operator. Thread-safe.
 double most_error_of_kernels(const graph::Graph& graph, const Target& target);
 
-/// True if the error of the record is at most `most_error`. Always true for the direct algorithm
-/// and for outputs narrower than f32, whose error is mostly the rounding when they are stored:
-/// their accuracy class is the limit. Thread-safe.
+/// True if the error of the record is at most `most_error`. The limit does not apply to the direct
+/// algorithm, nor to outputs narrower than f32, whose error is mostly the rounding when they are
+/// stored; for these the result is true. Thread-safe.
 bool is_exact_enough(const dsl::Workload& workload, const db::Record& record, double most_error);
 
 }  // namespace tw::tuner

@@ -33,10 +33,12 @@ class Proposer {
            uint64_t seed);
 
   const schedules::Space& space() const { return space_; }
-  /// Takes over what a database knows: schedules tried before, parents, and points to begin with.
+  /// Takes over what warm_start() has read: the schedules tried before, the parents, and the points
+  /// to begin with.
   void learn(Experience known);
-  /// Makes `first` the first candidate that choose() returns. `nearest` is the point of the space
-  /// nearest to it, which the search then begins with.
+  /// Makes `first` the first candidate that choose() returns. If `first` is no point of the space,
+  /// `nearest` is the point that is most similar to it, and is the first seed of the search;
+  /// otherwise nullopt.
   void begin_with(Candidate first, std::optional<schedules::Point> nearest);
   /// True if the candidate of begin_with() has yet to be chosen.
   bool has_first() const { return first_.has_value(); }
@@ -45,22 +47,25 @@ class Proposer {
   bool has_seen(const std::string& schedule) const { return seen_.has(schedule); }
   /// Notes that another run has tried a schedule, so that choose() leaves it out.
   void note_tried(const std::string& schedule) { seen_.tried.insert(db::schedule_key(schedule)); }
-  /// Makes the proposals differ from those of another run with the same seed. `salt` differs
-  /// between the runs.
+  /// Changes the random source, so that this run proposes other points than another run with the
+  /// same seed. `salt` is a number that differs between the runs.
   void draw_otherwise(uint64_t salt) {
     random_ = Random(mix(static_cast<size_t>(random_.below(INT64_MAX)), salt));
   }
 
-  /// Begins a proposal. The token can end it early, and it scores at most `most_points` points.
+  /// Begins a proposal. The token can end it early. `most_points` is Known::most_points (search.h).
   void begin(StopToken stop, size_t most_points = SIZE_MAX);
-  /// Up to `count` points that the search proposes for trials, best first by the search, which
-  /// rates points by `predict`. Empty if the stop token of the run has stopped.
+  /// Returns up to `count` points for trials, in the order in which the search prefers them.
+  /// `predict` is called to rate points; it usually is predict() with a model. Empty if the token
+  /// of begin() has stopped.
   std::vector<schedules::Point> propose(const Score& predict, size_t count);
-  /// Predicts the speed of the points. The features in the predictions stay valid until begin().
+  /// Predicts the speed of the points by `model`, and keeps their candidates for choose(). The
+  /// features in the predictions stay valid until the next begin().
   std::vector<Prediction> predict(const std::vector<schedules::Point>& points,
                                   const cost_model::WorkloadModel& model);
-  /// The candidates of these points, without those whose text or program was chosen before.
-  /// Requires: the points were predicted since begin().
+  /// Returns the candidates of the points, after the candidate of begin_with() if that is still to
+  /// come. Points whose schedule text or program was chosen before are left out. Requires: the
+  /// points were predicted since begin().
   std::vector<Candidate> choose(const std::vector<schedules::Point>& points);
 
  private:
@@ -73,7 +78,7 @@ class Proposer {
   std::vector<Tried> history_;           ///< the best stored trials, then the trials of this run
   std::vector<schedules::Point> seeds_;  ///< for the first proposal
   std::optional<Candidate> first_;       ///< chosen before any other candidate
-  /// Point nearest to a first candidate that has no point.
+  /// The point that is most similar to first_, if first_ is no point of the space.
   std::optional<schedules::Point> nearest_;
   std::map<schedules::Point, Candidate> predicted_;  ///< candidates of the current proposal
   Seen seen_;  ///< schedules chosen or known, and programs chosen

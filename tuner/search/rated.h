@@ -23,7 +23,7 @@ struct Rated {
   Prediction prediction;
 };
 
-/// Scores the points, and returns those that are legal and new.
+/// Scores the points, and returns those that are legal and new, in their order.
 std::vector<Rated> rate(std::vector<schedules::Point> points, const Score& score);
 /// Sorts the points by score, the best first. Points with equal scores keep their order.
 void sort_by_score(std::vector<Rated>& points);
@@ -32,26 +32,28 @@ std::vector<schedules::Point> points_of(const std::vector<Rated>& rated);
 std::vector<schedules::Point> random_pool(const schedules::Space& space, Random& random,
                                           size_t count);
 
-/// Returns the points, or nothing if the token has stopped: a search that was cut short would
-/// choose other points from run to run.
+/// Returns the points, or no points if the token has stopped. A search that was cut short would
+/// propose other points in each run with the same seed.
 std::vector<schedules::Point> whole(std::vector<schedules::Point> points, const StopToken& stop);
 
-/// The verdict of the trials so far on each algorithm of a space.
+/// The conclusions from the trials so far about each algorithm of a space. The vectors are indexed
+/// by the number of the algorithm.
 struct Algorithms {
-  /// True if no point of the algorithm is proposed, because several were tried and all of them
-  /// failed. Before the first trial, also true if the expected error of the algorithm is near the
-  /// limit.
+  /// True if no point of the algorithm is proposed, because at least two were tried and all of them
+  /// failed. Before the first trial of any algorithm, also true if the expected error of the
+  /// algorithm is near the limit.
   std::vector<bool> left_alone;
-  /// True if a proposal has at most one point of the algorithm, because its expected error is near
-  /// the limit and none of its trials has succeeded yet.
+  /// True if a proposal may have only one point of the algorithm: its expected error is near the
+  /// limit, and none of its trials has succeeded yet.
   std::vector<bool> in_doubt;
 };
 
-/// Judges the algorithms. The direct algorithm is never left alone and never in doubt.
+/// Judges the algorithms by the trials in `history`. The direct algorithm, number 0, is never left
+/// alone and never in doubt.
 Algorithms judge_algorithms(const schedules::Space& space, const std::vector<Tried>& history);
 
-/// A score that calls points of the algorithms in `left_alone` illegal, and rates all others as
-/// `score` does. The space and the score must outlive it.
+/// A score that returns Standing::Illegal for the points of each algorithm i with left_alone[i],
+/// and the result of `score` for all others. The space and `score` must outlive the returned score.
 Score without(const schedules::Space& space, std::vector<bool> left_alone, const Score& score);
 
 }  // namespace tw::tuner

@@ -39,11 +39,12 @@ struct Recording {
   double best = 0;                         ///< largest throughput of a trial
 };
 
-/// Reads recordings. Invalid, with the number of the line, for text that is no recording, and if no
-/// recording has a trial.
+/// Reads recordings. Recordings without a trial are left out. Invalid if a line cannot be read,
+/// with the number of the line, or if no recording has a trial.
 Result<std::vector<Recording>> read_recordings(std::istream& in);
 
-/// Appends a recording of the workload's measured records; each schedule is written once.
+/// Writes a recording of the records to `out`. Only records with a timed kernel are written, and
+/// each schedule once. `name` names the recording.
 void write_recording(std::ostream& out, const std::string& name, const dsl::Workload& workload,
                      const Target& target, int threads, std::span<const db::Record> records);
 
@@ -58,23 +59,26 @@ void write_recording(std::ostream& out, const std::string& name, const dsl::Work
 enum class Guide { Random, Analytic, Learned, Pretrained, Corrected, Taught };
 std::string_view to_string(Guide guide);  ///< "random", "analytic", ...
 
-/// The best throughput after 1, 2, ... trials in random order. Has at most `count` values, and no
-/// more than the recording has trials.
+/// Element i is the best throughput of the first i + 1 trials, in a random order. There are at most
+/// `count` elements, and no more than the recording has trials.
 std::vector<double> replay_random(const Recording& recording, size_t count, Random& random);
 
-/// As replay_random(), but the model chooses the trials, eight at a time. If `learns` is true, the
-/// model learns from each batch. Ties between scores are broken at random.
+/// As replay_random(), but the model chooses the next trials, eight at a time, by their predicted
+/// speed. If `learns` is true, the model learns from each eight. The order of trials with equal
+/// predictions is random.
 Result<std::vector<double>> replay_guided(const Recording& recording, cost_model::CostModel model,
                                           bool learns, size_t count, Random& random);
 
+/// A cost model that has learned from all recordings except the one with the index `left_out`.
 Result<cost_model::CostModel> taught_by_others(const std::vector<Recording>& recordings,
                                                size_t left_out);
 
 struct Replayed {
-  /// For each recording, the best throughput after 1, 2, ... trials as a share of the recording's
-  /// best: the geometric mean over the seeds.
+  /// shares[r][i] is the best throughput of the first i + 1 trials of recording r, divided by the
+  /// recording's best throughput: the geometric mean over the seeds.
   std::vector<std::vector<double>> shares;
-  /// Geometric mean of the shares after so many trials over all recordings. Requires: trials >= 1.
+  /// Geometric mean, over all recordings, of the shares after `trials` trials. Requires: trials >=
+  /// 1.
   double share(size_t trials) const;
 };
 

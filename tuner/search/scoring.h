@@ -18,13 +18,14 @@
 
 namespace tw::tuner {
 
-/// A schedule that may be built and measured, with the features by which it is ordered.
+/// A schedule that may be built and measured, with the features from which the cost model predicts
+/// its speed.
 struct Candidate {
-  schedules::Point point;  ///< has no choices if the schedule comes from elsewhere
+  schedules::Point point;  ///< has no choices if the schedule is no point of the space
   std::string schedule;    ///< tw1 text
   size_t program = 0;      ///< schedules::hash() of the program that the schedule means
   std::vector<float> features;
-  std::string configuration;  ///< text of the point; empty if the schedule comes from elsewhere
+  std::string configuration;  ///< text of the point; empty if it has no choices
 };
 
 /// Schedules and programs that were seen before, and are not scored again.
@@ -39,10 +40,10 @@ struct Seen {
   }
 };
 
-/// The model that gives the expected times of candidates (cost_model/expected.h). Plans of networks
-/// use the analytic model. A plan takes the smallest of hundreds of times, and so favours times
-/// that are predicted too low; with the pretrained trees, plans of MobileNetV2 and MobileNetV3 were
-/// up to a tenth slower.
+/// The model that gives the expected times of candidates (cost_model/expected.h). Single workloads
+/// use the pretrained model; plans of networks use the analytic model. A plan takes the smallest of
+/// hundreds of expected times, and so prefers times that are predicted too low: with the pretrained
+/// trees, plans of MobileNetV2 and MobileNetV3 were up to a tenth slower.
 enum class Prior {
   Pretrained,  ///< the trees that the program carries
   Analytic,    ///< the analytic model alone
@@ -51,70 +52,74 @@ enum class Prior {
 struct ScoringOptions {
   int kernel_threads = 1;  ///< number of threads that the candidates run on
   int workers = 1;         ///< number of threads that score points
-  /// Asked before each point; once it stops, the remaining points are left out.
+  /// Stops the scoring: points that were not scored when it stops are left out, as illegal.
   StopToken stop = {};
   Prior prior = Prior::Pretrained;
 };
 
-/// The standing of a point before a trial, and its candidate if it is new.
+/// The state of a point before a trial (search.h), and its candidate if the point is new.
 struct JudgedPoint {
   Standing standing = Standing::Illegal;
   std::optional<Candidate> candidate = {};
 };
 
-/// Returns one entry for each point. A point is illegal if it has no legal schedule, or one that is
-/// larger than is worth building. It is seen if its text or its program was seen or is that of an
-/// earlier point: for example, a factor above an extent means the extent, and loops of one
-/// iteration mean no loop, unrolled or not. The result does not depend on the number of workers.
-/// Points that were left out after a stop are illegal.
+/// Returns one entry for each point, in order. A point is illegal if it has no legal schedule, or
+/// only one that is too large to be worth building. A point is seen if the text of its schedule, or
+/// its program, is in `seen` or is that of an earlier point. Different points can have the same
+/// program: for example, a factor above an extent means the extent, and a loop of one iteration
+/// means no loop, unrolled or not. The result does not depend on the number of workers. Points that
+/// were left out after a stop are illegal.
 std::vector<JudgedPoint> judge_points(const schedules::Space& space,
                                       const std::vector<schedules::Point>& points,
                                       const Target& target, const Seen& seen,
                                       const ScoringOptions& options);
-/// The candidates of judge_points(); nullopt for a point that is not new.
+/// The candidates of judge_points(), one for each point; nullopt for a point that is not new.
 std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& space,
                                                     const std::vector<schedules::Point>& points,
                                                     const Target& target, const Seen& seen,
                                                     const ScoringOptions& options);
 
-/// The candidate of a schedule that was written by hand. If the schedule is no point of the space,
-/// the candidate has no point and no configuration. Invalid if the schedule is illegal, or keeps
-/// tensors in other layouts than the problem asks for.
+/// The candidate of a schedule that was given and not proposed by a search, for instance by a user.
+/// If the schedule is no point of the space, the point of the candidate has no choices and its
+/// configuration is empty. Invalid if the schedule is illegal, or keeps tensors in other layouts
+/// than the problem asks for.
 Result<Candidate> candidate_of(const schedules::Schedule& schedule, const schedules::Space& space,
                                const schedules::Problem& problem, int kernel_threads);
 
-/// A score of points by what is known before any trial. On GPUs, points whose registers are
-/// expected to spill are illegal. The space must outlive the score.
+/// A score that rates points by the model `prior`, without any trials. On GPUs, points whose
+/// registers are expected to spill are illegal. The space must outlive the score.
 Score score_before_trials(const schedules::Space& space, int kernel_threads, Prior prior,
                           const StopToken& stop);
 
-/// Bounds on the points that predicted_schedule() compares, and the model that rates them.
+/// Limits on the points that predicted_schedule() compares, and the model that rates them.
 struct PredictionEffort {
   Descent descent;         ///< the search on GPUs
   size_t most_points = 0;  ///< on processors, the number of points in a search's first proposal
   bool descends = true;  ///< on processors, true if a descent follows from the best of these points
   Prior prior = Prior::Pretrained;
 };
-/// For a single kernel. On GPUs it takes seconds; for products, its point comes within 3 % of the
-/// best of 20,000 random points.
+/// The effort for a single kernel. On GPUs the prediction takes seconds; for matrix products, its
+/// point is within 3 % of the best of 20,000 random points.
 inline constexpr PredictionEffort effort_of_kernel{
     .descent = {.samples = 256, .starts = 8, .mutations = 64}, .most_points = SIZE_MAX};
-/// For each of the many kernels of a network; takes some tenths of a second on GPUs.
+/// The effort for each of the many kernels of a network. On GPUs a prediction takes some tenths of
+/// a second.
 inline constexpr PredictionEffort effort_of_network{
     .descent = {.samples = 0, .starts = 1, .mutations = 0},
     .most_points = SIZE_MAX,
     .prior = Prior::Analytic};
-/// For schemes of operators, only few of which are chosen. On processors it compares a part of the
-/// points of effort_of_network.
+/// The effort for schemes, the ways to run an operator of a network, of which only few are chosen.
+/// On processors fewer points are compared than with effort_of_network.
 inline constexpr PredictionEffort effort_of_scheme{.descent = effort_of_network.descent,
                                                    .most_points = 16,
                                                    .descends = false,
                                                    .prior = Prior::Analytic};
 
-/// The schedule, as tw1 text, that a search prefers by the cost model before anything is measured
-/// or learned. If no point that the search considers is legal, it is the default schedule of the
-/// space. On GPUs the search is a descent. Deterministic. Errors as Space::derive(), and as
-/// check_not_stopped() if the token has stopped.
+/// Returns, as tw1 text, the schedule that a search prefers by the cost model alone, before
+/// anything is measured. On GPUs the search is a descent (descent.h); on processors it is the first
+/// proposal of evolution. If that proposes no legal point, the result is the default schedule of
+/// the space. Deterministic. Errors: as Space::derive(), and as check_not_stopped() if the token
+/// has stopped.
 Result<std::string> predicted_schedule(const schedules::Problem& problem, const Target& target,
                                        int kernel_threads, const StopToken& stop = {},
                                        const PredictionEffort& effort = effort_of_kernel);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Search strategies. A strategy proposes the points of a space that are tried next. It is given the
+// Searches: methods that propose which points of a space are tried next. A search is given the
 // trials so far, with their times and the features of their kernels, and a score. For any point the
-// score tells if it is legal and new, its predicted speed, and its features. A strategy consists of
-// a source file in this folder and a row in searches.def:
+// score says if the point is legal and new, how fast it is expected to be, and which features it
+// has. A search consists of a source file in this folder and a row in searches.def:
 //
 //   class Nearest : public Search {
 //     std::vector<Point> propose(const Space& space, const Known& known, const Score& score,
@@ -14,13 +14,13 @@
 //   };
 //   std::unique_ptr<Search> make_nearest_search() { return std::make_unique<Nearest>(); }
 //
-// Evolution is the default. Children of the best points so far compete with random samples by the
-// score of the cost model, and the kernels of a batch differ from each other and from those
-// proposed before (diversity.h). A share of each batch is random, so that a wrong model cannot
-// starve the search (Ansor, OSDI'20, section 5). Schedules that were fast for similar workloads
-// take half of the first batch. Blind is evolution without the model: it chooses among the children
-// at random. Random and grid are baselines. Spread gathers trials from which a model can learn. All
-// are deterministic in the random source.
+// "evolution" is the default. Children of the best points so far and random samples are ranked by
+// the score, and the kernels of a batch differ from each other and from those proposed before
+// (diversity.h). A share of each batch is random, so that a wrong model cannot mislead the whole
+// search (Ansor, OSDI'20, section 5). Schedules that were fast for similar workloads take half of
+// the first batch. "blind" is evolution without the model: it chooses among the children at random.
+// "random" and "grid" are baselines. "spread" gathers trials from which a model can learn. All are
+// deterministic in the random source.
 
 #include <cmath>
 #include <cstdint>
@@ -39,29 +39,30 @@
 
 namespace tw::tuner {
 
-/// A point that was tried, and the result.
+/// A point that was tried, and the speed of its kernel.
 struct Tried {
   schedules::Point point;
   double throughput = 0;  ///< 1 / latency; 0 if the trial failed
-  /// Features of the kernel, as in Prediction; empty if they are not known.
+  /// Features of the kernel, as in Prediction; empty if they are unknown.
   std::vector<float> features = {};
 };
 
 /// Inputs of a search for one proposal: the points tried so far, seeds, and limits.
 struct Known {
   const std::vector<Tried>& history;
-  /// Points that were fast for similar workloads, and were not tried.
+  /// Points that were fast for similar workloads and that were not tried for this workload.
   const std::vector<schedules::Point>& seeds;
   StopToken stop = {};
-  /// Most points that one proposal scores, whatever the strategy would score otherwise.
+  /// Limits the pool of points from which a search that uses a model chooses one proposal. A larger
+  /// pool is cut down to this number.
   size_t most_points = SIZE_MAX;
 };
 
 /// State of a point before a trial.
 enum class Standing {
   New,      ///< legal and not tried before; its speed is predicted
-  Seen,     ///< chosen or tried before, or its program is that of a point that was
-  Illegal,  ///< has no legal schedule, or one that is larger than is worth building
+  Seen,     ///< chosen or tried before, or has the program of a point that was
+  Illegal,  ///< has no legal schedule, or only one too large to be worth building
 };
 
 struct Prediction {
@@ -87,16 +88,16 @@ using Score = std::function<std::vector<Prediction>(const std::vector<schedules:
 class Search {
  public:
   virtual ~Search() = default;
-  /// Up to `count` points, best first. Fewer if the search finds no more new points; empty if it
-  /// was stopped.
+  /// Returns up to `count` points, the most worthwhile trial first. There are fewer if the search
+  /// finds no more new points, and none if it was stopped.
   virtual std::vector<schedules::Point> propose(const schedules::Space& space, const Known& known,
                                                 const Score& score, size_t count,
                                                 Random& random) = 0;
 };
 
-/// True if the expected error of the algorithm is close to the limit of the accuracy class `fast`,
-/// or of the problem (Problem::most_error). Such an algorithm is left out until one of its trials
-/// was measured, since predictions do not verify results.
+/// True if the expected error of the algorithm is close to the largest error that the accuracy
+/// class `fast` or the problem (Problem::most_error) allows. Such an algorithm is left out of
+/// predictions, which verify no result, until one of its trials was measured.
 bool is_in_doubt(const schedules::Space& space, size_t algorithm);
 
 /// A row of searches.def: the name of a search and a line about it for the command line.
@@ -106,6 +107,7 @@ struct SearchInfo {
 };
 /// All searches, sorted by name: blind, evolution, grid, random, spread.
 const std::vector<SearchInfo>& searches();
+/// A new search of that name. Usage if there is none.
 Result<std::unique_ptr<Search>> make_search(std::string_view name);
 
 }  // namespace tw::tuner
