@@ -12,7 +12,7 @@ BuildQueue::BuildQueue(Builder& builder, bool overlaps, size_t most, Begin begin
 
 bool BuildQueue::has_room() const {
   if (overlaps_) return batches_.size() < most_;
-  // While built ones are left, nothing is thought out beside the builder.
+  // While built batches wait to be measured, no further batch is proposed.
   return built_ == 0 && batches_.size() - begun_ < most_ - 1;
 }
 
@@ -40,7 +40,8 @@ void BuildQueue::resume() {
   begin_waiting();
 }
 
-/// Begins to build the batches that wait, without overlap once all before them were measured.
+/// Begins to build the waiting batches. Without overlap, this happens only after all batches before
+/// them were measured.
 void BuildQueue::begin_waiting() {
   if (!overlaps_ && begun_ > 0) return;
   while (begun_ < batches_.size()) {

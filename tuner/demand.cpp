@@ -18,36 +18,39 @@
 namespace tw::tuner {
 namespace {
 
-// Trials that a minute makes on one core, building included.
+// Number of trials that are made in a minute on one core, including the builds.
 constexpr double trials_of_a_minute = 256;
-// Factor by which the second trial of a kernel is assumed to have been faster than the first, as
-// the course of the kernel's trials is not known here. With this factor the curve of gains expects
-// a kernel that was only predicted to be about 8 % slower than the best of a search, as first picks
-// were on the standing workloads (docs/tuning.md).
+// Factor by which the second trial of a kernel is assumed to have been faster than the first, since
+// the latencies of the kernel's trials are not known here. With this factor the curve of gains
+// (search/gain.h) expects a search to shorten the latency of a kernel that was only predicted by
+// about 8 %. That was the difference between predicted kernels and the best of a search on the
+// standing workloads (docs/tuning.md).
 constexpr double first_step = 1.25;
-// Seconds that a kernel of a wave has at the least: its reference is built, and a batch or two.
+// Least time in seconds for each kernel of a wave: enough to build its reference and measure one or
+// two batches.
 constexpr double least_seconds_each = 4;
-// Kernels of a wave: the tasks of a run are in memory together.
+// Most kernels of a wave, since all tasks of a run are in memory together.
 constexpr size_t most_of_a_wave = 64;
-// Waves without a result after which a kernel is given up.
+// Number of waves without a result after which a kernel is not tuned again.
 constexpr int most_failures = 2;
-// A shorter wave would measure nothing.
+// Least time of a wave in seconds. A shorter wave would measure nothing.
 constexpr double least_wave_s = 1;
-// The weight of a kernel of which no time is known is that of one that takes so long.
+// Time of a call, in ns, that is assumed if no time of its kernels is known.
 constexpr double usual_ns = 1e6;
 
-/// The latency that counts until there is a better one; 0: none is known.
+/// The best latency of the kernel that is known; 0 if none is known.
 double present_ns(const db::WantedKernel& kernel) {
   return kernel.best_ns > 0 ? kernel.best_ns : kernel.latency_ns;
 }
 
-/// The latency of the kernel when the demand was left. A time measured by one session alone may be
-/// lower than that of the best record, which takes the trials of all sessions into account.
+/// The latency of the kernel in use when the demand was left; 0 if it is not known. If one session
+/// measured a lower time than the best record has, the time of the record is taken, because it is
+/// judged by the trials of all sessions.
 double used_ns(const db::WantedKernel& kernel) {
   return kernel.used_ns > 0 ? std::max(kernel.used_ns, kernel.best_ns) : kernel.latency_ns;
 }
 
-/// The time of a call with the best kernels that are known, by which its kernels count.
+/// The time of a call with the best kernels that are known, in ns.
 double call_ns(const db::Demand& demand) {
   const double best_ns = times_of(demand).best_ns;
   return best_ns > 0 ? best_ns : usual_ns;
@@ -67,7 +70,8 @@ bool is_schedule_of(const dsl::Workload& workload, const std::string& text) {
   return !text.empty() && schedules::parse_schedule(workload.compute, text).has_value();
 }
 
-/// Adds a kernel to the tasks; where it is one of them already, to its weight.
+/// Collects the kernels of demands as tasks. If a kernel has a task already, its weight and saving
+/// are added to those of the task.
 class WantedTasks {
  public:
   void add(const db::WantedKernel& kernel, const db::Demand& demand, double call_ns) {
@@ -82,7 +86,8 @@ class WantedTasks {
     WantedTask& task = tasks_[place->second];
     task.spec.weight += kernel.runs / call_ns;
     task.spec.most_error = std::min(task.spec.most_error, kernel.most_error);
-    // A schedule that was predicted is measured first: a short search would find a slower one.
+    // A kernel without trials has a predicted schedule. It is measured first, because a short
+    // search would find a slower one.
     if (kernel.trials == 0 && task.spec.schedule.empty() &&
         is_schedule_of(task.spec.workload, kernel.schedule))
       task.spec.schedule = kernel.schedule;
@@ -144,7 +149,8 @@ class DemandWork {
     return demands;
   }
 
-  /// The demands, or these where the database cannot be read, as while its server is away.
+  /// The demands that the database has now; `last` if the database cannot be read, for instance
+  /// because its server cannot be reached.
   std::vector<db::Demand> demands_or(const std::vector<db::Demand>& last) {
     auto now = demands();
     if (now) return std::move(*now);
@@ -152,8 +158,8 @@ class DemandWork {
     return last;
   }
 
-  /// The kernels of the next wave. All of them run on as many threads as the kernel that saves the
-  /// most. Empty if the run has ended.
+  /// The kernels of the next wave, for as many threads as the kernel with the largest saving. Empty
+  /// if the run has ended.
   std::vector<WantedTask> next_wave(const std::vector<db::Demand>& now) {
     std::vector<WantedTask> tasks = tasks_of(now);
     std::erase_if(tasks, [&](const WantedTask& task) { return finished_.contains(name_of(task)); });
@@ -174,7 +180,8 @@ class DemandWork {
     return tasks;
   }
 
-  /// The time of a wave: its part of what is left to save, and enough for each of its kernels.
+  /// The time of a wave in seconds: a share of the remaining time, in proportion to the wave's
+  /// share of all savings, but at least least_seconds_each for each kernel.
   double seconds_of(const std::vector<WantedTask>& wave) const {
     double saving = 0;
     for (const WantedTask& task : wave) saving += task.saving;
@@ -217,7 +224,8 @@ class DemandWork {
     if (result->unstored) run_.unstored = result->unstored;
   }
 
-  /// The first failure may be for want of time; after the second the kernel is given up.
+  /// Notes a failure of a kernel. The first failure may come from a lack of time; after the second
+  /// one the kernel is not tuned again.
   void take_failure(const WantedTask& task, const Error& error) {
     if (error.code == ErrorCode::Interrupted) return;
     auto& [waves, reason] = failures_[name_of(task)];
@@ -234,10 +242,11 @@ class DemandWork {
   const int64_t started_ns_;
 
   double left_to_save_ = 0;  ///< sum of the savings of all tasks that are open
-  /// Kernels that no further wave tunes: they have come to their plateau, or have none that works.
+  /// Kernels that are not tuned again: further tuning is not worth it, or no candidate works.
   std::set<std::pair<std::string, int>> finished_;
   std::set<std::pair<std::string, int>> tuned_;
-  /// Kernels without a result: the number of waves that gave none, and the last reason.
+  /// For each kernel without a result, the number of waves that tuned it in vain, and the last
+  /// reason.
   std::map<std::pair<std::string, int>, std::pair<int, std::string>> failures_;
   DemandRun run_;
 };

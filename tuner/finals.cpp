@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a task: the fastest few are compared by turns, and the winner is confirmed, built
-// whole and verified.
+// The end of a task, called its finals: the fastest kernels are compared by turns, and the winner
+// is measured again, built with its packing code, and verified.
 
 #include <fmt/format.h>
 
@@ -19,25 +19,27 @@ namespace {
 
 using db::TrialStatus;
 
-// Time reserved to measure the winner again and to build and verify it whole.
+// Time in seconds that is reserved to measure the winner again, and to build it with its packing
+// code and verify it.
 constexpr double confirm_s = 0.4;
-// Most seconds for building and verifying the winner, as a multiple of the reference's seconds:
-// packing and checking large weights takes equally long for both.
+// Limit of the time for building and verifying the winner, as a multiple of the time that the
+// reference took. If the weights are large, packing and checking them takes equally long for both.
 constexpr double most_winner_per_reference = 3;
-// The winner is measured in several stretches, which reach beyond a time slice or two.
+// The winner is measured in several stretches, which together last longer than a time slice or two
+// of the scheduler.
 constexpr int64_t confirming_stretches = 3;
 constexpr double confirming_pause_s = 0.05;
-// Pause after which a run asks again whether another one still compares the fastest kernels.
+// Time between two questions whether another run still compares the fastest kernels.
 constexpr std::chrono::milliseconds between_looks_at_finals(200);
 // Seconds beyond the budget at which TuningRun::Phase::Comparing ends.
 constexpr double comparing_grace_s = 1;
-// Number of calls for a kernel whose call takes longer than a batch: in a confirmation (verifying,
-// warming up and the samples), and in a comparison of two kernels with the fewest rounds.
+// Numbers of calls of a kernel that is so slow that a batch has one call: to measure the winner
+// again (verifying, warming up and sampling), and to compare two kernels with the fewest rounds.
 constexpr int calls_of_confirmation = 30, calls_of_comparison = 4 * (least_rounds + 3);
 
-/// Rounds of each comparison if `comparisons` have to fit into the time. A round has four batches,
-/// each of a millisecond or one call. Loading both kernels and filling their buffers takes as long
-/// as a few rounds.
+/// Number of rounds of each comparison if `comparisons` comparisons have to fit into `seconds`. A
+/// round has four batches, each of a millisecond or of one call if that takes longer. Loading both
+/// kernels and filling their buffers counts as three rounds.
 int rounds_within(double seconds, size_t comparisons, double latency_ns) {
   const double round_s = 4 * std::max(1e-3, latency_ns * 1e-9);
   const double rounds = seconds / (static_cast<double>(comparisons) * round_s) - 3;
@@ -78,7 +80,7 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
   if (!reference_.artifact.empty()) {
     const auto prepared =
         run_.workers.runner->prepare(workload().text(), reference_, Needed::ForResult);
-    // Without time for that, the fastest is the result without a comparison.
+    // If there is no time left for that, the fastest kernel is the result without a comparison.
     if (!prepared && (finalists_.empty() || !run_.is_of_stop(prepared.error())))
       return tl::unexpected<Error>(prepared.error());
   }
@@ -98,7 +100,8 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
   if (run_.options.builds_winners) {
     progress_.finishing = "building the winner";
     report();
-    // A workload that took long to prepare, as by weights of 64 MiB, takes long to verify again.
+    // If the reference took long to build and verify, for instance because of weights of 64 MiB, so
+    // does the winner.
     run_.enter(TuningRun::Phase::BuildingWinner, most_winner_per_reference * reference_s_);
     TW_TRY(tuned.artifact, built_whole(tuned.best));
   } else if (const std::string name = artifact_of(tuned.best); !name.empty()) {
@@ -114,9 +117,9 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
   return tuned;
 }
 
-/// While another run compares the fastest kernels of the workload, waits for it, as long as there
-/// is time. Then makes the database's best kernel of this device the first finalist, if the kernel
-/// is correct here, and returns true. Returns false if this run has to compare the kernels itself.
+/// Waits, as long as there is time, while another run compares the fastest kernels of the workload.
+/// Then makes the database's best kernel of this device the first finalist, and returns true, if
+/// the kernel is correct here. Returns false if this run has to compare the kernels itself.
 Result<bool> Task::take_winner_of_others(double seconds) {
   if (others_.claim_finals()) return false;
   const double until_s = run_.budget.elapsed_s() + seconds;
@@ -147,22 +150,24 @@ Result<bool> Task::take_winner_of_others(double seconds) {
   return true;
 }
 
-/// True where a kernel could be the result: one that was timed, or one that the database has.
+/// True if there is a kernel that could be the result: one that this run has timed, or one in the
+/// database.
 Result<bool> Task::has_something_to_compare() const {
   if (!finalists_.empty() || !disturbed_.empty() || !postponed_.empty() || elsewhere_) return true;
   TW_TRY(const auto known, run_.best_known(spec_));
   return known.has_value();
 }
 
-/// True if so many calls of a kernel with that latency end before the time for comparisons does. At
-/// that time the worker is stopped, and everything that it has prepared is lost.
+/// True if `calls` calls of a kernel with this latency end within the time for comparisons. At the
+/// end of that time the worker is stopped, and everything that it has prepared is lost.
 bool Task::fits(double latency_ns, int calls) const {
   const double left_s = run_.budget.total_s() + comparing_grace_s - run_.budget.elapsed_s();
   return latency_ns * 1e-9 * calls < left_s;
 }
 
-/// Measures the postponed trials, because no later batch will: each until it has had most_attempts,
-/// or only once if the time is up. Trials for which there is no time are stored as disturbed.
+/// Measures the postponed trials, because there is no later batch. A trial is measured until it has
+/// most_attempts disturbed measurements; when the time is up, each is measured only once more.
+/// Trials for which there is no time are stored as disturbed.
 Status Task::measure_postponed(double seconds) {
   const double until_s = run_.budget.elapsed_s() + seconds;
   due_.remove_if([](const Trial& trial) { return trial.attempts == 0; });
@@ -189,23 +194,24 @@ void Task::store_postponed() {
     if (trial.attempts > 0) add_trial(trial.candidate, trial.latest, trial.built.artifact);
 }
 
-/// Makes the kernels that were timed under disturbance finalists, if there are no others. They are
-/// compared by turns, so that disturbances affect all of them alike.
+/// If there are no finalists, the kernels that were timed only under disturbances become finalists.
+/// They are compared by turns, so that disturbances affect all of them alike.
 void Task::admit_disturbed() {
   if (!finalists_.empty()) return;
   finalists_ = std::exchange(disturbed_, {});
   keep_fastest(finalists_);
 }
 
-/// The retrial of a known schedule that is of no use here. Adds a note.
+/// Returns the outcome for a known schedule that cannot be used here, and adds a note with the
+/// reason.
 Retrial Task::unusable(const db::Record& known, const std::string& why) {
   note(run_.environment.notes, NoteKind::KnownUnusable,
        fmt::format("record {}: {}", known.hash.substr(0, 16), why));
   return {.is_unusable = true};
 }
 
-/// Builds and verifies a schedule that the database knows. Times it as a trial, unless this host
-/// has timed it before.
+/// Builds and verifies a schedule that the database knows. If another host or device has measured
+/// it, it is also timed here, as a trial.
 Result<Retrial> Task::try_again(const db::Record& known) {
   const bool is_own = is_of_device(known, run_.target) && known.host == run_.environment.host;
   if (!is_own && used_its_trials()) return Retrial{};
@@ -231,31 +237,32 @@ Result<Retrial> Task::try_again(const db::Record& known) {
   return unusable(known, fmt::format("{}: {}", db::to_string(reply->status), reply->reason));
 }
 
-/// True if the schedule is one of the finalists, the fastest that this run has timed.
+/// True if the schedule is that of a finalist.
 bool Task::is_finalist(const std::string& schedule) const {
   return std::ranges::any_of(
       finalists_, [&](const Finalist& finalist) { return finalist.record.schedule == schedule; });
 }
 
-/// Tries the best schedule of another device, unless it was a trial already. Its latency on that
-/// device says nothing about this device.
+/// Tries the best schedule of another device, unless this run has tried it before. Its latency
+/// there does not say how fast it is on this device.
 Status Task::try_from_elsewhere() {
   if (!elsewhere_ || proposer_.has_seen(elsewhere_->schedule)) return {};
   TW_RETURN_IF_ERROR(try_again(*elsewhere_));
   return {};
 }
 
-/// Tries a schedule of which one host alone claims that it is far faster than all others. The claim
-/// is trusted once a second host has confirmed it.
+/// Tries a schedule that is far faster than all others according to one host only. The database
+/// trusts that record once a second host has confirmed it.
 Status Task::try_unconfirmed() {
   TW_TRY(const auto claim, run_.unconfirmed(workload()));
   if (claim && !is_finalist(claim->schedule)) TW_RETURN_IF_ERROR(try_again(*claim));
   return {};
 }
 
-/// Makes the best kernel of earlier runs on this device the first finalist, if it can still be
-/// built and is correct, and returns true; otherwise returns false. Other hosts with such a device
-/// may have another clock rate, or be wrong, so this run's measurement of the kernel is stored too.
+/// Makes the best kernel of earlier runs on this device the first finalist, and returns true, if it
+/// can still be built and is correct; otherwise returns false. If the kernel was measured by
+/// another host, whose clock rate may differ or whose record may be wrong, this run measures it too
+/// and stores the trial.
 Result<bool> Task::defend_known() {
   TW_TRY(const auto known, run_.best_known(spec_));
   const bool is_new = known && is_of_device(*known, run_.target) &&
@@ -272,7 +279,8 @@ Result<bool> Task::defend_known() {
   return true;
 }
 
-/// Puts the winner first. A tie is decided in favour of the incumbent of earlier runs.
+/// Compares the finalists and puts the winner first. If the best kernel of earlier runs and another
+/// finalist are equally fast, the former wins.
 Status Task::choose_finalist(double seconds) {
   if (run_.stop().is_stopped()) return {};
   const double until_s = run_.budget.elapsed_s() + seconds;
@@ -283,8 +291,8 @@ Status Task::choose_finalist(double seconds) {
     TW_TRY(defends, defend_known());
   }
   for (size_t i = 1; i < finalists_.size() && !run_.stop().is_stopped(); ++i) {
-    // The first comparison uses the time that is reserved for the finals. Later comparisons are
-    // less promising, and are made if time is left.
+    // The first comparison may use the whole budget. Later comparisons are less likely to change
+    // the winner, and are made only in the time for this task.
     const double now_s = run_.budget.elapsed_s();
     if (now_s >= (i > 1 ? until_s : run_.budget.total_s())) break;
     if (!fits(finalists_[i].record.latency_ns, calls_of_comparison)) break;
@@ -294,19 +302,20 @@ Status Task::choose_finalist(double seconds) {
     if (!compared && run_.is_of_stop(compared.error())) break;
     TW_TRY(const CompareReply c, compared);
     if (!c.error.empty()) continue;
-    // Between two kernels of this run a tie is decided by the ratio. The best kernel of earlier
-    // runs is replaced only by a significantly faster one.
+    // If both kernels are of this run, the one with the better ratio wins, even if the difference
+    // is not significant. The best kernel of earlier runs is replaced only by a significantly
+    // faster kernel.
     const bool is_beaten = defends ? c.winner == Winner::B : c.ratio < 1;
     if (is_beaten) std::swap(finalists_[0], finalists_[i]);
   }
   return {};
 }
 
-/// Measures the winner of the finals once more, alone, and stores the record, unless the budget or
-/// the number of trials is used up. The result is the record that the database then calls the best
-/// of this device, so that every later query has the same answer. The exceptions are a kernel that
-/// failed here and a much slower one: the database may be waiting for another host to confirm the
-/// winner.
+/// Measures the winner once more, alone, and stores the trial, unless the budget or the number of
+/// trials is used up. Returns the record that the database then has as the best of this device, so
+/// that later queries have the same answer. In two cases it returns the winner's own record
+/// instead: the kernel of the database's record failed here, or is much slower, because the
+/// database waits for another host to confirm the winner.
 Result<db::Record> Task::confirm_winner() {
   const Finalist winner = finalists_[0];
   double winner_ns = winner.record.latency_ns;
@@ -331,7 +340,7 @@ Result<db::Record> Task::confirm_winner() {
   return is_answer ? *known : winner.record;
 }
 
-/// Name of the artifact of the finalist with the schedule of the record; empty if there is none.
+/// Name of the artifact of the finalist that has the record's schedule; empty if there is none.
 std::string Task::artifact_of(const db::Record& record) const {
   const auto same = std::ranges::find(finalists_, record.schedule, [](const Finalist& finalist) {
     return finalist.record.schedule;
@@ -339,9 +348,9 @@ std::string Task::artifact_of(const db::Record& record) const {
   return same == finalists_.end() ? "" : same->artifact;
 }
 
-/// The winner as an artifact with its packing kernels. Trials are built without them, so the winner
-/// is built once more and verified. A kernel that is called on its user's arrays needs no packing,
-/// and its artifact is used as it is.
+/// The artifact of the winner with its packing code. Trials are built without it, so the winner is
+/// built once more and verified. If the kernel is called on arrays of the user
+/// (dsl::keeps_arrays()), its trial's artifact is returned.
 Result<runtime::Artifact> Task::built_whole(const db::Record& winner) {
   if (const std::string name = artifact_of(winner); keeps_arrays(workload()) && !name.empty())
     return run_.workers.artifacts->load(name, run_.target);
@@ -364,7 +373,7 @@ Result<runtime::Artifact> Task::built_whole(const db::Record& winner) {
 
 Error Task::nothing_found(Ended ended) const {
   const int64_t trials = counts_.total();
-  // The time may also have ended proposals, which then look exhausted.
+  // If the time ended during a proposal, the search looks as if it had no more points.
   const bool has_no_time = ended == Ended::Budget || run_.budget.left_s() <= 0;
   if (trials == 0 && !counts_.prove_nothing() && has_no_time) return run_.no_candidate_in_time();
   const std::string why = trials > 0 || counts_.prove_nothing()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One schedule built, and measured, without a search.
+// Builds and measures one schedule, without a search.
 
 #include <fmt/format.h>
 
@@ -14,8 +14,8 @@
 namespace tw::tuner {
 namespace {
 
-// A kernel that is measured alone has time for several stretches, which together last longer than a
-// disturbance of half a second by a busy neighbour.
+// Number of stretches in which a kernel is measured that is measured alone. Together they last
+// longer than a disturbance of half a second by a busy neighbour.
 constexpr int64_t replay_stretches = 5;
 constexpr double replay_pause_s = 0.25, replay_patience_s = 3;
 
@@ -25,7 +25,8 @@ ErrorCode code_of(const MeasureReply& reply) {
   return reply.status == db::TrialStatus::Lost ? ErrorCode::TryLater : ErrorCode::Invalid;
 }
 
-/// Workers with the schedule built, and prepared to run it when it is to be verified.
+/// Workers that have built a schedule, and that have prepared the reference if the kernel is to be
+/// verified.
 struct BuiltSchedule {
   Workers workers;
   std::string artifact;  ///< name in the store

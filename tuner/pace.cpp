@@ -6,10 +6,11 @@
 namespace tw::tuner {
 namespace {
 
-// A slowdown that lasts longer is taken to be the machine's own speed. As long as Gauge::memory_ns.
+// Time in seconds after which a slowdown counts as the machine's own speed; equal to
+// Gauge::memory_ns.
 constexpr double lasting_s = 30;
-// Timings of one kernel in different buffers differ by 2-4 %. If an incumbent is faster by more
-// than this, the machine is faster.
+// An incumbent that takes less than this share of its expected time shows that the machine is
+// faster. Timings of one kernel in different buffers differ by 2-4 %.
 constexpr double clearly_faster = 1 / 1.08;
 
 }  // namespace

@@ -25,39 +25,44 @@ namespace {
 using db::TrialStatus;
 using schedules::Point;
 
-// Interleaved finals: more finalists cost more rounds than their small chance of winning is worth.
+// Most finalists. With more of them the comparisons would take longer than the small chance is
+// worth that a slower one wins.
 constexpr size_t most_finalists = 4;
-// Share of the budget that a proposal may take on an ordinary machine, and the least seconds for
-// it. Proposals take milliseconds, except for the largest kernels of GPUs.
+// Share of the task's budget, and least seconds, that a proposal may take on an ordinary machine.
+// Proposals take milliseconds, except for the largest kernels of GPUs.
 constexpr double proposing_share = 0.25, least_proposing_s = 0.5;
-// Work that an ordinary machine does in a second: points of weight 1 that it scores, and stored
-// schedules of weight 1 that it lowers. Limits on proposals follow from these rates and not from a
-// clock, so that they are equal on all machines.
+// Work that an ordinary machine does in a second: points of weight 1 (schedules::weight()) that it
+// scores, and stored schedules of weight 1 that it lowers. Limits on proposals follow from these
+// rates and not from a clock, so that they are equal on all machines.
 constexpr double usual_points_per_s = 2500, usual_gpu_points_per_s = 400;
 constexpr double usual_schedules_per_s = 2000;
-// Number of points that a run with one task proposes before it uses its own measurements. These
-// points depend only on the run's options and the database, so that every run with a seed begins
-// with the same ones. Two different batches reveal more of a space than the children of one batch.
+// Number of points that a run with one task proposes before its own measurements influence
+// proposals. These points depend only on the run's options and the database, so that every run with
+// the same seed begins with the same points. Two different batches show more of a space than the
+// children of one batch.
 constexpr int64_t points_before_feedback = 16;
-// Rate assumed before the first batch: one core builds eight candidates in a third of a second.
+// Trials per second that are assumed before the first batch: one core builds eight candidates in a
+// third of a second.
 constexpr double usual_trials_per_s = 20;
-// A plain nest runs at about 1 GFLOP/s. If it would take more than this share of the task's part of
-// the budget, or more than a second, the reference is the default schedule instead.
+// Speed of the plain loops as declared. If one run of them would take more than most_plain_share of
+// the task's budget, or more than most_plain_s, the reference is the default schedule instead.
 constexpr double plain_flops_per_s = 1e9, most_plain_share = 0.05, most_plain_s = 1;
-// After this many trials without a valid one, the next would fail too.
+// Number of trials without a valid kernel after which a task ends, since further trials would fail
+// too.
 constexpr int64_t most_invalid_trials = 96;
-// A neighbour's disturbance of half a second passes while the first disturbed candidate waits. If
-// the disturbance lasts, the following candidates wait for a shorter time and are measured again
-// with later batches.
+// Seconds that a disturbed candidate waits for the machine to become quiet. The first one waits
+// patience_s, in which a neighbour's disturbance of half a second passes. If the disturbance lasts,
+// the next candidates wait short_patience_s, and are measured again with later batches.
 constexpr double patience_s = 0.6, short_patience_s = 0.1;
-// After this many consecutive builds that failed through no fault of the candidates, the compiler
-// or linker is taken to be broken.
+// Number of consecutive builds that fail through no fault of the candidates after which the
+// compiler or linker is taken to be broken.
 constexpr int64_t most_broken_builds = 24;
-// After this many consecutive candidates that were lost with their workers, the machine or the farm
-// is taken to be at fault, and the run ends.
+// Number of consecutive candidates that are lost with their workers after which the machine or the
+// farm is taken to be at fault, and the run ends.
 constexpr int64_t most_lost_in_a_row = 8;
 
-/// The latency of a trial as it would be at another peak of the machine, where both are known.
+/// The latency of a trial, converted from the peak of the machine that measured it to
+/// `peak_gflops`; unchanged if a peak is not known.
 double at_peak(const db::Record& trial, double peak_gflops) {
   if (trial.peak_gflops <= 0 || peak_gflops <= 0) return trial.latency_ns;
   return trial.latency_ns * trial.peak_gflops / peak_gflops;
@@ -65,8 +70,8 @@ double at_peak(const db::Record& trial, double peak_gflops) {
 
 double throughput_of(double latency_ns) { return latency_ns > 0 ? 1e9 / latency_ns : 0; }
 
-/// The reply for a candidate whose machine code was measured for another schedule. The result of
-/// that schedule holds for it.
+/// The reply for a candidate whose machine code was measured before, for another schedule: it has
+/// that schedule's result.
 MeasureReply duplicate_of(const db::Record& original) {
   MeasureReply reply{TrialStatus::Duplicate, "the machine code of record " + original.hash};
   if (!db::is_timed(original)) {
@@ -183,14 +188,14 @@ Status Task::prepare(const Batch& reference) {
   const double before_s = run_.budget.elapsed_s();
   TW_TRY(reference_ns_, run_.workers.runner->prepare(workload().text(), reference_, Needed::No));
   reference_s_ = built.build_s + run_.budget.elapsed_s() - before_s;
-  // On a device the default schedule is another one, which nobody measures.
+  // On a GPU the default schedule differs from that of the reference kernel, and is not measured.
   if (!run_.target.is_gpu()) progress_.untuned_ns = reference_ns_;
   TW_RETURN_IF_ERROR(prepare_runner(Needed::No));
   report();
   return {};
 }
 
-/// Readies the runner for this workload, and looks at the peak of the machine.
+/// Prepares the runner for this workload, and reads the present peak of the machine.
 Status Task::prepare_runner(Needed needed) {
   TW_RETURN_IF_ERROR(run_.workers.runner->prepare(workload().text(), reference_, needed));
   const auto peak = run_.workers.runner->peak_gflops();
@@ -231,13 +236,13 @@ Question Task::question(const StopToken& stop) const {
           spec_.most_error};
 }
 
-/// Takes over the trials that other runs of this workload have stored since the last call. Their
+/// Learns from the trials that other runs of this workload have stored since the last call. Their
 /// latencies are converted to this machine's peak.
 void Task::learn_from_others(const StopToken& stop) {
   const Question here = question(stop);
   for (const db::Record& trial : others_.new_trials()) {
     if (db::proves_nothing(trial.status) || proposer_.has_seen(trial.schedule)) continue;
-    // A schedule that another host alone proves wrong may be right here.
+    // A schedule that is wrong on another host may be right here, so it may still be tried.
     if (!db::proves_wrong(trial.status) || trial.host == run_.environment.host)
       proposer_.note_tried(trial.schedule);
     ++progress_.known_trials;
@@ -264,7 +269,7 @@ size_t Task::most_in_a_proposal(double per_second) const {
 
 bool Task::is_guided() const { return run_.tasks > 1 || proposed_ >= points_before_feedback; }
 
-/// Takes the model of the run as it is, if it has learned since.
+/// Replaces the task's model by the run's present model, if that has learned since.
 void Task::renew_model() {
   const size_t samples = run_.learner.samples();
   if (model_samples_ == samples) return;
@@ -279,7 +284,8 @@ std::vector<Point> Task::propose(const Score& predict) {
   proposer_.begin(stop, most_in_a_proposal(is_gpu ? usual_gpu_points_per_s : usual_points_per_s));
   learn_from_database(stop);
   if (stop.is_stopped()) return {};
-  // The count depends on the options alone; the clock decides how many are built at a time.
+  // The number of proposed points depends only on the options. The clock decides how many of them
+  // are built at a time.
   const double share_s = run_.options.budget_s / static_cast<double>(run_.tasks);
   const auto count = static_cast<int64_t>(
       std::clamp(usual_trials_per_s * share_s, 1.0, static_cast<double>(run_.options.batch)));
@@ -290,7 +296,8 @@ std::vector<Point> Task::propose(const Score& predict) {
   if (std::min(count, most) == first) return {};
   if (is_guided() || !model_samples_) renew_model();
   std::vector<Point> points = proposer_.propose(predict, static_cast<size_t>(count - first));
-  // Few trials are the first of many: they are chosen from as large a pool.
+  // If only few trials are left, the first points of a full batch are taken, so that they are
+  // chosen from an equally large pool.
   if (std::ssize(points) > most - first)
     points.erase(points.begin() + (most - first), points.end());
   return points;
@@ -300,8 +307,8 @@ std::vector<Prediction> Task::predict(const std::vector<Point>& points) {
   return proposer_.predict(points, model_);
 }
 
-/// The number of candidates that fit into the time that is left. A builder answers only when all
-/// its candidates are built, so if there were more candidates, none would be measured in time.
+/// The number of candidates that fit into the remaining time. A builder answers only when all
+/// candidates of a batch are built, so a larger batch would not be measured in time.
 int64_t Task::fitting() const {
   const auto trials = static_cast<double>(counts_.total());
   const double each_s = trials > 0 ? spent_s_ / trials : reference_s_;
@@ -325,7 +332,8 @@ Batch Task::choose(const std::vector<Point>& points) {
   batch.candidates = others_.claim(std::move(batch.candidates), spec_.insists ? given_ : "");
   proposed_ -= wanted - std::ssize(batch.candidates);
   batch.was_refused = wanted > 0 && batch.candidates.empty();
-  // A run with the same seed would propose the same points again.
+  // The refused points were probably proposed by a run with the same seed, which would propose the
+  // same points again.
   if (was_alone && others_.have_refused())
     proposer_.draw_otherwise(std::hash<std::string>()(run_.environment.session));
   if (batch.was_refused) {
@@ -355,7 +363,7 @@ Status Task::begin_build(const Batch& batch) {
 
 Status Task::begin_measuring(const Batch& batch) {
   batches_.under_way -= static_cast<int64_t>(batch.candidates.size());
-  // Kernels that no time was left for are dropped, those that were postponed are not.
+  // Trials for which no time was left are dropped, but postponed trials are kept.
   due_.remove_if([](const Trial& trial) { return trial.attempts == 0; });
   due_.splice(due_.end(), postponed_);
   for (size_t i = 0; i < batch.candidates.size(); ++i)
@@ -365,7 +373,7 @@ Status Task::begin_measuring(const Batch& batch) {
   return announce_measurements();
 }
 
-/// Tells the runner which kernels come next, each machine code once.
+/// Tells the runner which kernels it will measure next. Equal machine code is announced once.
 Status Task::announce_measurements() {
   std::vector<MeasureJob> jobs;
   std::set<std::string> codes;
@@ -391,7 +399,8 @@ MeasureJob Task::measurement_of(const Trial& trial) const {
 
 Trial* Task::next_trial() {
   if (due_.empty() || run_.stop().is_stopped() || run_.unstored) return nullptr;
-  // A slow kernel is measured for longer than most budgets: one has to be, the others do not.
+  // Measuring a slow kernel takes longer than many budgets. One kernel has to be measured, so that
+  // there is a result; after the budget the others are not.
   if (run_.budget.is_overdue() && !finalists_.empty()) return nullptr;
   return &due_.front();
 }
@@ -423,7 +432,7 @@ Status Task::record(const MeasureReply& reply) {
     due_.pop_front();
     const BuildOutcome& built = measured.built;
     const db::Record record = add_trial(measured.candidate, reply, built.artifact);
-    // The equal machine code of another schedule is timed anew where this one could not be.
+    // If this trial was disturbed or lost, equal machine code of another schedule is timed anew.
     if (!built.code.empty() && !db::proves_nothing(record.status))
       by_code_.try_emplace(built.code, record);
     TW_RETURN_IF_ERROR(check_installation(built));
@@ -433,8 +442,8 @@ Status Task::record(const MeasureReply& reply) {
   return {};
 }
 
-/// Drops a candidate that was lost through no fault of its own. It leaves no record, and may be
-/// replaced by another candidate.
+/// Drops a candidate that was lost through no fault of its own. It leaves no record, and the search
+/// may propose another candidate in its place.
 Status Task::drop_lost(const std::string& reason) {
   due_.pop_front();
   --proposed_;
@@ -451,8 +460,8 @@ Status Task::drop_lost(const std::string& reason) {
                   lost_in_a_row_, reason));
 }
 
-/// Drops an incumbent that cannot be loaded any more, for instance because memory is short.
-/// Candidates cannot be compared with it.
+/// Drops an incumbent that cannot be loaded any more, for instance because memory is short, so that
+/// candidates are not compared with it.
 void Task::drop_incumbent(const std::string& fault) {
   if (finalists_.empty()) return;
   counts_.add_failure("the fastest kernel so far: " + fault);
@@ -497,7 +506,7 @@ db::Record Task::add_trial(const Candidate& candidate, const MeasureReply& reply
   return record;
 }
 
-/// Updates counts, search history and model samples with a trial.
+/// Adds a trial to the counts, to the history of the search and to the samples for the model.
 void Task::digest(const Candidate& candidate, const db::Record& trial) {
   const bool is_valid = is_result(trial);
   const bool is_timed = db::is_timed(trial);
@@ -522,7 +531,7 @@ void Task::digest(const Candidate& candidate, const db::Record& trial) {
 }
 
 void Task::learn() {
-  // Others are to know by now what was measured.
+  // Stores the trials now, so that other runs see them.
   if (others_.is_shared()) run_.store_all();
   if (run_.interrupted()) return;
   run_.learner.learn(std::exchange(fresh_samples_, {}), run_.environment.notes);

@@ -7,15 +7,16 @@
 namespace tw::tuner {
 namespace {
 
-// Every task gets two batches before any task gets more. The first batch shows the latency that the
-// task reaches, and the second how much it gains.
+// Number of batches that every task gets before any task gets more. The first batch shows the
+// latency that the task reaches, and the second shows how much the latency falls.
 constexpr int64_t first_batches = 2;
-// Time over which the gains of tasks are compared: about what one batch takes.
+// Seconds over which the expected gains of tasks are compared: about the time of one batch.
 constexpr double slice_s = 0.5;
-// Time reserved for the finals of each task. They take 2.5 s for slow kernels and at least half a
-// second for fast ones, and should not take more than a fourth of the time.
+// Limits of the seconds that are reserved for the finals of each task, the comparison of its
+// fastest kernels. Finals take 2.5 s for slow kernels and at least half a second for fast ones, and
+// should not take more than a fourth of the time.
 constexpr double most_finals_s = 2.5, least_finals_s = 0.6;
-// Time reserved for the batches under way when the search ends.
+// Most seconds that are reserved for the batches under way when the search ends.
 constexpr double most_drain_s = 0.5;
 
 double finals_of_each(double share_s) {
@@ -53,9 +54,10 @@ bool TaskScheduler::none_began() const {
                       [](const Entry& entry) { return entry.task || entry.failure; });
 }
 
-/// True if more candidates of the task may be proposed. Updates `entry.ended`. A task that has
-/// begun gets its first batch, even if its preparation took the whole budget. A task that ended at
-/// a plateau is open again if batches that were under way raise its expected gain.
+/// True if more candidates of the task may be proposed. Updates `entry.ended`. A task that was
+/// opened gets its first batch even if its preparation took the whole budget. A task that ended
+/// because it gained too little is open again if the results of batches under way raise its
+/// expected gain.
 bool TaskScheduler::is_open(Entry& entry) {
   if (entry.failure || (entry.ended && entry.ended != Ended::Plateau)) return false;
   if (!entry.task)
@@ -84,7 +86,8 @@ std::optional<size_t> TaskScheduler::choose() {
   return best ? open[*best] : *fewest;
 }
 
-/// Seconds for each task that has had no batch yet, so that all of them get one.
+/// Seconds of the remaining time for each task that has had no batch yet, so that every task gets
+/// one.
 double TaskScheduler::share_of_first_batch() {
   const auto waits = [&](Entry& entry) {
     return is_open(entry) && (!entry.task || entry.task->batches().proposed == 0);
@@ -135,8 +138,8 @@ bool TaskScheduler::begin_build(const Batch& batch) {
   return has_begun;
 }
 
-/// Notes a failure of the task. An error because an interrupt or the end of the budget ended a wait
-/// is no failure: the finals then give the results so far.
+/// Notes a failure of the task. If the error comes from an interrupt or from the end of the budget,
+/// it is no failure: the task then ends with the results so far.
 void TaskScheduler::note_failure(Entry& entry, const Error& error) {
   if (run_->interrupted()) return;
   if (!run_->is_of_stop(error))

@@ -18,9 +18,9 @@ namespace tw::tuner {
 
 namespace {
 
-// Most batches that are built or wait (BuildQueue). If one task had more, they would be proposed
-// without the measurements that are made meanwhile. The first batch of a task follows another
-// batch, which has the task's reference.
+// Most batches in the BuildQueue. If one task had more batches there, some would be proposed
+// without the measurements that are made meanwhile. With several tasks there are more, so that a
+// task's first batch can follow the batch with its reference.
 constexpr size_t batches_of_one_task = 2, batches_of_many_tasks = 4;
 
 /// True if candidates can be built while others are measured, without disturbing the measurements.

@@ -22,19 +22,19 @@
 namespace tw::tuner {
 namespace {
 
-// Schedules of other devices that are predicted: each takes about a millisecond.
+// Most schedules of other devices whose times are predicted; each takes about a millisecond.
 constexpr int64_t most_elsewhere = 8;
 
-/// Features that one of the targets has and the other has not.
+/// Number of features that exactly one of the two targets has.
 size_t count_differences(const Target& a, const Target& b) {
   std::vector<std::string> different;
   std::ranges::set_symmetric_difference(a.features, b.features, std::back_inserter(different));
   return different.size();
 }
 
-/// Other targets for which the database has an answer, most similar first, at most most_elsewhere.
-/// They are of this architecture and have vectors of this length. GPUs of other architectures are
-/// excluded, as their instructions differ.
+/// Other targets for which the database has a record of the workload, the most similar first; at
+/// most most_elsewhere. They have the architecture and the vector length of `target`. For a GPU
+/// there are none, as the instructions of other GPU architectures differ.
 Result<std::vector<std::string>> targets_like(db::Store& store, const db::Key& key,
                                               const Target& target) {
   std::vector<std::string> like;
@@ -54,7 +54,8 @@ Result<std::vector<std::string>> targets_like(db::Store& store, const db::Key& k
   return like;
 }
 
-/// Nothing where there are none.
+/// The record that the cost model expects to be the fastest; nullopt if no schedule fits the
+/// target.
 std::optional<db::Record> fastest_predicted(std::vector<db::Record> records,
                                             const dsl::Workload& workload, const Target& target,
                                             int threads) {
@@ -123,7 +124,8 @@ std::string_view to_string(Ended ended) {
 
 Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Workload& workload,
                                              const Target& target, int threads, double most_error) {
-  // Whoever may write to the database may have stored anything.
+  // The schedule of a record is checked, because anybody who may write to the database may have
+  // stored anything.
   const auto applies = [&](const db::Record& record) -> Result<bool> {
     if (!is_exact_enough(workload, record, most_error)) return false;
     TW_TRY(const schedules::Schedule schedule,

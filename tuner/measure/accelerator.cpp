@@ -37,7 +37,8 @@ class LoadedDeviceKernel final : public LoadedKernel {
   }
 
  private:
-  /// A kernel that did wrong may have changed what the next ones are given.
+  /// Drops the cached arrays if the verdict is not Ok, because the kernel may have changed the
+  /// inputs of the next kernels.
   Verdict seen(Verdict verdict) {
     if (verdict.status != db::TrialStatus::Ok) kept_.clear();
     return verdict;
@@ -76,9 +77,9 @@ class Accelerator final : public Executor {
 
   Sampling fitted(Sampling options) const override { return fit_to_device(options); }
 
-  /// A GPU's clock counts only the time of our work, whatever the processor does meanwhile. If the
-  /// device is the processor, its threads are the driver's, and nothing shows which of them was
-  /// disturbed.
+  /// The clock of a GPU counts only the time of our work, whatever else runs on the processor. If
+  /// an OpenCL device is the processor itself, its driver owns the threads, so it cannot be told
+  /// which thread was disturbed.
   Watch& watch() override { return watch_; }
 
   Result<double> f32_peak_gflops() override {

@@ -54,10 +54,11 @@ class Arrays {
 
 // ---- threads ----
 
-/// Bytes between two checks of the stop flag: some microseconds in memory, less in caches.
+/// Bytes that a thread moves between two checks of the stop flag. In main memory that takes some
+/// microseconds.
 constexpr size_t step_bytes = size_t{64} << 10;
 
-/// A thread's part of the arrays, through which it goes round and round.
+/// The part of the arrays that one thread reads or copies, again and again from begin to end.
 struct alignas(64) Part {
   std::byte* data = nullptr;
   size_t bytes = 0;  ///< an even number of blocks
@@ -66,8 +67,8 @@ struct alignas(64) Part {
   uint64_t sink = 0;
 };
 
-/// A step of a thread: goes on by at most `most` bytes, and at most to the end of the part. Returns
-/// the number of bytes that were read and written.
+/// A step of a thread: reads or copies at most `most` bytes, and not beyond the end of the part.
+/// Returns the number of bytes that were read and written.
 using Step = std::function<size_t(Part& part, size_t most)>;
 
 Step reading(const Loops& loops) {
@@ -96,7 +97,7 @@ void work(Part& part, const Step& step) {
   part.moved.fetch_add(static_cast<int64_t>(moved), std::memory_order_relaxed);
 }
 
-/// GB/s of the fastest of ten windows, as disturbances only slow a window down.
+/// GB/s of the fastest of the windows (Crew::rates()), since disturbances only slow a window down.
 Result<double> measure(std::byte* data, size_t part_bytes, int threads, const Step& step,
                        const Clock& clock, int64_t budget_ns) {
   std::vector<Part> parts(static_cast<size_t>(threads));
@@ -111,7 +112,8 @@ Result<double> measure(std::byte* data, size_t part_bytes, int threads, const St
   };
   Crew crew(threads, [&](size_t thread) { work(parts[thread], step); });
   TW_RETURN_IF_ERROR(crew.start("bandwidth"));
-  // Each part is brought to where it fits first.
+  // First each thread reads or copies its whole part once, so that the part lies in the fastest
+  // memory level that holds it.
   while (std::any_of(parts.begin(), parts.end(), [](const Part& part) {
     return part.moved.load() < static_cast<int64_t>(part.bytes);
   }))
@@ -162,7 +164,7 @@ Result<Bandwidth> measure_bandwidth(int64_t footprint, int threads, const Clock&
   if (!arrays.data())
     return fail(ErrorCode::Environment,
                 fmt::format("[bandwidth] the system refuses {} bytes", parts * part_bytes));
-  // Pages that were never written are all one page of zeros, which lies in L1.
+  // Pages that were never written all share one page of zeros, which would lie in L1.
   std::memset(arrays.data(), 1, parts * part_bytes);
   const Loops loops = loops_for(host_target());
   Bandwidth bandwidth;

@@ -17,9 +17,9 @@ namespace {
 
 constexpr size_t line_bytes = 64;
 
-// Multiple of the L2's size that is read in order to empty it. A cache whose replacement is not
-// strictly by age keeps some lines if as many other lines as it has are read once; if twice as many
-// are read, it keeps hardly any.
+// Number of times the size of L2 that is read in order to empty L2. If a cache does not strictly
+// replace its oldest lines, some old lines survive when as many bytes as its size are read once.
+// Hardly any survive twice as many.
 constexpr int64_t sweeps_of_l2 = 2;
 
 void evict_line(const std::byte* address) {

@@ -26,11 +26,12 @@ constexpr int64_t KiB = 1 << 10, MiB = 1 << 20;
 
 // ---- one quantity ----
 
-/// Undisturbed timings of each quantity.
+/// Number of undisturbed timings for each quantity.
 constexpr size_t wanted_samples = 7;
 
-/// The value that stands for the timings. A timing that a timer interrupt hits is too long, and a
-/// timing whose cycle was measured during an interrupt is too short; the lower quartile is neither.
+/// The lower quartile, which is used as the result of several timings. A timing is too long if a
+/// timer interrupt hits it, and too short if the cycle beside it was timed during an interrupt; the
+/// lower quartile is neither.
 double lower_quartile(std::vector<double> values) {
   const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
   std::nth_element(values.begin(), at, values.end());
@@ -63,7 +64,7 @@ class Calibrator {
     TW_TRY(const double cycles_per_byte, cycles([&] { return bench_.byte_ns(); }));
     return 1 / cycles_per_byte;
   }
-  /// The clock beside everything that was measured. Requires: something was.
+  /// The clock rate during the measurements. Requires: at least one measurement was made.
   double clock_ghz() const { return 1 / lower_quartile(cycle_ns_); }
 
  private:
@@ -121,15 +122,16 @@ class Calibrator {
 
 double rounded(double value) { return std::round(100 * value) / 100; }
 
-/// Rounds a number of cycles. Latencies are whole numbers of cycles; ports start a whole number of
-/// operations per cycle, or one every other cycle if they are shared. So a value within 6 % of a
-/// multiple of one half is taken for that multiple.
+/// Rounds a number of cycles, or of operations per cycle. Latencies are whole numbers of cycles,
+/// and ports start a whole number of operations per cycle, or one every other cycle if they are
+/// shared. So a value within 6 % of a multiple of one half becomes that multiple: 1.97 becomes 2.
 double settled(double value) {
   const double half = std::round(2 * value) / 2;
   return std::abs(value - half) <= 0.06 * half ? half : rounded(value);
 }
 
-/// Dot products that some targets have: their loop, its operations, and the rate that it measures.
+/// A dot product that some targets have: its loop, the number of operations in a call, and the rate
+/// in the machine description that it measures.
 struct DotProbe {
   Probe probe;
   void (*Loops::*loop)();
@@ -179,7 +181,7 @@ Status measure_core(Calibrator& calibrator, Core& core) {
 // hypervisor still has to provide the memory.
 constexpr int64_t memory_footprint = 128 * MiB;
 
-/// The same for all threads of a large machine together.
+/// Largest size of the arrays if all threads of a large machine measure memory together.
 constexpr int64_t most_memory_footprint = 512 * MiB;
 
 Status measure_memory_of_one(Calibrator& calibrator, tw::Machine& machine) {
@@ -188,7 +190,8 @@ Status measure_memory_of_one(Calibrator& calibrator, tw::Machine& machine) {
   return {};
 }
 
-/// Arrays for so many threads that are twice as large as the caches that they use.
+/// Size in bytes of arrays that are twice as large as the caches that `threads` threads use; at
+/// least memory_footprint.
 int64_t uncached_bytes(const tw::Machine& machine, int threads) {
   int64_t cached = 0;
   for (const CacheLevel& cache : machine.caches)
@@ -196,10 +199,12 @@ int64_t uncached_bytes(const tw::Machine& machine, int threads) {
   return std::max(2 * cached, memory_footprint);
 }
 
-/// Below this share of what the threads would read without each other's company, memory is full.
+/// Memory limits the threads if they reach less than this share of (number of threads) x (rate of
+/// one thread alone).
 constexpr double shared_memory = 0.8;
 
-/// Requires that one thread and the caches were measured.
+/// Measures how many cores are enough to use the whole bandwidth of memory. Requires:
+/// memory_bytes_per_cycle and the caches were measured before.
 Status measure_memory_of_all(Calibrator& calibrator, tw::Machine& machine) {
   int threads = 1;
   while (threads < machine.cores && uncached_bytes(machine, threads + 1) <= most_memory_footprint)
@@ -221,28 +226,30 @@ struct LevelPoint {
   double bytes_per_cycle;
 };
 
-// In smaller arrays, calling the loop takes as long as reading.
+// Smallest array that is timed. In smaller arrays, calling the loop takes as long as reading.
 constexpr int64_t least_footprint = 16 * KiB;
 
-// Levels whose speeds differ by less cannot be told apart.
+// Least ratio of the speeds of two levels that can be told apart.
 constexpr double least_step = 1.15;
 
-/// Array sizes around `bytes`, smallest first, that are well beyond the level below and within the
-/// level above. They go down to the smallest such size, because virtual machines report caches that
-/// others share.
+/// Sizes of arrays, smallest first, by which the size of a cache is measured that is reported to
+/// have `bytes` bytes. They are well above the size of the level below and well within the level
+/// above, and go up to four times `bytes`. They go down to the smallest such size, because virtual
+/// machines report caches of which other guests use a part.
 std::vector<int64_t> footprints(int64_t bytes, int64_t below, int64_t above) {
   std::vector<int64_t> sizes;
   const int64_t least = std::max(2 * below, least_footprint);
   for (int64_t size = 4 * bytes; size >= least; size /= 2)
     if (2 * size <= above) sizes.insert(sizes.begin(), size);
-  // Levels that are close to each other.
+  // The two levels are of nearly the same size.
   if (sizes.empty()) sizes.push_back((below + bytes) / 2);
   return sizes;
 }
 
-/// The size of a cache: arrays up to it are read faster than the geometric mean of two speeds, that
-/// of the first point and `beyond`, the speed of the next level. Returns `reported` if the two
-/// sizes agree within a factor of two, or if the speeds are too close to tell.
+/// The size of a cache. `points` has the read speeds of arrays of growing size, and `beyond` is the
+/// speed of the next level. The size is that of the largest array before the speed first falls
+/// below the geometric mean of the first point's speed and `beyond`. Returns `reported` if this
+/// size is within a factor of two of it, or if the two speeds are too close to tell.
 int64_t size_seen(const std::vector<LevelPoint>& points, double beyond, int64_t reported) {
   const double within = points.front().bytes_per_cycle;
   if (within < least_step * beyond) return reported;
@@ -254,7 +261,8 @@ int64_t size_seen(const std::vector<LevelPoint>& points, double beyond, int64_t 
   return 2 * seen >= reported && seen <= 2 * reported ? reported : seen;
 }
 
-/// The outermost level first, as the speed of the next one says where a level ends.
+/// Measures the caches, the largest first, because the speed of the next level is needed to find
+/// where a level ends.
 Status measure_caches(Calibrator& calibrator, tw::Machine& machine) {
   double beyond = machine.memory_bytes_per_cycle;
   int64_t above = memory_footprint;
@@ -280,13 +288,15 @@ Status measure_caches(Calibrator& calibrator, tw::Machine& machine) {
 
 // ---- the processor ----
 
-/// Windows of which the fastest counts, and calls of a loop in each: some 10 us.
+/// Number of windows, of which the fastest counts, and calls of a loop in each window. A window
+/// takes some 10 us.
 constexpr int probe_windows = 3, calls_per_probe_window = 4;
 
-/// Bytes that a thread reads in one timing: 0.1 to 0.5 ms, as longer ones are disturbed more often.
+/// Bytes that a thread reads in one timing. It takes 0.1 to 0.5 ms; longer timings are disturbed
+/// more often.
 constexpr size_t least_read_bytes = 2 * MiB, most_read_bytes = 4 * MiB;
 
-/// Bytes of new arrays that are touched between two looks at the clock.
+/// Bytes of new arrays that are written between two reads of the clock.
 constexpr size_t touched_bytes = 4 * MiB;
 
 class ProcessorBench final : public Bench {
@@ -346,7 +356,7 @@ class ProcessorBench final : public Bench {
   }
 
  private:
-  /// One call of the loop of a probe, and its operations.
+  /// A function that calls the loop of a probe once, and the number of operations in that call.
   struct LoopCall {
     std::function<void()> call;
     double operations;
@@ -374,7 +384,8 @@ class ProcessorBench final : public Bench {
     return {};
   }
 
-  /// Pages that were never written are all one page of zeros, which lies in L1.
+  /// Writes the arrays once. Pages that were never written all share one page of zeros, which would
+  /// lie in L1.
   Status touch(int64_t deadline_ns) {
     for (size_t at = 0; at < arrays_->size(); at += touched_bytes) {
       if (clock_() >= deadline_ns) {
@@ -386,14 +397,14 @@ class ProcessorBench final : public Bench {
     return {};
   }
 
-  /// A thread's part of the arrays, through which it goes round and round.
+  /// The part of the arrays that one thread reads, again and again from begin to end.
   struct alignas(64) Part {
     std::byte* data = nullptr;
     size_t at = 0;  ///< offset of the next read
     uint64_t sink = 0;
   };
 
-  /// Every thread reads so many bytes of its part, at which it goes on the next time.
+  /// Every thread reads `bytes` bytes of its part, from where its last read ended.
   void read(size_t bytes) {
     struct Job {
       ProcessorBench* bench;

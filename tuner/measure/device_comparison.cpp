@@ -16,11 +16,12 @@ namespace tw::tuner {
 namespace {
 
 constexpr int64_t word_bytes = sizeof(uint32_t), result_bytes = sizeof(uint64_t);
-// The blocks are enough to hide the latency of memory. Each thread compares at least this many
-// elements, because its result is twice as long as an element.
+// There are enough blocks to hide the latency of memory. Each thread compares at least
+// least_elements_of_thread elements: it writes a result of 8 bytes, so with fewer elements the
+// results would be much of the traffic.
 constexpr int64_t blocks_per_multiprocessor = 4, least_elements_of_thread = 16;
 
-/// The bytes as one word; missing bytes are zeros. Requires at most 4 bytes.
+/// The bytes as one 32-bit word, in which missing bytes are zeros. Requires: at most 4 bytes.
 uint32_t word_of(std::span<const std::byte> rest) {
   uint32_t word = 0;
   if (!rest.empty()) std::memcpy(&word, rest.data(), rest.size());

@@ -12,7 +12,8 @@ namespace {
 using runtime::Device;
 using runtime::Launch;
 
-/// The rate of the fastest of several windows, each long enough for the clock.
+/// The rate of the fastest of several windows. Each window lasts long enough for the resolution of
+/// the clock.
 Result<double> gflops(Device& device, const Launch& launch, double flops_per_launch) {
   constexpr double window_ns = 2e6;
   constexpr int windows = 5;

@@ -36,7 +36,8 @@ std::vector<std::byte> repeated(Poison pattern, int64_t bytes) {
   return result;
 }
 
-/// The fault with which a runner ends whose device failed after the kernel had run there.
+/// The fault with which the runner ends if the device fails while it runs a kernel that has run on
+/// it before.
 FaultKind fault_of(const Device& device) {
   if (!device.lost()) return FaultKind::Resource;
   return device.lost_by_kernel() ? FaultKind::Crash : FaultKind::Lost;
@@ -341,7 +342,7 @@ Timer timed_on(std::shared_ptr<Device> device, std::vector<Launch> call,
       failed(ns.error());
       return calls * second_ns;
     }
-    // It ran when it was verified: now the device is lost, or out of memory.
+    // The kernel ran when it was verified, so now the device is lost or out of memory.
     if (!ns) exit_with(fault_of(*device), ns.error().message);
     return static_cast<int64_t>(std::llround(ns->front()));
   };

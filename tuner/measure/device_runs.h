@@ -150,8 +150,9 @@ class DeviceBuffers {
 Verdict verify(const std::shared_ptr<runtime::Device>& device, const runtime::DeviceKernel& kernel,
                const dsl::Workload& workload, const Reference& reference, DeviceArrays& kept);
 
-/// Calls a kernel once and returns its outputs. Invalid if the kernel reads or writes memory
-/// wrongly. Ends the process if the device is lost.
+/// Calls a kernel once and returns its outputs. Errors: Invalid if the kernel wrote outside of its
+/// buffers or to an input; as Device::launch(). If the device is lost while the outputs are read,
+/// the process ends (refusal()).
 Result<dsl::Arrays> call_once(const std::shared_ptr<runtime::Device>& device,
                               const runtime::DeviceKernel& kernel, const dsl::Workload& workload,
                               const dsl::Arrays& inputs);

@@ -10,7 +10,8 @@
 namespace tw::tuner {
 namespace {
 
-/// Threads that wait for each other, each on its core. The first is the caller, who gives up late.
+/// Makes threads wait for each other until all of them run at the same time. Thread 0, the caller,
+/// ends the waiting when the time is over.
 class Meeting {
  public:
   Meeting(int threads, const Clock& clock, int64_t until_ns)
@@ -29,7 +30,7 @@ class Meeting {
   }
   bool is_complete() const { return arrived_.load(std::memory_order_acquire) == cores_.size(); }
 
-  /// True if another thread had the caller's core.
+  /// True if another thread ran on the core of the calling thread in the last meeting.
   bool shares_core() const {
     return std::find(cores_.begin() + 1, cores_.end(), cores_[0]) != cores_.end();
   }

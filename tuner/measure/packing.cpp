@@ -10,7 +10,8 @@
 namespace tw::tuner {
 namespace {
 
-/// Calls visit(storage position, logical position or -1) for each element of the storage, in order.
+/// Calls visit(s, l) for each element of the storage, in order: s is its position in the storage,
+/// and l its position in the row-major array, or -1 for padding.
 template <typename Visit>
 void for_each_element(const dsl::Layout& layout, const std::vector<int64_t>& shape,
                       const Visit& visit) {
@@ -26,7 +27,8 @@ void for_each_element(const dsl::Layout& layout, const std::vector<int64_t>& sha
   }
   int64_t elements = 1;
   for (const int64_t extent : extents) elements *= extent;
-  // Along the innermost part everything moves by one step: that is the loop that has to be fast.
+  // Along the innermost part of the layout both positions grow by constant steps, so this loop is
+  // fast.
   const int64_t run = extents.back();
   const auto inner = static_cast<size_t>(parts.back().dim);
   const int64_t inner_stride = step.back() * stride[inner];
@@ -50,7 +52,8 @@ void for_each_element(const dsl::Layout& layout, const std::vector<int64_t>& sha
   }
 }
 
-/// Calls copy(size) with the element's size as a constant, so that copying one is one instruction.
+/// Calls copy(size) with the size of an element as a constant, so that an element is copied by one
+/// instruction.
 template <typename Copy>
 void with_size(DType type, const Copy& copy) {
   switch (size_bytes(type)) {

@@ -13,13 +13,13 @@
 namespace tw::tuner {
 namespace {
 
-/// Operations of one call of the loop: two a multiply-add.
+/// Operations in one call of the loop; a multiply-add counts as two.
 double flops_of(const Loops& loops) {
   return 2 * loops.fmas * loops.vector_bytes / static_cast<int>(sizeof(float));
 }
 
-/// The rate that stands for a measurement. It is above most disturbed windows, and below windows
-/// that are too fast because the clock was read late at their start.
+/// The upper quartile, which is used as the result of several windows. It is above most disturbed
+/// windows, and below windows that look too fast because the clock was read late at their start.
 double upper_quartile(std::vector<double> rates) {
   if (rates.empty()) return 0;
   const auto at = rates.begin() + static_cast<std::ptrdiff_t>(rates.size() * 3 / 4);
@@ -69,7 +69,8 @@ void Gauge::assemble(int64_t patience_ns) { gather(pool_, threads_, clock_, pati
 
 double Gauge::read() {
   constexpr int windows = 3;
-  // About 10 us a window on one thread; handing out tasks to more takes a few of its own.
+  // A window takes about 10 us on one thread. With more threads it has more calls, because handing
+  // out the tasks takes a few microseconds itself.
   struct Work {
     void (*fma)(volatile float* seed);
     int calls;

@@ -101,7 +101,7 @@ class Processor final : public Executor {
 
   Result<double> f32_peak_gflops() override {
     TW_TRY(const Peak peak, measure_f32_peak(threads_.count, clock_));
-    // The gauge has met moments faster than this one.
+    // The gauge may have read a higher speed earlier.
     return std::max(peak.gflops, gauge().undisturbed());
   }
 

@@ -59,7 +59,8 @@ double array_bytes(const dsl::Workload& workload) {
   return sum;
 }
 
-/// Memory that a worker may use: processors' workers are limited below what the machine has.
+/// Memory that a worker may use, in bytes. Workers that run kernels on the processor are limited to
+/// less than the machine has.
 int64_t worker_memory_bytes(const Target& target) {
   const int64_t physical = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   return target.is_gpu() ? physical : std::min(physical, ProcessLimits().address_space_bytes);
@@ -86,8 +87,8 @@ bool uses(const dsl::Compute& compute, DType type) {
   return used;
 }
 
-/// Fills floats from N(0, 1). Integers of up to 16 bits take every value, because products of small
-/// values fit where those of large values overflow or saturate.
+/// Fills an array with numbers from N(0, 1). Integers of up to 16 bits are drawn from all values of
+/// their type instead, because errors such as overflow and saturation show only for large values.
 void fill_real(dsl::Array& array, Random& random) {
   const DType type = array.type;
   if (is_float(type) || type == Bool || size_bytes(type) > 2) return fill_normal(array, random);
@@ -129,7 +130,8 @@ double largest(const dsl::Array& array) {
   return largest_of([&](int64_t i) { return array.get_float(i); }, array.size());
 }
 
-/// |a - b|; 0 for two NaNs, infinite where only one is NaN or they are different infinities.
+/// Returns |a - b|. It is 0 for two NaNs and for equal infinities, and infinite if only one is NaN
+/// or if the infinities differ.
 double difference(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
   const double error = std::fabs(a - b);
@@ -187,7 +189,8 @@ std::vector<int64_t> indices_of(int64_t position, const std::vector<int64_t>& sh
   return indices;
 }
 
-/// Random indices, a quarter of which lie on a border, where padding and tails are.
+/// Random indices of an element. Each index is at an end of its dimension with a probability of a
+/// quarter, because padding and tails of splits are there.
 std::vector<int64_t> random_indices(const std::vector<int64_t>& shape, Random& random) {
   std::vector<int64_t> indices;
   for (const int64_t extent : shape) {
@@ -200,10 +203,10 @@ std::vector<int64_t> random_indices(const std::vector<int64_t>& shape, Random& r
 std::vector<std::vector<int64_t>> samples_of(const dsl::Array& array, int most, Random& random) {
   std::vector<std::vector<int64_t>> samples;
   const bool all = array.size() <= most;
-  // Errors grow with the element in most outputs, and the largest one sets the scale.
+  // The largest element is a sample, because errors grow with the element in most outputs.
   if (!all) samples.push_back(indices_of(position_of_largest(array), array.shape));
-  // A value that is not finite can be correct, which only the definition shows. So the first such
-  // value is one of the samples.
+  // The first value that is not finite is a sample too, because only the definition shows if it is
+  // correct.
   if (const auto position = position_of_overflow(array); position && !all)
     samples.push_back(indices_of(*position, array.shape));
   while (static_cast<int64_t>(samples.size()) < std::min<int64_t>(most, array.size()))
@@ -242,7 +245,7 @@ double tolerance_of(const dsl::Workload& workload) {
   const auto coarsest = coarsest_float(workload.compute);
   if (!coarsest) return 0;
   double tolerance = workload.accuracy == dsl::Accuracy::Strict ? 4e-6 : dsl::error_of_fast;
-  // As many units in the last place as in f32.
+  // The tolerance for f64 is as many units in the last place as the tolerance for f32.
   if (*coarsest == Float64) tolerance *= dsl::unit_roundoff(Float64) / dsl::unit_roundoff(Float32);
   for (const std::string& output : workload.compute.outputs) {
     const DType type = workload.compute.type_of(output);
@@ -255,7 +258,8 @@ double tolerance_of(const dsl::Workload& workload) {
 double relative_error(const dsl::Array& got, const dsl::Array& expected, bool overflows) {
   if (got.data == expected.data) return 0;
   const auto overflow_at = overflows ? std::optional(largest_number(expected.type)) : std::nullopt;
-  // Every candidate comes through here: the common type is read without asking for it each time.
+  // This runs for every candidate, so the common type has a loop of its own, which does not check
+  // the type of each element.
   if (expected.type == Float32) {
     const auto* a = reinterpret_cast<const float*>(got.data.data());
     const auto* b = reinterpret_cast<const float*>(expected.data.data());
@@ -315,7 +319,8 @@ Result<Reference> make_reference(const dsl::Workload& workload, const PlainCall&
   for (const dsl::Input& input : workload.compute.inputs) {
     TW_TRY(dsl::Array integers, dsl::Array::make(input.type, input.shape));
     dsl::Array normal = integers;
-    // Small integers are also indices before the table and of its first rows.
+    // Tables are also read at small integers, some of which are before the table or in its first
+    // rows.
     fill_integers(integers, random);
     if (const auto range = ranges.find(input.name); range != ranges.end()) {
       fill_indices(normal, range->second, random);

@@ -16,47 +16,51 @@
 namespace tw::tuner {
 namespace {
 
-/// The quantile that stands for a kernel. The minimum repeats best in comparisons of equal numbers
-/// of samples, but it decreases with their number. The median moves by 1-2.4 % between sessions. A
-/// quarter is near the undisturbed time, and stays there until three quarters of the samples are
-/// disturbed.
+/// The quantile of the samples that is used as the latency of a kernel. The minimum repeats best if
+/// the numbers of samples are equal, but it decreases as their number grows. The median moves by
+/// 1-2.4 % between sessions. The lower quartile is near the undisturbed time, and stays there until
+/// three quarters of the samples are disturbed.
 constexpr double estimate_quantile = 0.25;
 
-/// A batch this many timer steps long is known to 1 %.
+/// The time of a batch that lasts so many steps of the timer is known to 1 %.
 constexpr int64_t resolutions_per_batch = 100;
 
-/// A first call may include page faults and cold caches, which cost a few times the kernel's own
-/// time. If it takes more than ten times the incumbent's latency, the candidate is dropped. In a
-/// call of at least warms_itself_ns these costs are negligible.
+/// The first call of a kernel may include page faults and cold caches, which cost a few times the
+/// kernel's own time. A candidate whose first call takes more than ten times the incumbent's
+/// latency is dropped. In calls of at least warms_itself_ns these costs are negligible.
 constexpr double drop_first_call = 10;
 constexpr double warms_itself_ns = 0.25e9;
-/// Undisturbed timings stay within a factor of 1.1, so a factor of 1.5 is clearly slower.
+/// A candidate whose timings are all above this multiple of the incumbent's latency is dropped.
+/// Undisturbed timings differ by at most a factor of 1.1.
 constexpr double drop_probe = 1.5;
-/// Time of a pause that no watch sees. A hypervisor that takes the processor costs a time slice or
-/// two, however long the kernel takes: calls of 0.2 ms were seen to last 20 ms. A timing that such
-/// a pause could explain is repeated, up to most_probes timings in all.
+/// Length of a pause that no watch notices. A hypervisor that takes the processor away costs a time
+/// slice or two, however short the kernel is: calls of 0.2 ms were seen to last 20 ms. A timing
+/// that such a pause could explain is repeated, up to most_probes timings in all.
 constexpr double preemption_ns = 50e6;
 constexpr size_t least_probes = 2, most_probes = 4;
-/// The minimum of minimum_counts_from samples is disturbed with a probability below 1e-4 on a quiet
-/// machine, and with one of 0.5 % if every third sample is disturbed.
+/// A candidate is dropped if the minimum of its first minimum_counts_from samples is above this
+/// multiple of the incumbent's latency. On a quiet machine that minimum is disturbed with a
+/// probability below 1e-4; if every third sample is disturbed, with one of 0.5 %.
 constexpr double drop_minimum = 1.25;
 constexpr size_t minimum_counts_from = 5;
-/// A candidate this much slower will not win the finals; the cost model needs no better estimate.
+/// A candidate that is slower than the incumbent by this factor will not be the result of the run,
+/// and the cost model needs no more precise latency of it.
 constexpr double behind = 1.05;
 
-/// Timings of one kernel in other buffers differ by 2-4 %; beyond this the machine was slow.
+/// Most time of the incumbent, as a multiple of its latency, at which the machine is as fast as
+/// before. Timings of one kernel in different buffers differ by 2-4 %.
 constexpr double keeps_pace = 1.08;
 constexpr int incumbent_batches = 3;
 
-/// Stretches within this factor of the fastest were as undisturbed as it was.
+/// Stretches of a measurement agree if their latencies are within this factor of the fastest.
 constexpr double agrees = 1.03;
 
-/// Differences below 1 % are never claimed: ratios of minima repeat to 0.3-0.9 % (one sigma).
+/// Least noise floor of a comparison: ratios of minima repeat to 0.3-0.9 % (one sigma).
 constexpr double least_noise_floor = 0.01;
 
-/// Distribution-free interval for a quantile: the number of samples below the quantile has a
-/// binomial distribution. With too few samples for the tails, an end of the interval is the minimum
-/// or maximum.
+/// Confidence interval for a quantile, without assumptions about the distribution: the number of
+/// samples below the quantile has a binomial distribution. `tail` is the probability on each side
+/// of the interval. With too few samples, an end of the interval is the minimum or the maximum.
 Interval quantile_interval(const std::vector<double>& sorted, double quantile, double tail) {
   const auto n = static_cast<double>(sorted.size());
   size_t low = 0, high = sorted.size() - 1;
@@ -81,7 +85,8 @@ double quantile_of(const std::vector<double>& sorted, double quantile) {
   return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
-// A batch of calls that are timed one by one. Preparing a call takes 0.1 ms with 1 MiB of L2.
+// Least time of a batch whose calls are timed one by one. Preparing one call takes 0.1 ms with an
+// L2 of 1 MiB.
 constexpr int64_t single_calls_ns = 50'000;
 
 double time_batch(const Timer& timer, int64_t calls) {
@@ -95,7 +100,7 @@ struct TimedBatch {
   double probe_ns() const { return static_cast<double>(elapsed_ns) / static_cast<double>(calls); }
 };
 
-/// Finds how many calls make a batch long enough.
+/// Increases the number of calls until a batch takes long enough to be timed.
 TimedBatch fit_batch(const Timer& timer, const Sampling& options) {
   const int64_t readable_ns = resolutions_per_batch * options.timer_resolution_ns;
   const int64_t wanted_ns = std::max(options.min_batch_ns, readable_ns);
@@ -104,8 +109,8 @@ TimedBatch fit_batch(const Timer& timer, const Sampling& options) {
     batch.elapsed_ns = timer(batch.calls);
     if (batch.elapsed_ns >= wanted_ns) return batch;
     if (batch.calls >= options.max_batch_calls) break;
-    // A fifth more calls than seems needed, because the next batch may be faster. At most ten times
-    // as many, because the measured batch may have been shorter than the timer's resolution.
+    // Takes a fifth more calls than seem to be needed, because the next batch may be faster; but at
+    // most ten times as many, because the batch may have been shorter than a step of the timer.
     const double growth = batch.elapsed_ns > 0 ? 1.2 * static_cast<double>(wanted_ns) /
                                                      static_cast<double>(batch.elapsed_ns)
                                                : 10;
@@ -128,7 +133,7 @@ class Sampler {
   Sampler(const Timer& timer, const Sampling& options, const Clock& clock, Watch& watch)
       : timer_(timer), options_(options), clock_(clock), watch_(watch), start_ns_(clock()) {}
 
-  /// Times that many calls and returns the ns of one.
+  /// Times `calls` calls together, and returns the time of one call in ns.
   double time(int64_t calls) {
     const int64_t started_ns = clock_();
     const int64_t elapsed_ns = watched(calls);
@@ -140,8 +145,8 @@ class Sampler {
     return bursts_.back().ns;
   }
 
-  /// Chooses the number of calls in a batch. The first batch that is long enough becomes the only
-  /// sample. Returns false if no batch is long enough to be timed.
+  /// Chooses the number of calls in a batch, and keeps the first batch that is long enough as the
+  /// only sample. Returns false if no batch is long enough.
   bool fit() {
     const TimedBatch batch = fit_batch([this](int64_t calls) { return watched(calls); }, options_);
     calls_ = batch.calls;
@@ -151,7 +156,7 @@ class Sampler {
   void batch() { time(calls_); }
   int64_t calls() const { return calls_; }
 
-  /// Samples to which the watch does not object by what it knows now, in the order taken.
+  /// The samples to which the watch does not object by now, in the order in which they were taken.
   std::vector<double> counted() const {
     std::vector<double> counted;
     for (const Burst& burst : bursts_)
@@ -159,7 +164,8 @@ class Sampler {
     return counted;
   }
 
-  /// Discards all samples, because the machine was slow when they were taken.
+  /// Discards all samples, because the machine was slow when they were taken; `why` says how that
+  /// is known.
   void discard(std::string why) {
     bursts_.clear();
     lost_ns_ = clock_() - start_ns_;
@@ -176,7 +182,7 @@ class Sampler {
   bool out_of_patience() const { return lost_ns_ >= options_.patience_ns; }
   bool out_of_time() const { return clock_() - start_ns_ - lost_ns_ >= options_.max_total_ns; }
 
-  /// The end of a sampling that ran out of patience.
+  /// The result of a sampling that has used all its time for disturbed batches.
   Samples ended_disturbed() const {
     std::vector<double> all;
     for (const Burst& burst : bursts_) all.push_back(burst.ns);
@@ -228,15 +234,17 @@ double least(const std::vector<double>& values) {
                         : *std::min_element(values.begin(), values.end());
 }
 
-/// True if there are at least least_probes samples, all of them are above the limit, and no pause
-/// of preemption_ns explains this. With most_probes samples a pause is ruled out.
+/// True if there are at least least_probes samples, all above the limit, and a single pause of
+/// preemption_ns in each batch would not explain that. With most_probes samples such pauses are
+/// ruled out.
 bool all_above(const std::vector<double>& samples_ns, double limit_ns, int64_t calls) {
   if (samples_ns.size() < least_probes || least(samples_ns) <= limit_ns) return false;
   const double pause_ns = preemption_ns / static_cast<double>(calls);
   return samples_ns.size() >= most_probes || least(samples_ns) - pause_ns > limit_ns;
 }
 
-/// The verdict on a candidate beside the incumbent; nullopt while the samples allow none.
+/// The state of a candidate that is compared with an incumbent; nullopt while its samples allow no
+/// decision.
 std::optional<SampleState> judged(const std::vector<double>& samples_ns, double incumbent_ns,
                                   int64_t calls) {
   if (all_above(samples_ns, drop_probe * incumbent_ns, calls)) return SampleState::Dropped;
@@ -246,9 +254,9 @@ std::optional<SampleState> judged(const std::vector<double>& samples_ns, double 
   return std::nullopt;
 }
 
-/// Times the incumbent now. Returns its time divided by its expected latency; if that is above
-/// keeps_pace, timings taken at this moment do not count. Infinite if no timing of the incumbent
-/// counts; nullopt if there is no incumbent.
+/// Times the incumbent now. Returns its time divided by its expected latency. If the result is
+/// above keeps_pace, timings that were taken at this moment do not count. It is infinite if all
+/// timings of the incumbent were disturbed; nullopt if there is no incumbent.
 std::optional<double> pace_of(const Incumbent& incumbent, const Sampling& options, Watch& watch) {
   if (!incumbent.timer) return std::nullopt;
   const auto calls = static_cast<int64_t>(
@@ -268,7 +276,7 @@ std::string say_slower(double pace) {
   return fmt::format("the fastest kernel so far took {:.2f} times as long as before", pace);
 }
 
-/// Times one slot for each side, in the order A B B A.
+/// The times of A and B in one round, which times A, B, B, A.
 struct Round {
   std::array<double, 2> a, b;
 };
@@ -282,7 +290,8 @@ Round time_round(const Timer& a, int64_t calls_a, const Timer& b, int64_t calls_
   return round;
 }
 
-/// The same estimator on two interleaved halves of one side: what it gives for equal kernels.
+/// Estimates by how much the ratio of two equal kernels differs from 1: the slots of one kernel are
+/// divided by turns into two halves, and the minima of the halves are compared.
 class SelfRatio {
  public:
   void add(int round, const std::array<double, 2>& slots) {
@@ -343,8 +352,8 @@ int64_t timer_resolution_ns(const Clock& clock) {
   int64_t smallest = 0;
   int steps = 0;
   int64_t last = clock();
-  // The steps are enough to include consecutive reads with nothing between them; the reads are
-  // enough for a timer that moves once in 10 ms.
+  // 50 steps of the clock are enough to include two reads with nothing between them. A million
+  // reads are enough for a clock that moves once in 10 ms.
   for (int reads = 0; reads < 1'000'000 && steps < 50; ++reads) {
     const int64_t now = clock();
     if (now <= last) continue;
@@ -411,7 +420,8 @@ Samples sample_beside(const Incumbent& incumbent, const Timer& timer, const Samp
       if (*pace > keeps_pace) {
         sampler.discard(say_slower(*pace));
       } else {
-        // A disturbance of the candidate may have ended right before the incumbent was timed.
+        // A disturbance may have slowed the candidate and ended right before the incumbent was
+        // timed.
         const double before_ns = least(counted);
         sampler.batch();
         counted = sampler.counted();

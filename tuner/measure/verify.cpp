@@ -12,16 +12,16 @@
 namespace tw::tuner {
 namespace {
 
-/// One run of a kernel: the conditions that must make no difference.
+/// Conditions of a run of a kernel that must make no difference to its outputs.
 struct Conditions {
   Align align;
   Poison poison;
   int threads = 1;
-  bool backwards = false;  ///< the tasks, on one thread
+  bool backwards = false;  ///< tasks in reverse order, on one thread
 };
 
-// More bytes than a task may have on its stack, so that a variable that a kernel does not
-// initialise is never zero by chance.
+// Bytes of the stack that are overwritten before a run: more than a task may use, so that a
+// variable that a kernel does not initialise is never zero by chance.
 constexpr size_t scribbled_bytes = codegen::max_stack_bytes + (64 << 10);
 
 [[gnu::noinline]] void scribble_stack(Poison pattern) {
@@ -29,9 +29,9 @@ constexpr size_t scribbled_bytes = codegen::max_stack_bytes + (64 << 10);
   for (volatile uint16_t& word : frame) word = static_cast<uint16_t>(pattern);
 }
 
-// Limits of the packed inputs that are kept. The bytes are twice the need of a batch of layouts for
-// the largest layers of ResNet-50. The number of buffers leaves room for those of kernels in the
-// table of live buffers (processes/guarded_buffer.cpp).
+// Limits of the packed inputs that are kept. The bytes are twice as many as a batch with different
+// layouts needs for the largest layers of ResNet-50. The number of buffers leaves room for the
+// kernels' own buffers in the table of live buffers (processes/guarded_buffer.cpp).
 constexpr size_t most_packed_bytes = size_t{256} << 20, most_packed_buffers = 256;
 
 Result<dsl::Arrays> run_once(const runtime::Kernel& kernel, const dsl::Workload& workload,
@@ -70,9 +70,9 @@ Result<std::shared_ptr<GuardedBuffer>> packed_buffer(const dsl::Array& array,
   return buffer;
 }
 
-/// True if a call on logical arrays runs code that run() does not run: packing kernels or a
-/// preparation. Measured kernels are compiled without packing kernels, and cannot be called on
-/// logical arrays if one of their arguments has a layout.
+/// True if a call on row-major arrays runs code that Kernel::run() does not run: packing kernels or
+/// a preparation. Kernels of trials are compiled without packing kernels, so they cannot be called
+/// on row-major arrays if one of their arguments has another layout.
 bool has_calls(const runtime::Kernel& kernel) {
   const auto& arguments = kernel.info().arguments;
   const bool lacks_packs = std::ranges::any_of(arguments, [](const runtime::ArgumentInfo& a) {
@@ -83,7 +83,7 @@ bool has_calls(const runtime::Kernel& kernel) {
   return !lacks_packs && (has_packs || kernel.info().preparation);
 }
 
-/// By the kernel's own packing, which nothing else here uses.
+/// Calls the kernel as users do, so that its own packing code runs, which no other run here uses.
 Result<dsl::Arrays> call_on_arrays(const runtime::Kernel& kernel, const dsl::Workload& workload,
                                    dsl::Arrays arrays, runtime::ThreadPool& pool, int threads) {
   std::vector<runtime::Buffer> buffers;
@@ -140,7 +140,8 @@ Result<KernelBuffers> KernelBuffers::make(const runtime::Kernel& kernel,
   };
   const auto& arguments = kernel.info().arguments;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    // Nothing lies between the last element and the guard: kernels need no more than its alignment.
+    // The buffer ends at the guard, with no bytes in between: kernels only need the alignment of an
+    // element.
     if (options.align == Align::End)
       options.alignment = static_cast<size_t>(size_bytes(arguments[i].dtype));
     const std::string& name = arguments[i].name;

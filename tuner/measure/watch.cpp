@@ -14,17 +14,17 @@
 namespace tw::tuner {
 namespace {
 
-/// A reading below this share of the undisturbed speed is disturbed. On an undisturbed core fewer
-/// than one in a hundred of 30,000 readings were lower. Another process on the core's sibling
-/// thread slows the loop by 30 % or more.
+/// A reading below this share of the undisturbed speed is taken as disturbed. On an undisturbed
+/// core fewer than one in a hundred of 30,000 readings was lower. Another process on the core's
+/// sibling thread slows the loop by 30 % or more.
 constexpr double least_speed = 0.90;
 
-/// A reading at most this old serves as the one before the next timing.
+/// Greatest age of a reading that also counts as the reading before the next timing.
 constexpr int64_t fresh_ns = 200'000;
 
-/// Number of readings that warm up a core. After some ms of idling the clock of a core is 18 to
-/// 30 % lower for the first 1 to 2 ms of work. A reading takes 20 to 70 us, so so many readings
-/// take longer than that.
+/// Number of readings that warm up a core. After some milliseconds without work, the clock of a
+/// core is 18 to 30 % lower for the first 1 to 2 ms of work. A reading takes 20 to 70 us, so 100
+/// readings take longer than that.
 constexpr int most_warming_readings = 100;
 
 constexpr auto rest_time = std::chrono::milliseconds(4);
@@ -63,7 +63,8 @@ class ProcessorWatch final : public Watch {
   void rest() override { std::this_thread::sleep_for(rest_time); }
 
  private:
-  /// The first reading that is as fast as others were; the last one where none is.
+  /// Returns the first reading that is about as fast as the undisturbed speed, or the last reading
+  /// if none is.
   double warmed_up() {
     double speed = gauge_.read();
     for (int i = 1; i < most_warming_readings && speed < least_speed * gauge_.undisturbed(); ++i)

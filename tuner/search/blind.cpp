@@ -9,10 +9,11 @@ namespace {
 using schedules::Point;
 using schedules::Space;
 
-// It chooses at random, so its pool only has to hold enough legal points.
+// Points in the pool for each point that is proposed. The search chooses at random, so the pool
+// only has to contain enough legal points.
 constexpr size_t blind_pool_per_pick = 4;
 
-/// The score's word on what is legal and new; all that is counts the same.
+/// A score that says which points are legal and new, as `score` does, but rates all of them equal.
 Score legal_only(const Score& score) {
   return [&score](const std::vector<Point>& points) {
     std::vector<Prediction> predictions = score(points);
@@ -22,7 +23,7 @@ Score legal_only(const Score& score) {
   };
 }
 
-/// Evolution without a model: among its children, chance chooses.
+/// Evolution without a model: it chooses among the children at random.
 class Blind : public Search {
  public:
   std::vector<Point> propose(const Space& space, const Known& known, const Score& score,

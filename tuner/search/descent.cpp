@@ -19,7 +19,7 @@ struct Place {
   double score = unusable;
 };
 
-/// Walks through a space; scores of points that it has seen are kept.
+/// Walks through a space, and keeps the scores of the points that it has seen.
 class Walk {
  public:
   Walk(const Space& space, const Score& score, const StopToken& stop)
@@ -37,7 +37,7 @@ class Walk {
     return places;
   }
 
-  /// The local optimum that is reached from a place.
+  /// Returns the local optimum that is reached from `at`. `mutations` is Descent::mutations.
   Place descend(Place at, size_t mutations, Random& random) {
     do settle(at);
     while (!is_stopped() && moves(at, mutants(at.point, mutations, random)));
@@ -55,7 +55,7 @@ class Walk {
       if (predictions[i].is_new()) known_.at(fresh[i]) = predictions[i].score;
   }
 
-  /// Moves to the best of the points if that is better.
+  /// Moves to the best of the points if its score is higher. Returns true if it moved.
   bool moves(Place& at, const std::vector<Point>& points) {
     if (points.empty()) return false;
     Place best = ranked(points).front();
@@ -64,7 +64,7 @@ class Walk {
     return true;
   }
 
-  /// Changes one decision after the other until no change is better.
+  /// Changes one decision after the other until no change of a single decision improves the score.
   void settle(Place& at) {
     const size_t decisions = at.point.choices.size();
     size_t unchanged = 0;

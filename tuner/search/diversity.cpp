@@ -30,7 +30,7 @@ SquareMatrix covariance_of(const std::vector<ScaledFeatures>& kernels) {
   return matrix;
 }
 
-/// Makes the covariance that of errors given a measurement of kernel `known`.
+/// Replaces the covariance by that of the errors if the error of kernel `known` is known.
 void condition_on(size_t known, SquareMatrix& covariance) {
   std::vector<double> column;
   for (size_t i = 0; i < covariance.size; ++i) column.push_back(covariance.at(i, known));

@@ -20,12 +20,12 @@ class PickedPoints {
   PickedPoints(const Space& space, std::vector<bool> algorithms_in_doubt)
       : space_(space), in_doubt_(std::move(algorithms_in_doubt)) {}
 
-  /// Adds the best of those that are not there yet, up to a size of `count`.
+  /// Adds the best points of the pool that are not picked yet, until `count` points are picked.
   void add_best(std::vector<Rated> pool, size_t count) {
     sort_by_score(pool);
     add_first(std::move(pool), count);
   }
-  /// Adds the first of those that are not there yet, up to a size of `count`.
+  /// Adds the first points of the pool that are not picked yet, until `count` points are picked.
   void add_first(std::vector<Rated> pool, size_t count) {
     for (Rated& rated : pool) {
       if (picked_.size() >= count) return;
@@ -38,7 +38,8 @@ class PickedPoints {
     }
   }
   const std::vector<Rated>& picked() const { return picked_; }
-  /// The points without those that may not be added, beyond the first one of an algorithm in doubt.
+  /// Returns the points that may still be added. An algorithm in doubt has at most one point in the
+  /// batch, so its other points are left out.
   std::vector<Rated> eligible(std::vector<Rated> points) const {
     std::vector<bool> has_one(in_doubt_.size(), false);
     for (const Rated& rated : picked_) has_one[space_.algorithm_of(rated.point)] = true;
@@ -59,23 +60,24 @@ class PickedPoints {
 
 namespace {
 
-// Points for GPUs are nearly all legal, and cost one to three milliseconds.
+// Points in the pool for each pick on GPUs. There nearly all points are legal, and scoring one
+// takes one to three milliseconds.
 constexpr size_t gpu_pool_per_pick = 16;
 constexpr size_t parents = 12;
-// In a space of several stages a sample is good only if all of its stages are, and in a GPU's space
-// only if about twenty decisions fit each other. In such spaces, half of the first pool are
-// descendants of the samples with the best ratings, made in up to so many generations of at least
-// so many points.
+// In a space of several stages a sample is good only if the choices for all stages are good; in a
+// GPU's space, only if about twenty decisions fit each other. In such spaces half of the first pool
+// descends from the best-rated samples. It is made in up to most_generations generations, of at
+// least least_generation points each.
 constexpr size_t most_generations = 8, least_generation = 48;
-// Points, those that are rated best, from which each pick is chosen.
+// Number of best-rated points from which each pick is chosen.
 constexpr size_t shortlist_per_pick = 4;
-// Share of a batch for points from a random pool, once trials guide the search.
+// Share of a batch that is taken from random samples, once there are trials.
 constexpr double random_share = 0.125;
-// Kernels that a batch is to differ from: the latest that were proposed.
+// Number of the latest proposed kernels from which a batch has to differ.
 constexpr size_t most_proposed = 128;
-// If most of the latest batch was far slower than the best trial, the neighbourhood of the best
-// points is exhausted, or the model is wrong about it. In this case half of the next batch is
-// random.
+// If more than most_far_behind of the latest batch was slower than the best trial by the factor
+// far_behind, the neighbourhood of the best points is exhausted, or the model is wrong about it.
+// Then widened_random_share of the next batch is random.
 constexpr double far_behind = 1.25, most_far_behind = 0.75, widened_random_share = 0.5;
 
 /// True if most of the latest `count` trials were far slower than the best trial of all; false if
@@ -107,8 +109,8 @@ std::vector<Rated> first_of(std::vector<Rated> points, size_t count) {
 
 using Proposed = std::vector<cost_model::ScaledFeatures>;
 
-/// Up to `count` of the points, in the order in which they are worth a trial after the proposed
-/// kernels (diversity.h). Without features, the first `count` points.
+/// Returns up to `count` of the points, the most worthwhile trial first, given the kernels in
+/// `proposed` (diversity.h). If a point has no features, these are the first `count` points.
 std::vector<Rated> diversify(std::vector<Rated> points, const Proposed& proposed, size_t count) {
   std::vector<BatchCandidate> candidates;
   for (const auto& [point, prediction] : points)
@@ -121,8 +123,8 @@ std::vector<Rated> diversify(std::vector<Rated> points, const Proposed& proposed
   return chosen;
 }
 
-/// Multiple by which the first pool is larger, because there are no measurements yet from which to
-/// start. It is larger again for a chain, since each stage of it has decisions of its own.
+/// Factor by which the first pool is larger than later pools, because it has no trials to start
+/// from. It is larger for a chain of stages, since each stage has decisions of its own.
 size_t first_pool_factor(const Space& space) { return space.stages(0) > 1 ? 9 : 3; }
 
 /// True if good points of the algorithm are rare among samples.
@@ -130,8 +132,9 @@ bool has_rare_points(const Space& space, size_t algorithm) {
   return space.target().is_gpu() || space.stages(algorithm) > 1;
 }
 
-/// A mutation of a parent, or of a mixture of two parents. Better parents, which come first in
-/// `ranked`, have more children, because the parent is the smaller of two random indices.
+/// Returns a mutation of a parent or of a mixture of two parents. A parent is the point at the
+/// smaller of two random indices, so that better points, which come first in `ranked`, have more
+/// children.
 Point child_of(const Space& space, const std::vector<Point>& ranked, Random& random) {
   const auto draw = [&] {
     const auto n = static_cast<int64_t>(ranked.size());
@@ -141,8 +144,9 @@ Point child_of(const Space& space, const std::vector<Point>& ranked, Random& ran
   return space.mutate(child, random);
 }
 
-/// A child of the ranked points if good points are rare and `descends` is true; otherwise a sample
-/// of the algorithm of these points. If no point is ranked, it is any sample of the space.
+/// Returns a child of the ranked points if `descends` is true and good points are rare among
+/// samples; otherwise a sample of the algorithm of the ranked points. If there are no ranked
+/// points, it is a sample of the whole space.
 Point next_point(const Space& space, const std::vector<Point>& ranked, bool descends,
                  Random& random) {
   if (ranked.empty()) return space.sample(random);
@@ -150,10 +154,10 @@ Point next_point(const Space& space, const std::vector<Point>& ranked, bool desc
   return has_children ? child_of(space, ranked, random) : space.sample_like(ranked.front(), random);
 }
 
-/// The best points, all of the algorithm of the very best one; empty if no point is legal. With
-/// `only_fused`, the best fused points of the direct algorithm, if there are any. Fusing a chain
-/// gains only if all of its stages are scheduled for it, so the first fused points are rated lower
-/// than other points which cannot be improved.
+/// Returns the best points of the algorithm of the best-rated point; none if no point is legal.
+/// With `only_fused`, these are the best points of the direct algorithm that fuse the chain, if
+/// there are any. Fusing a chain gains only if all of its stages are scheduled for it, so the first
+/// fused points are rated lower than others, although their descendants may be better.
 std::vector<Point> parents_of_generation(const Space& space, const std::vector<Rated>& rated,
                                          bool only_fused) {
   std::vector<Point> best, fused;
@@ -167,10 +171,11 @@ std::vector<Point> parents_of_generation(const Space& space, const std::vector<R
   return only_fused && algorithm == 0 && !fused.empty() ? fused : best;
 }
 
-/// The default point and samples. If there are several algorithms, half of the pool is from all of
-/// them, and the other half from the one that is then rated best. If good points are rare, and the
-/// pool is large enough to have good parents, the second half descends from the points with the
-/// best ratings.
+/// Makes the pool of the first proposal. Its first half has the default point and samples of all
+/// algorithms. The second half has samples of the algorithm that is then rated best; if good points
+/// are rare, and the pool is large enough to have good parents, it has descendants of the
+/// best-rated points. If there is one algorithm whose good points are not rare, the whole pool is
+/// samples.
 std::vector<Rated> first_pool(const Space& space, const Known& known, const Score& score,
                               size_t size, Random& random) {
   const Result<Point> first = space.default_point(known.stop);
@@ -194,7 +199,8 @@ std::vector<Rated> first_pool(const Space& space, const Known& known, const Scor
   return rated;
 }
 
-/// Children of the points that were fastest, best first, and samples.
+/// Makes the pool of a later proposal: children of the fastest trials in `ranked`, which are
+/// sorted, and samples.
 std::vector<Rated> children(const Space& space, const Known& known, const Score& score,
                             const std::vector<Tried>& ranked, size_t size, Random& random) {
   std::vector<Point> fastest, pool;
@@ -241,7 +247,7 @@ void Evolution::add_diverse(std::vector<Rated> best, size_t count, PickedPoints&
   Proposed before = proposed_;
   for (const Rated& seed : picked.picked())
     if (!seed.prediction.features.empty()) before.emplace_back(seed.prediction.features);
-  // The seeds are among the best, and picked already.
+  // `best` includes the seeds, which are picked already.
   best = first_of(picked.eligible(std::move(best)), shortlist_per_pick * count);
   picked.add_first(diversify(std::move(best), before, count + picked.picked().size()), count);
 }

@@ -20,26 +20,30 @@
 namespace tw::tuner {
 namespace {
 
-// Twice as many as evolution draws from.
+// Most parents: twice as many as evolution uses.
 constexpr size_t most_parents = 24;
-// A point that takes longer to find is not worth the start of a run.
+// Most points that are constructed to find the point of a schedule, so that a run starts quickly.
 constexpr int most_constructions = 300;
-// Limits for other workloads. Lowering a record's schedule takes half a millisecond, so the samples
-// of all neighbours take a quarter of a second.
+// Most neighbours, which are groups of trials of similar workloads, and most samples of each.
+// Lowering the schedule of a record takes half a millisecond, so all samples take a quarter of a
+// second.
 constexpr size_t most_neighbours = 12, most_samples_each = 40;
-// Most trials that are read of the run's own place, and of another place. Only a part of larger
-// places is read, so that a run starts as quickly with a large database as with a small one.
+// Most trials that are read of the run's own place (workload, target, device and layouts), and of
+// another place. Of larger places only a part is read, so that a run starts as quickly with a large
+// database as with a small one.
 constexpr int64_t most_own_trials = 1024, most_trials_of_another = 256;
-// Places among which the nearest are looked for, on either side of the workload's operations.
+// Most places that are compared: those whose numbers of operations are just below or just above
+// that of the workload.
 constexpr int64_t most_places = 256;
 constexpr size_t seeding_neighbours = 4, seeds_each = 2, tries_each = 4;
-// Distances that are added between trials. Trials of another device, or for another instruction
-// set, teach the model as much as those of a shape with one extent of twice the size. The value of
-// trials with other layouts was not measured; it is assumed to be equal. A kernel that is fast in
-// one state of the caches is mostly among the fast ones in another.
+// Distances (see distance()) that are added for trials of another device or instruction set, with
+// other layouts, or in another state of the caches. Trials of another device teach the model as
+// much as those of a shape with one extent of twice the size. The value of trials with other
+// layouts was not measured; it is assumed to be equal. A kernel that is fast in one state of the
+// caches is mostly fast in another.
 constexpr double distance_of_devices = 1, distance_of_layouts = 1, distance_of_states = 0.5;
 
-/// True where no more schedules may be turned into points or samples.
+/// True if no more schedules may be turned into points or samples.
 bool is_enough(const Question& q, const Experience& known) {
   return known.schedules >= q.most_schedules || q.stop.is_stopped();
 }
@@ -50,9 +54,10 @@ double throughput_of(const db::Record& record) {
   return record.latency_ns > 0 ? 1e9 / record.latency_ns : 0;
 }
 
-/// The point of the run's space that has the schedule of a record. The record's configuration is
-/// used if it means the same steps in this space, or if the record is for other layouts or another
-/// target. Otherwise the point is found from the steps. nullopt if there is none.
+/// The point of the run's space that stands for the schedule of a record; nullopt if there is none.
+/// The record's configuration gives the point if it means the same steps in this space, or if the
+/// record has other layouts or another target, for which the steps differ anyway. Otherwise the
+/// point is found from the steps.
 std::optional<schedules::Point> point_of(const Question& q, const db::Record& record) {
   const bool differs =
       record.layouts != q.workload->asked() || record.target != q.target.to_string();
@@ -64,8 +69,9 @@ std::optional<schedules::Point> point_of(const Question& q, const db::Record& re
   return schedule ? schedules::point_of(*q.space, *schedule, most_constructions) : std::nullopt;
 }
 
-/// Adds the sample of a record, and returns its features. Empty if the record has no sample, or the
-/// model has learned from it before. `target` has the machine that measured it.
+/// Adds the sample of a record, and returns its features. They are empty if the record has no
+/// sample, or if the model has learned from it before. `target` has the description of the machine
+/// that measured the record.
 std::vector<float> add_sample(const dsl::Workload& workload, const db::RecalledTrial& known,
                               const Target& target, const Question& q, Experience& out) {
   if (db::is_listed(known.doubt)) return {};
@@ -79,7 +85,7 @@ std::vector<float> add_sample(const dsl::Workload& workload, const db::RecalledT
   return out.samples.back().features;
 }
 
-/// True if the schedule is known to be right, and its latency is not in doubt.
+/// True if the kernel of the trial is correct, and its latency is not in doubt.
 bool is_usable(const db::RecalledTrial& trial) {
   return trial.record.status == db::TrialStatus::Ok && trial.doubt == db::Doubt::None;
 }
@@ -98,8 +104,8 @@ bool is_result(const Question& q, const db::RecalledTrial& trial) {
   return is_usable(trial) && is_exact_enough(*q.workload, trial.record, q.most_error);
 }
 
-/// Adds the latencies of the trials. Trials that were not read are put before the others: none of
-/// them is the best, and the curve of gains depends mostly on the last trials.
+/// Adds the latencies of the trials. Trials that were not read come first: none of them is the
+/// best, and the curve of gains depends mostly on the last trials.
 void add_latencies(const Question& q, db::RecalledTrials recalled, Experience& out) {
   std::ranges::stable_sort(recalled.trials, {}, [](const db::RecalledTrial& trial) {
     return std::pair(trial.record.created_ms, trial.record.trial);
@@ -133,17 +139,18 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
   add_latencies(q, std::move(*recalled), out);
 }
 
-/// The trials of another place than the run's, or those trials of the run's place that come from
-/// database layers.
+/// A group of trials from which the run learns: those of another place than the run's, or trials of
+/// the run's place that come from database layers.
 struct Neighbour {
   dsl::Workload workload;
   double distance;
-  Target target;                          ///< with the machine that measured
+  Target target;                          ///< with the description of the machine that measured
   std::vector<db::RecalledTrial> trials;  ///< sorted by latency
 };
 
-/// Distance between `other`, the layouts and state of the caches that a record's kernels were asked
-/// for, as text, and those that the workload asks for. Infinite if the text does not parse.
+/// Distance between what a record's kernels were asked for and what the workload asks for. Both are
+/// layouts and a state of the caches; `other` has those of the record as text. Infinite if the text
+/// cannot be parsed.
 double distance_of_asked(const dsl::Workload& workload, const std::string& other) {
   const auto asked = dsl::parse_asked(other);
   if (!asked) return std::numeric_limits<double>::infinity();
@@ -163,8 +170,8 @@ double distance_of(const db::Place& place, const dsl::Workload& workload, const 
          (is_here ? 0 : distance_of_devices) + distance_of_asked(*q.workload, place.layouts);
 }
 
-/// Trials of a place in the database and its layers, sorted by latency. If it is the run's own
-/// place, only the trials of the layers, which were measured on other machines, even if their
+/// The trials of a place in the database and its layers, sorted by latency. For the run's own place
+/// it returns only the trials in the layers: they were measured on other machines, even if their
 /// device is like this one.
 std::vector<db::RecalledTrial> trials_at(db::Store& store, const db::Place& place,
                                          const Question& q) {
@@ -223,7 +230,8 @@ std::vector<Neighbour> neighbours(db::Store& store, const Question& q) {
   return result;
 }
 
-/// Evenly from the fastest to the slowest: the model is to learn what makes the difference.
+/// Adds samples of a neighbour's trials, evenly spaced from the fastest to the slowest, so that the
+/// model learns what makes the difference.
 void learn_from(const Neighbour& neighbour, const Question& q, Experience& out) {
   const size_t count = std::min(neighbour.trials.size(), most_samples_each);
   for (size_t i = 0; i < count && !is_enough(q, out); ++i) {

@@ -33,7 +33,8 @@ Result<std::string> first_pick(db::Store& store, const dsl::Workload& workload,
   Proposer proposer(std::move(space), std::move(search), threads, 1);
   proposer.learn(std::move(known));
   proposer.begin(stop);
-  // As many as a run's first batch, whose pool a single pick would not have.
+  // Asks for as many points as a run's first batch has, because the pool of a proposal grows with
+  // their number.
   const std::vector<schedules::Point> points = proposer.propose(
       [&](const auto& pool) { return proposer.predict(pool, model); }, usual_batch_size);
   const std::vector<Candidate> candidates = proposer.choose(points);

@@ -12,7 +12,7 @@ namespace {
 constexpr double tail_per_doubling = 0.0008;
 constexpr double left_after_doubling = 0.25;
 
-// Parts in which expected_improvement() spends its time.
+// Number of parts into which expected_improvement() divides the time.
 constexpr int parts = 16;
 
 double saved_ns(const SharedSearch& s, double seconds) {
@@ -37,7 +37,7 @@ void GainCurve::add_in_vain(int64_t trials) {
   if (trials <= 0) return;
   const auto before = static_cast<double>(trials_), added = static_cast<double>(trials);
   trials_ += trials;
-  // As add() in turn: the product of the factors of the trials.
+  // The same as calling add() for each trial: the product of the factors of the trials.
   if (best_ns_ > 0) steps_ *= std::pow(left_after_doubling, std::log2((before + added) / before));
 }
 

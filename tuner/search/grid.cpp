@@ -9,7 +9,7 @@ namespace {
 using schedules::Point;
 using schedules::Space;
 
-/// Counts through the space of one algorithm after the other, the first decision fastest.
+/// Enumerates the points of one algorithm after the other. The first decision changes fastest.
 class Grid : public Search {
  public:
   std::vector<Point> propose(const Space& space, const Known& known, const Score& score,
@@ -26,14 +26,16 @@ class Grid : public Search {
   }
 
  private:
-  /// The algorithm, which is the first decision where there are several, changes last.
+  /// Moves to the next point. If there are several algorithms, the choice of the algorithm is
+  /// decision 0, and it changes last.
   void advance(const Space& space) {
     const size_t first = space.algorithms() > 1 ? 1 : 0;
     for (size_t d = first; d < next_.choices.size(); ++d)
       if (schedules::concerns(space, d, next_) && counts_on(space, d)) return;
     done_ = first == 0 || !counts_on(space, 0);
   }
-  /// Takes the next value of the decision; false after the last one, when it is the first again.
+  /// Takes the next value of decision `d`. Returns false after the last value, and starts again
+  /// with the first.
   bool counts_on(const Space& space, size_t d) {
     int& choice = next_.choices[d];
     if (++choice < static_cast<int>(space.decisions()[d].values.size())) return true;

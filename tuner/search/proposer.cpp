@@ -17,7 +17,8 @@ Proposer::Proposer(schedules::Space space, std::unique_ptr<Search> search, int k
 void Proposer::learn(Experience known) {
   seen_.tried.merge(known.tried);
   history_ = std::move(known.parents);
-  // One parent alone would only take the place of the default point: nothing is crossed with it.
+  // A single parent is not used: evolution needs two to mix, and would lose its first pool with the
+  // default point.
   if (history_.size() == 1) history_.clear();
   seeds_ = std::move(known.seeds);
   if (nearest_) seeds_.insert(seeds_.begin(), *nearest_);
@@ -47,7 +48,7 @@ std::vector<Point> Proposer::propose(const Score& predict, size_t count) {
 
 std::vector<Prediction> Proposer::predict(const std::vector<Point>& points,
                                           const cost_model::WorkloadModel& model) {
-  // Nothing is timed meanwhile.
+  // All cores score points, since no kernel is timed meanwhile.
   std::vector<JudgedPoint> judged = judge_points(
       space_, points, space_.target(), seen_,
       {.kernel_threads = kernel_threads_, .workers = host_target().machine.cores, .stop = stop_});
@@ -83,7 +84,7 @@ std::vector<Candidate> Proposer::choose(const std::vector<Point>& points) {
     const auto found = predicted_.find(point);
     if (found == predicted_.end() || !seen_.schedules.insert(found->second.schedule).second)
       continue;
-    // Predicted apart, two points of a batch may still mean the same.
+    // Two points that were predicted in different calls may have the same program.
     if (seen_.programs.insert(found->second.program).second) chosen.push_back(found->second);
   }
   return chosen;

@@ -15,7 +15,7 @@ class RandomSearch : public Search {
   std::vector<Point> propose(const Space& space, const Known& known, const Score& score,
                              size_t count, Random& random) override {
     std::vector<Point> picked;
-    // The score only says what is legal and new here.
+    // Only the state of a point (legal and new) is used here, not its score.
     for (int attempt = 0; attempt < 50 && picked.size() < count && !known.stop.is_stopped();
          ++attempt) {
       std::vector<Point> pool;

@@ -14,10 +14,11 @@ using schedules::Space;
 
 namespace {
 
-// Number of failed trials after which an algorithm without a successful trial is given up: an
-// algorithm that rounds too much does so with every schedule.
+// Number of failed trials after which an algorithm that never succeeded is given up: an algorithm
+// whose rounding error is too large fails with every schedule.
 constexpr int enough_failures = 2;
-// Errors that are measured are up to a quarter larger than those that are expected.
+// An algorithm is in doubt if its expected error is above this share of the allowed error: measured
+// errors are up to a quarter larger than expected ones.
 constexpr double share_of_expected_error = 0.8;
 
 }  // namespace

@@ -27,7 +27,8 @@ namespace {
 
 constexpr std::string_view language = "tw1";
 
-/// Workload, target and number of threads of the trials that follow a heading of a recording.
+/// The first line of a recording: the name, workload, target and number of threads of the trials
+/// that follow.
 struct Heading {
   std::string name;
   dsl::Workload workload;
@@ -35,8 +36,9 @@ struct Heading {
   int threads = 1;
 };
 
-/// The name of the machine if the table's row for it describes it completely. Otherwise its whole
-/// text, because the caches and cores that a system reports may differ from the row.
+/// The text of a target's machine in a recording: the name of the machine if the table has exactly
+/// this machine; otherwise its whole description, because the caches and cores that a system
+/// reports may differ from the table.
 std::string machine_text(const Target& target) {
   if (!target.is_gpu()) {
     const auto row = machine_by_name(target.machine.name, vector_sizes(target));
@@ -112,12 +114,12 @@ std::vector<size_t> best_scored(const std::vector<const Sample*>& trials,
   return order;
 }
 
-/// True for guides that begin with what the pretrained model expects.
+/// True if the guide begins with the expected times of the pretrained model, which recordings have.
 bool begins_with_expected_times(Guide guide) {
   return guide == Guide::Pretrained || guide == Guide::Corrected || guide == Guide::Taught;
 }
 
-/// The recording with the times that the analytic model expects.
+/// Returns the recording with the expected times of the analytic model.
 Recording as_the_analytic_model_expects(Recording recording) {
   for (Sample& trial : recording.trials)
     cost_model::set_expected_time(trial.features,

@@ -18,7 +18,8 @@ namespace {
 
 using schedules::Point;
 
-// Rows that the trees are asked about at once. A call takes some tens of microseconds besides.
+// Number of rows of features for which the pretrained trees predict in one call. A call costs some
+// tens of microseconds in addition.
 constexpr size_t rows_at_once = 64;
 
 struct Spelled {
@@ -26,7 +27,7 @@ struct Spelled {
   std::string text;
 };
 
-/// Puts the expected times into the features of the candidates.
+/// Writes the expected times into the features of the candidates.
 void expect_times(std::vector<JudgedPoint>& judged, const Target& target, int workers) {
   std::vector<std::vector<float>*> rows;
   for (JudgedPoint& one : judged)

@@ -11,9 +11,9 @@ namespace {
 using schedules::Point;
 using schedules::Space;
 
-/// Half of a proposal is the first half of evolution's; the rest are points of all predicted
-/// speeds. From such trials a model also learns about slow points, and about points that it ranks
-/// too high.
+/// Half of a proposal is the better half of evolution's proposal; the other half has points of all
+/// predicted speeds. From such trials a model also learns about slow points, and about points that
+/// it rates too high.
 class Spread : public Search {
  public:
   std::vector<Point> propose(const Space& space, const Known& known, const Score& score_of_all,
@@ -28,7 +28,7 @@ class Spread : public Search {
     std::vector<Rated> pool = rate(random_pool(space, random, size), score);
     sort_by_score(pool);
     const size_t others = count - preferred;
-    // Squares, so that good points are drawn more often than bad ones.
+    // The rank is drawn as a square, so that points of higher score are more frequent.
     for (size_t i = 0; i < others && !pool.empty(); ++i) {
       const double share = (static_cast<double>(i) + random.unit()) / static_cast<double>(others);
       const auto rank = static_cast<size_t>(share * share * static_cast<double>(pool.size()));
