@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Measures the distance of two cores, which matters because threads of a kernel read what others
-// wrote. Virtual processors may share a cache at one moment and not at the next. On a Zen 3 this
-// was seen to change within minutes: round trips of 100 ns became 490 ns, and a network on two
-// threads took 46 ms instead of 39 ms, while each core by itself was as fast as before.
+// Measures the distance of two cores, as the time that a cache line takes between them. It matters
+// because threads of a kernel read what other threads wrote. Virtual processors may share a cache
+// at one moment and not at the next. On a Zen 3 the distance was seen to change within minutes:
+// round trips of 100 ns became 490 ns, and a network on two threads took 46 ms instead of 39 ms,
+// while each core by itself was as fast as before.
 
 #include <cstdint>
 

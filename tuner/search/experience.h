@@ -68,7 +68,7 @@ struct Experience {
 /// database does not end the run.
 Experience warm_start(db::Store& store, const Question& question);
 
-/// A trial that another run of the same workload, on a device of the same class, has made.
+/// A trial that another run of the same workload, on a device of the same model, has made.
 struct TrialOfOthers {
   /// nullopt if the schedule is no point of the question's space.
   std::optional<schedules::Point> point;
@@ -78,8 +78,8 @@ struct TrialOfOthers {
 /// that is, !db::proves_nothing().
 TrialOfOthers trial_of_others(const Question& question, const db::Record& trial);
 
-/// The number that warm_start() returns as Experience::known, without the other reading. Errors:
-/// those of reading the database.
+/// The number that warm_start() returns as Experience::known, read by itself. Errors: those of
+/// reading the database.
 Result<int64_t> count_known(db::Store& store, const dsl::Workload& workload, const Target& target,
                             int threads);
 

@@ -17,9 +17,9 @@ inline constexpr double error_of_network = 5e-5;
 
 /// The largest error that each kernel of a network may have, relative to the largest element of its
 /// result: error_of_network / sqrt(n). n is the number of operators of the network that have an
-/// algorithm with an expected error above 0 (schedules/space/algorithms.h). It is rounded up to a
-/// power of 2, so that networks of similar size share predictions: for 100 such operators n is 128,
-/// and the result is 4.4e-6. Infinite if there is no such operator. Thread-safe.
+/// algorithm with an expected error above 0 (schedules/space/algorithms.h). This number is rounded
+/// up to a power of 2, so that networks of similar size share predictions: for 100 such operators n
+/// is 128, and the result is 4.4e-6. Infinite if there is no such operator. Thread-safe.
 double most_error_of_kernels(const graph::Graph& graph, const Target& target);
 
 /// True if the error of the record is at most `most_error`. The limit does not apply to the direct

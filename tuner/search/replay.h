@@ -55,7 +55,8 @@ void write_recording(std::ostream& out, const std::string& name, const dsl::Work
 /// - Pretrained: by the expected times that the trials carry (cost_model/expected.h).
 /// - Corrected: by the pretrained model's expected times, corrected by the trials of this recording
 ///   so far.
-/// - Taught: as Pretrained, corrected by the trials of all other recordings and none of this one.
+/// - Taught: by the pretrained model's expected times, corrected by the trials of all other
+///   recordings.
 enum class Guide { Random, Analytic, Learned, Pretrained, Corrected, Taught };
 std::string_view to_string(Guide guide);  ///< "random", "analytic", ...
 
