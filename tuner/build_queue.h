@@ -80,8 +80,10 @@ class BuildQueue {
   const bool overlaps_;
   const size_t most_;
   const Begin begin_;
-  std::deque<Batch> batches_;  ///< first built batches, then those being built, then waiting ones
-  size_t built_ = 0, begun_ = 0;  ///< number of built batches, and of those handed to the builder
+  /// Built batches first, then batches that are being built, then waiting batches.
+  std::deque<Batch> batches_;
+  /// Number of built batches, and number of batches that were handed to the builder.
+  size_t built_ = 0, begun_ = 0;
   bool is_measuring_ = false;
   std::vector<Share> waited_for_;
 };

@@ -241,7 +241,7 @@ class DemandWork {
   const TuneAll& tune_all_;
   const int64_t started_ns_;
 
-  double left_to_save_ = 0;  ///< sum of the savings of all tasks that are open
+  double left_to_save_ = 0;  ///< sum of the savings of all kernels that may still be tuned
   /// Kernels that are not tuned again: further tuning is not worth it, or no candidate works.
   std::set<std::pair<std::string, int>> finished_;
   std::set<std::pair<std::string, int>> tuned_;

@@ -67,7 +67,7 @@ double expected_saving(const db::Demand& demand);
 struct WantedTask {
   TaskSpec spec;
   int threads = 1;
-  double saving = 0;  ///< sum of expected_saving()
+  double saving = 0;  ///< sum of expected_saving() over the demands for the kernel
 };
 /// The kernels of all demands as tasks, the largest expected saving first. A kernel that several
 /// demands ask for is one task. Kernels whose workload this program cannot parse are left out.
@@ -81,7 +81,8 @@ struct DemandRun {
   std::map<std::string, std::vector<std::string>> failures;
   Ended ended = Ended::Plateau;
   double seconds = 0;
-  std::optional<Error> unstored = {};  ///< Tuned::unstored of a kernel: records could not be stored
+  /// Tuned::unstored of a kernel; nullopt if all records were stored.
+  std::optional<Error> unstored = {};
 };
 
 /// Tunes the kernels of the demands that are for this target, for devices with the same

@@ -31,7 +31,7 @@ class Evaluator {
   Result<const runtime::Kernel*> kernel_of(const dsl::Workload& workload);
 
   Target target_;
-  std::map<std::string, runtime::Kernel> kernels_;  ///< by the key of the workload
+  std::map<std::string, runtime::Kernel> kernels_;  ///< kernels by the keys of their workloads
   runtime::ThreadPool pool_ = runtime::ThreadPool({.pin = false});
 };
 

@@ -80,7 +80,8 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
   if (!reference_.artifact.empty()) {
     const auto prepared =
         run_.workers.runner->prepare(workload().text(), reference_, Needed::ForResult);
-    // If there is no time left for that, the fastest kernel is the result without a comparison.
+    // If there is no time left to prepare the reference, the fastest kernel is the result without a
+    // comparison.
     if (!prepared && (finalists_.empty() || !run_.is_of_stop(prepared.error())))
       return tl::unexpected<Error>(prepared.error());
   }

@@ -29,7 +29,7 @@ ErrorCode code_of(const MeasureReply& reply) {
 /// verified.
 struct BuiltSchedule {
   Workers workers;
-  std::string artifact;  ///< name in the store
+  std::string artifact;  ///< name of the kernel in the ArtifactStore
 };
 
 Result<BuiltSchedule> build_by_workers(const dsl::Workload& workload, std::string_view schedule,

@@ -44,7 +44,7 @@ void keep_fastest(std::vector<Finalist>& finalists);
 /// The outcome of trying again a schedule that the database knows: building, verifying and, if this
 /// host has not timed it yet, timing.
 struct Retrial {
-  std::optional<Finalist> finalist = {};  ///< the schedule, if it is correct and was timed
+  std::optional<Finalist> finalist = {};  ///< the kernel, if it is correct and was timed
   /// True if the schedule cannot be built or its kernel is wrong; false if the trial was lost or
   /// not made.
   bool is_unusable = false;
@@ -71,8 +71,8 @@ struct Trial {
 class Task {
  public:
   /// Opens a task for the workload of `spec`. The spec and the run must outlive the task. Errors:
-  /// Usage if no search has the name of the options; Invalid if TaskSpec::schedule does not fit the
-  /// workload; as Space::derive().
+  /// Usage if there is no search named TuneOptions::search; Invalid if TaskSpec::schedule does not
+  /// fit the workload; as Space::derive().
   static Result<std::unique_ptr<Task>> open(const TaskSpec& spec, TuningRun& run);
 
   const dsl::Workload& workload() const { return spec_.workload; }
@@ -142,8 +142,9 @@ class Task {
   Status begin_with_given_schedule();
   void report();
   Result<std::string> reference_schedule() const;
-  void learn_from_database(const StopToken& stop);  ///< asks the database, once
-  void learn_from_others(const StopToken& stop);    ///< takes in new trials of other runs
+  /// Learns from the trials in the database at the first call, and from those of other runs later.
+  void learn_from_database(const StopToken& stop);
+  void learn_from_others(const StopToken& stop);  ///< learns from new trials of other runs
   Question question(const StopToken& stop) const;
   size_t most_in_a_proposal(double per_second) const;
   int64_t most_search_trials() const;
@@ -198,19 +199,19 @@ class Task {
   Error nothing_found(Ended ended) const;
 
   const TaskSpec& spec_;
-  const std::string key_;  ///< of the workload
+  const std::string key_;  ///< key of the workload
   const size_t group_;     ///< ranking_group() of the trials of this task
   TuningRun& run_;
   Proposer proposer_;
   OtherRuns others_;
-  std::string given_;  ///< canonical text of TaskSpec::schedule; empty: none
+  std::string given_;  ///< canonical text of TaskSpec::schedule; empty if there is none
 
   bool reference_proposed_ = false;
   ReferenceKernel reference_;
   double reference_ns_ = 0;  ///< latency of one call of the reference kernel
   double reference_s_ = 0;   ///< time to build and verify the reference kernel
 
-  bool recalled_ = false;  ///< true once the database has been asked
+  bool recalled_ = false;  ///< true once the database has been read
   /// The best record of another device, if the database has no record of this device.
   std::optional<db::Record> elsewhere_;
   int64_t finals_trials_ = 0;  ///< trials kept for the end of the task
@@ -221,11 +222,12 @@ class Task {
   std::list<Trial> due_, postponed_;
   Pace pace_;
   std::vector<Finalist> finalists_;  ///< the fastest few, fastest first
-  std::string unusable_;  ///< schedule of the database's best record, if it failed in the finals
-  std::vector<Finalist> disturbed_;            ///< timed, but never without a disturbance; unsorted
-  std::map<std::string, db::Record> by_code_;  ///< the first trial of each machine code
-  std::vector<cost_model::Sample> fresh_samples_;  ///< not yet handed to the model
-  std::vector<Tried> fresh_points_;                ///< not yet handed to the search
+  /// Schedule of the database's best record, if its kernel failed at the end of the task.
+  std::string unusable_;
+  std::vector<Finalist> disturbed_;  ///< kernels that were timed, but only under disturbances
+  std::map<std::string, db::Record> by_code_;      ///< the first trial of each machine code
+  std::vector<cost_model::Sample> fresh_samples_;  ///< samples not yet handed to the model
+  std::vector<Tried> fresh_points_;                ///< trials not yet handed to the search
   /// The cost model that rates points. At first it has learned only from the trials in the
   /// database. Before a proposal that may depend on trials of this run, it is replaced by a model
   /// that has learned from them.

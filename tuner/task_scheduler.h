@@ -20,9 +20,9 @@ class TaskScheduler {
   static Result<TaskScheduler> open(const std::vector<TaskSpec>& specs, TuningRun& run);
 
   /// Returns the task that gets the next batch; null if the budget is used or all tasks have ended.
-  /// At first every task gets its reference kernel and two batches, by turns, tasks without a
-  /// kernel in the database first. After that it is the task that is expected to save the most
-  /// time.
+  /// At first the tasks take turns until each has its reference kernel and two batches; among tasks
+  /// with equally many batches, those without a kernel in the database come first. After that it is
+  /// the task that is expected to save the most time.
   Task* next();
   /// Notes that the search of the task proposes nothing more, which ends the task.
   void exhaust(const Task& task);
@@ -46,7 +46,7 @@ class TaskScheduler {
   /// A spec and the state of its task.
   struct Entry {
     const TaskSpec* spec;
-    bool is_known = false;            ///< the database has a kernel for it
+    bool is_known = false;            ///< true if the database has a kernel for the task
     std::unique_ptr<Task> task = {};  ///< null until its first turn
     std::optional<Ended> ended = {};
     std::optional<Error> failure = {};

@@ -17,8 +17,8 @@ class TrialCounts {
   /// Counts a candidate that was lost with its worker and left no record. It counts under the
   /// status "lost", but not as a trial.
   void add_lost(const std::string& reason);
-  /// Counts a failure. Reasons that differ only in their numbers are counted together, under the
-  /// text of the first.
+  /// Counts a failure. Reasons that differ only in their numbers, such as "differs by 0.1" and
+  /// "differs by 0.2", are counted together, under the text of the first.
   void add_failure(const std::string& reason);
 
   /// Number of trials.
@@ -36,7 +36,8 @@ class TrialCounts {
  private:
   int64_t total_ = 0;
   std::map<std::string, int64_t> by_status_, failures_;
-  std::map<std::string, std::string> first_reasons_;  ///< by their text with the numbers removed
+  /// The first reason of each kind, by its text with "#" in place of numbers.
+  std::map<std::string, std::string> first_reasons_;
 };
 
 }  // namespace tw::tuner

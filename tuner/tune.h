@@ -90,7 +90,7 @@ struct Progress {
   std::string name;  ///< name of the task
   /// Number of tasks of the run, and number of tasks that have their result.
   size_t tasks = 1, finished = 0;
-  double elapsed_s = 0, budget_s = 0;  ///< 0: no budget
+  double elapsed_s = 0, budget_s = 0;  ///< budget_s is 0 if there is no budget
   std::string preparing;  ///< what is done before the first trial: "predicting kernel 40 of 612"
   std::string finishing;  ///< what is done after the last candidate; empty until then
   std::map<std::string, int64_t> trials;  ///< number of trials of this run by status
@@ -136,7 +136,7 @@ struct Tuned {
   /// Expected gain of one more minute for this task alone (search/gain.h).
   double next_minute_gain = 0;
   double spent_s = 0;  ///< time that the search spent on this task, without its finals
-  std::map<std::string, int64_t> failures;  ///< number of rejected candidates by reason
+  std::map<std::string, int64_t> failures;  ///< number of rejected candidates for each reason
   /// The error because of which the latest trials of the run, perhaps the best trial among them,
   /// could not be stored; nullopt if all trials are stored.
   std::optional<Error> unstored = {};

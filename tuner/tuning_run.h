@@ -115,8 +115,8 @@ struct TuningRun {
   std::vector<const Task*> begun = {};  ///< tasks that have begun
   std::string machine_note = {};        ///< HostMachine::note
   std::optional<Error> unstored = {};   ///< reason why the latest records are in memory only
-  int64_t refused = 0;                  ///< quarantined records that a note has reported
-  size_t tasks = 1, finished = 0;       ///< number of tasks, and of those whose finals are over
+  int64_t refused = 0;                  ///< number of quarantined records for which there is a note
+  size_t tasks = 1, finished = 0;       ///< number of tasks, and number of tasks that have ended
   Progress shown = {};                  ///< the latest report
 };
 

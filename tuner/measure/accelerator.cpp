@@ -48,7 +48,7 @@ class LoadedDeviceKernel final : public LoadedKernel {
   runtime::DeviceKernel kernel_;
   const ReferencedWorkload& workload_;
   DeviceArrays& kept_;
-  std::optional<DeviceBuffers> buffers_;  ///< of the timed calls
+  std::optional<DeviceBuffers> buffers_;  ///< buffers that the timed calls use
 };
 
 class Accelerator final : public Executor {

@@ -115,7 +115,7 @@ class Calibrator {
   Watch& watch_;
   Clock clock_;
   int64_t budget_ns_, deadline_ns_;
-  std::vector<double> cycle_ns_;  ///< of all samples
+  std::vector<double> cycle_ns_;  ///< times of a cycle in all samples
 };
 
 // ---- a core ----

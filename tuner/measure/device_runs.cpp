@@ -27,7 +27,7 @@ bool is_padded(const runtime::ArgumentInfo& argument) {
   return runtime::storage_bytes(argument) != runtime::logical_bytes(argument);
 }
 
-/// The pattern from an even offset on.
+/// Returns `bytes` bytes in which the two bytes of the pattern repeat, the lower byte first.
 std::vector<std::byte> repeated(Poison pattern, int64_t bytes) {
   std::vector<std::byte> result(static_cast<size_t>(bytes));
   const auto word = static_cast<uint16_t>(pattern);

@@ -6,8 +6,9 @@
 // A device has no guard pages. Instead, a guard zone with a pattern lies behind each buffer. After
 // each run the pattern must be intact, and the inputs must still have their checksums; otherwise
 // the kernel wrote to memory that it must not write. A kernel that reads a guard zone is found
-// because the pattern differs between runs, and so do its outputs. If the device is lost, the
-// worker exits (exit_with), and the next worker opens the device again. Not thread-safe.
+// because the pattern differs between runs, so that the kernel's outputs differ too. If the device
+// is lost, the worker exits (exit_with), and the next worker opens the device again. Not
+// thread-safe.
 
 #include <functional>
 #include <list>
@@ -60,7 +61,7 @@ class DeviceArrays {
  public:
   struct Kept {
     GuardedMemory memory;
-    uint64_t checksum;  ///< checksum of the right contents
+    uint64_t checksum;  ///< checksum of the contents that the array must keep
   };
   /// Returns a copy of `array` in `layout` on the device, from the cache if it is there.
   /// `layout_text` is the layout as text, by which the cache finds it. Call clear() before an array
@@ -80,7 +81,7 @@ class DeviceArrays {
     std::string layout;
     std::shared_ptr<const Kept> kept;
   };
-  std::list<Entry> entries_;  ///< most recently used first
+  std::list<Entry> entries_;  ///< sorted by their last use, the latest first
   std::shared_ptr<const DeviceComparison> comparison_;
 };
 
@@ -130,7 +131,7 @@ class DeviceBuffers {
   struct Argument {
     dsl::Layout layout;
     GuardedMemory memory;
-    std::shared_ptr<const DeviceArrays::Kept> input;  ///< null for an output
+    std::shared_ptr<const DeviceArrays::Kept> input;  ///< the cached input; null for an output
   };
   std::shared_ptr<runtime::Device> device_;
   runtime::DeviceKernel kernel_;

@@ -46,13 +46,14 @@ struct Loops {
   void (*byte_dots)() = nullptr;
   void (*word_dots)() = nullptr;
   void (*bf16_dots)() = nullptr;
-  double dots = 0;  ///< number of dot products in a call of any of the three
+  double dots = 0;  ///< number of dot products in a call of one of the three loops
   /// Products of full matrix tiles with independent sums, by the core's tile instructions (such as
   /// Intel's AMX): of 8-bit integers and of bf16. Null if the target has no tile instructions.
   /// Requires: the process may use the tile registers (base/isa.h).
   void (*byte_tiles)() = nullptr;
   void (*bf16_tiles)() = nullptr;
-  double tile_dots = 0;  ///< number of dot products of 64-byte vectors in a call of either loop
+  /// Number of dot products of 64-byte vectors in a call of one of the two loops.
+  double tile_dots = 0;
 };
 
 /// The loops with the widest vectors of the target. They may only be called on a processor that has

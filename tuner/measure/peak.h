@@ -22,7 +22,7 @@
 namespace tw::tuner {
 
 struct Peak {
-  double gflops = 0;  ///< f32, all threads together; a multiply-add counts as two operations
+  double gflops = 0;  ///< f32 rate of all threads together; a multiply-add is two operations
   int threads = 1;
   std::string isa;  ///< "avx512", "avx2", "avx" or "baseline"
 };

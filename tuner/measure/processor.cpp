@@ -66,10 +66,10 @@ class CpuKernel final : public LoadedKernel {
   PackedInputs& packed_;
   CacheSweep& sweep_;
   Clock clock_;
-  std::optional<KernelBuffers> buffers_;  ///< of the timed calls
+  std::optional<KernelBuffers> buffers_;  ///< buffers that the timed calls use
   std::vector<void*> pointers_;
-  Conversions conversions_;  ///< that are part of a call
-  Roles roles_;              ///< of the buffers, in a network
+  Conversions conversions_;  ///< conversions of layouts that are part of a call
+  Roles roles_;              ///< roles of the buffers in a network
 };
 
 class Processor final : public Executor {
@@ -125,7 +125,7 @@ class Processor final : public Executor {
   PackedInputs packed_;
   CacheSweep sweep_ = CacheSweep(host_target().machine, clock_);
   std::unique_ptr<Gauge> gauge_;
-  std::unique_ptr<Watch> watch_;  ///< by the gauge
+  std::unique_ptr<Watch> watch_;  ///< the watch that reads gauge_
 };
 
 }  // namespace

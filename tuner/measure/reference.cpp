@@ -115,7 +115,7 @@ Result<dsl::Arrays> call_once(const runtime::Kernel& kernel, const dsl::Arrays& 
   return outputs;
 }
 
-/// Value: a function from positions.
+/// The largest finite |at(i)| for i from 0 to size - 1; 0 if there is none.
 template <typename Value>
 double largest_of(const Value& at, int64_t size) {
   double largest = 0;
@@ -164,7 +164,7 @@ double worst_difference(const Got& got, const Expected& expected, int64_t size,
   return worst / std::max(largest_of(expected, size), std::numeric_limits<double>::min());
 }
 
-/// Nullopt where all elements are finite.
+/// Position of the first element that is not finite; nullopt if all elements are finite.
 std::optional<int64_t> position_of_overflow(const dsl::Array& array) {
   for (int64_t i = 0; i < array.size(); ++i)
     if (!std::isfinite(array.get_float(i))) return i;

@@ -75,9 +75,9 @@ struct SampleLimits {
 /// Result of comparing sampled elements of an output with the definition.
 struct Compared {
   int elements = 0;
-  double error = 0;         ///< largest error, relative to the output's largest element
-  double allowed = 0;       ///< largest error allowed on these inputs, also relative
-  bool is_rounded = false;  ///< true if some operation had to round
+  double error = 0;    ///< largest error, relative to the output's largest element
+  double allowed = 0;  ///< largest error that is allowed on these inputs, relative in the same way
+  bool is_rounded = false;  ///< true if some operation had to round its result
   /// True if intermediate values overflow in some sampled element. Such elements are not compared.
   bool overflows = false;
   /// The value of the element with the largest error, and the correct value of that element.

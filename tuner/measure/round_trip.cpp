@@ -9,8 +9,11 @@
 namespace tw::tuner {
 
 Result<double> measure_round_trip_ns(const Clock& clock, int64_t budget_ns) {
-  constexpr int polls = 64;            // of a step, which is called by way of a function object
-  constexpr int64_t warm_up = 10'000;  // passes, in which the threads come to cores of their own
+  // Reads of the counter in one step: more than one, since calling a step takes time too.
+  constexpr int polls = 64;
+  // Passes of the cache line before the measurement, in which the system moves the threads to
+  // different cores.
+  constexpr int64_t warm_up = 10'000;
   struct alignas(128) Ball {
     std::atomic<int64_t> passes{0};
   } ball;

@@ -95,7 +95,7 @@ double time_batch(const Timer& timer, int64_t calls) {
 
 struct TimedBatch {
   int64_t calls = 1;
-  int64_t elapsed_ns = 0;  ///< time of those calls in the last trial
+  int64_t elapsed_ns = 0;  ///< time that `calls` calls took together in the last attempt
   bool too_fast = false;
   double probe_ns() const { return static_cast<double>(elapsed_ns) / static_cast<double>(calls); }
 };
@@ -201,7 +201,7 @@ class Sampler {
 
  private:
   struct Burst {
-    double ns;  ///< of one call
+    double ns;  ///< time of one call
     Moment moment;
   };
 
@@ -221,12 +221,12 @@ class Sampler {
   const Clock& clock_;
   Watch& watch_;
   std::vector<Burst> bursts_;
-  Moment moment_;  ///< evidence of the latest timing
+  Moment moment_;  ///< readings of the watch for the latest timing
   int64_t calls_ = 1;
   int64_t start_ns_;
   int64_t lost_ns_ = 0;        ///< time spent on samples that do not count
-  bool is_disturbed_ = false;  ///< since the last recover()
-  std::string disturbance_;    ///< the latest reason
+  bool is_disturbed_ = false;  ///< true if a timing was disturbed since the last recover()
+  std::string disturbance_;    ///< why the latest rejected timing did not count
 };
 
 double least(const std::vector<double>& values) {

@@ -91,11 +91,11 @@ Estimate estimate(std::vector<double> samples_ns);
 Estimate estimate_disturbed(std::vector<double> samples_ns);
 
 enum class SampleState {
-  Settled,    ///< the interval is narrow enough, or the kernel is slower than the incumbent
+  Settled,    ///< the interval is narrow enough, or the kernel is 5 % slower than the incumbent
   Noisy,      ///< the interval is too wide, but samples or time ran out
   Dropped,    ///< clearly slower than the incumbent, so sampling stopped early
   TooFast,    ///< too fast for the timer; there is no latency
-  Disturbed,  ///< too few batches count; the estimate is from those that do not
+  Disturbed,  ///< too few batches count; the estimate is from batches that do not count
 };
 
 struct Samples {
@@ -105,7 +105,8 @@ struct Samples {
   /// Disturbed, it has the latest batches instead, which do not count.
   std::vector<double> raw_ns;
   int64_t calls_per_batch = 0;
-  std::string disturbance = {};  ///< why the latest rejected batch did not count; empty: all count
+  /// Text that says why the latest rejected batch did not count; empty if all batches count.
+  std::string disturbance = {};
   /// Time of the incumbent when it was last timed beside these samples, divided by
   /// Incumbent::latency_ns. It is 1 if the incumbent was not timed, or if all its timings were
   /// disturbed.
@@ -157,9 +158,10 @@ enum class Winner { A, B, Tie };
 struct Comparison {
   Winner winner = Winner::Tie;
   double ratio = 1;  ///< minimum time of B / minimum time of A; above 1, A is faster
-  double low = 1;    ///< 99 % interval of the median of the rounds' ratios
+  double low = 1;    ///< low and high: 99 % interval of the median of the rounds' ratios
   double high = 1;
-  double noise_floor = 0;  ///< relative difference of A from A, and of B from B, in this session
+  /// Largest relative difference of a kernel from itself, A from A or B from B, in this comparison.
+  double noise_floor = 0;
   SampleState state = SampleState::Settled;  ///< TooFast or Disturbed if nothing was compared
 };
 

@@ -13,8 +13,8 @@ namespace tw::tuner {
 
 struct Verdict {
   db::TrialStatus status = db::TrialStatus::Ok;
-  std::string reason;
-  double error = 0;  ///< error on the normal fill, relative to its largest element
+  std::string reason;  ///< why the kernel was rejected; empty if the status is Ok
+  double error = 0;    ///< error on the normal fill, relative to its largest element
 };
 
 tl::unexpected<Verdict> rejected(db::TrialStatus status, std::string reason);
@@ -31,7 +31,7 @@ using Repeated = tl::expected<bool, Verdict>;
 /// Fill::tolerated, for algorithms that round. Normal uses the N(0, 1) fill.
 enum class Pass { Integers, RoundedIntegers, Normal };
 const Fill& fill_of(const Reference& reference, Pass pass);
-/// The error that the pass allows for an output, relative to the output's largest element.
+/// The largest error that `pass` allows for an output, relative to the output's largest element.
 double allowed_error(const Reference& reference, Pass pass, const std::string& output);
 /// RoundedIntegers if the schedule, which is given as text, replaces the declared operations by
 /// those of an algorithm; else Integers.

@@ -42,7 +42,7 @@ class PackedInputs {
     BufferOptions options;
     std::shared_ptr<const GuardedBuffer> buffer;
   };
-  std::list<Entry> entries_;  ///< most recently used first
+  std::list<Entry> entries_;  ///< sorted by their last use, the latest first
 };
 
 /// The inputs of a kernel that are taken from a PackedInputs: all of them, or only the constants.

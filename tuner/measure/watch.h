@@ -29,8 +29,8 @@ namespace tw::tuner {
 
 /// The readings at a begin() and at the end() after it, for the timing in between.
 struct Moment {
-  double speed = 0;      ///< the lower of the readings before and after, in the gauge's unit
-  int64_t switches = 0;  ///< involuntary context switches of this process
+  double speed = 0;      ///< the lower of the speeds before and after the timing, in GFLOP/s
+  int64_t switches = 0;  ///< involuntary context switches of this process during the timing
 };
 
 class Watch {

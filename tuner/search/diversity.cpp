@@ -20,7 +20,7 @@ namespace {
 // --pretrain` prints the best of four picks for this value.
 constexpr double confidence = 1;
 
-/// The covariance of the errors of kernels, in natural logarithms.
+/// The covariance matrix of the errors of kernels, whose unit is the natural logarithm of a speed.
 SquareMatrix covariance_of(const std::vector<ScaledFeatures>& kernels) {
   SquareMatrix matrix(kernels.size());
   for (size_t i = 0; i < kernels.size(); ++i)

@@ -144,7 +144,7 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
 struct Neighbour {
   dsl::Workload workload;
   double distance;
-  Target target;                          ///< with the description of the machine that measured
+  Target target;  ///< target with the description of the machine that measured
   std::vector<db::RecalledTrial> trials;  ///< sorted by latency
 };
 

@@ -24,8 +24,8 @@ namespace tw::tuner {
 
 struct Question {
   const dsl::Workload* workload;
-  const schedules::Space* space;  ///< of the workload
-  Target target;                  ///< with the facts of the device that measures
+  const schedules::Space* space;  ///< search space of the workload
+  Target target;                  ///< target with the facts of the device that measures
   int threads = 1;
   /// Hashes of the records that the cost model has learned from before. No samples are made of
   /// these records. The hashes of records of which samples are made are added. May be null.
@@ -47,8 +47,8 @@ struct Experience {
   /// Number of schedules of this workload on this device that have trials in the database,
   /// including those whose timings were all disturbed.
   int64_t known = 0;
-  std::set<std::string> tried;  ///< db::schedule_key() of the schedules that need no other trial
-  std::vector<Tried> parents;   ///< the fastest of these schedules, as points
+  std::set<std::string> tried;  ///< db::schedule_key() of the schedules that are not tried again
+  std::vector<Tried> parents;   ///< points of the fastest schedules in `tried`
   /// Latencies of the trials of this workload, oldest first; 0 for a trial that could not be the
   /// result of the run. Trials that prove nothing (db::proves_nothing()) are left out. If only a
   /// part of the trials was read, the vector begins with a 0 for each trial that was not.

@@ -10,8 +10,8 @@
 //   tail * log2((n + k) / n) + rate * (1 - (n / (n + k))^2) / ln 4
 //
 // where `rate` is the gain per doubling at n: the mean of the gains of the doublings so far, each
-// multiplied by 1/4 for every doubling after it. For example, with tail = 0.0008, rate = 0.01 and n
-// = k = 64 this is 0.0008 + 0.01 * 0.75 / 1.39 = 0.0062, a gain of 0.6 %.
+// multiplied by 1/4 for every doubling that came after it. For example, with tail = 0.0008, rate =
+// 0.01 and n = k = 64 this is 0.0008 + 0.01 * 0.75 / 1.39 = 0.0062, a gain of 0.6 %.
 //
 //   GainCurve curve;
 //   for (...) curve.add(latency_ns);
@@ -41,8 +41,8 @@ class GainCurve {
   int64_t trials_ = 0;
   double best_ns_ = 0;
   /// Sum of the decreases of the logarithm of the best latency so far, each multiplied by 1/4 for
-  /// every doubling since. The first term is the decrease that is expected of a search before it
-  /// has begun.
+  /// every doubling of the trials since then. The first term is the decrease that is expected of a
+  /// search before it has begun.
   double steps_ = 0.02;
 };
 

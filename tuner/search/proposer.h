@@ -76,12 +76,12 @@ class Proposer {
   StopToken stop_;
   size_t most_points_ = SIZE_MAX;
   std::vector<Tried> history_;           ///< the best stored trials, then the trials of this run
-  std::vector<schedules::Point> seeds_;  ///< for the first proposal
+  std::vector<schedules::Point> seeds_;  ///< points to begin with, for the first proposal only
   std::optional<Candidate> first_;       ///< chosen before any other candidate
   /// The point that is most similar to first_, if first_ is no point of the space.
   std::optional<schedules::Point> nearest_;
   std::map<schedules::Point, Candidate> predicted_;  ///< candidates of the current proposal
-  Seen seen_;  ///< schedules chosen or known, and programs chosen
+  Seen seen_;  ///< schedules that were chosen or tried before, and chosen programs
 };
 
 }  // namespace tw::tuner

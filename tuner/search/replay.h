@@ -34,8 +34,8 @@ namespace tw::tuner {
 struct Recording {
   std::string name;      ///< name of the workload, "conv_7"; empty if the recording has none
   std::string workload;  ///< text of the workload
-  Target target;         ///< with the machine on which the trials were measured
-  std::vector<cost_model::Sample> trials;  ///< throughput in 1 / ns, with expected times
+  Target target;         ///< target with the machine on which the trials were measured
+  std::vector<cost_model::Sample> trials;  ///< have a throughput in 1 / ns, and an expected time
   double best = 0;                         ///< largest throughput of a trial
 };
 

@@ -93,8 +93,8 @@ Score score_before_trials(const schedules::Space& space, int kernel_threads, Pri
 
 /// Limits on the points that predicted_schedule() compares, and the model that rates them.
 struct PredictionEffort {
-  Descent descent;         ///< the search on GPUs
-  size_t most_points = 0;  ///< on processors, the number of points in a search's first proposal
+  Descent descent;         ///< bounds of the descent that is the search on GPUs
+  size_t most_points = 0;  ///< on processors, Known::most_points of the first proposal
   bool descends = true;  ///< on processors, true if a descent follows from the best of these points
   Prior prior = Prior::Pretrained;
 };
