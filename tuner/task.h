@@ -192,8 +192,8 @@ class Task {
   Result<bool> defend_known();
   Status choose_finalist(double seconds);
   Result<db::Record> confirm_winner();
-  /// The name of the artifact that this run built from the record's schedule; empty if it built
-  /// none that is a finalist.
+  /// The name of the artifact of the finalist that has the record's schedule; empty if no finalist
+  /// has it.
   std::string artifact_of(const db::Record& record) const;
   Result<runtime::Artifact> built_whole(const db::Record& winner);
   Error nothing_found(Ended ended) const;

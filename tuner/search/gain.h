@@ -46,7 +46,7 @@ class GainCurve {
   double steps_ = 0.02;
 };
 
-/// The state of one of several searches that share their time.
+/// The state of one of several searches, which get their time from one budget.
 struct SharedSearch {
   GainCurve curve;
   double total_ns = 0;      ///< the best latency of the search, times its weight

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The cost model of a run. A note is added for samples from which it cannot learn. Not thread-safe.
+// The cost model of a run. A note is added for samples from which the model cannot learn. Not
+// thread-safe.
 
 #include <cstdint>
 #include <set>
