@@ -9,7 +9,7 @@
 //   TW_TRY(Compute compute, declare(*conv, all, Float32));
 //
 // Operators on f16 and bf16 accumulate in f32, and their last stage rounds. Operators on i8 and u8
-// accumulate in i32 and return i32. Thread-safe.
+// accumulate in i32 and return i32, except the qlinear operators, which return u8. Thread-safe.
 
 #include <cstdint>
 #include <map>

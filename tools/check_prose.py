@@ -4,8 +4,9 @@
 
 Usage: tools/check_prose.py [root] [path ...]. Prints one line a fault and exits 1 if there is any.
 
-A comment or docstring begins with its subject, so none begins with a word of OPENINGS. A line of a page
-is at most 100 columns wide; tables, code, and lines that are one long word have any width.
+A comment or docstring begins with its subject, so none begins with a word of OPENINGS. A source begins
+with the line that names its licence, which a tool that joins short lines may have joined with the next. A
+line of a page is at most 100 columns wide; tables, code, and lines that are one long word have any width.
 """
 
 import ast
@@ -16,6 +17,7 @@ import sys
 import tokenize
 
 OPENINGS = {"What", "Whether", "How", "Of", "Which", "Where", "Whose", "Why"}
+LICENCE = re.compile(r"(#!.*\n)?(//|#|/\*) SPDX-License-Identifier: Apache-2\.0( \*/)?\n")
 COLUMNS = 100
 NOT_OURS = {"build"}  # and what begins with a dot
 RAW_STRING = re.compile(r'R"([^\s()\\]{0,16})\(.*?\)\1"', re.DOTALL)
@@ -68,6 +70,12 @@ def faults_of_comments(found):
             yield line, f"the comment begins with '{word}', not with its subject: {comment[:60]}"
 
 
+def faults_of_licence(text):
+    """(line number, fault) if a source does not begin with a licence line."""
+    if text and not LICENCE.match(text):
+        yield 1, "no line that has 'SPDX-License-Identifier: Apache-2.0' and nothing else"
+
+
 def faults_of_source(text):
     return faults_of_comments(comments(text))
 
@@ -106,7 +114,10 @@ RULES = {".h": faults_of_source, ".cpp": faults_of_source, ".def": faults_of_sou
 def faults_of(path):
     """(line number, fault) of each fault of a file; none where its kind has no rules."""
     rules = RULES.get(path.suffix)
-    return rules(path.read_text(errors="replace")) if rules else ()
+    if not rules:
+        return []
+    text = path.read_text(errors="replace")
+    return [*(faults_of_licence(text) if path.suffix != ".md" else ()), *rules(text)]
 
 
 def files(root):
@@ -123,7 +134,7 @@ def main(arguments):
     root = pathlib.Path(arguments[0] if arguments else pathlib.Path(__file__).parent.parent).resolve()
     chosen = [root / argument for argument in arguments[1:]] or files(root)
     problems = [f"{path.relative_to(root)}:{line}: {fault}" for path in chosen for line, fault in faults_of(path)]
-    print("\n".join(problems) if problems else "every comment begins with its subject; no line of a page is too wide")
+    print("\n".join(problems) if problems else "every source names its licence; every comment begins with its subject; no line of a page is too wide")
     return 1 if problems else 0
 
 

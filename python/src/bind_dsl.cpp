@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binds dsl/: expressions, computes, operators by name, workloads, and the interpreter.
+// Binds dsl/: expressions, computes, named operators, workloads, and the interpreter.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -603,7 +603,7 @@ void bind_workloads(py::module_& m) {
                                            value_of(dsl::parse_accuracy(accuracy))));
       },
       "op"_a, py::kw_only(), "dtype"_a = "f32", "accuracy"_a = "fast",
-      "Makes the workload of an operator by name: make_workload('dense', m=128, n=768, k=768).");
+      "Makes the workload of a named operator: make_workload('dense', m=128, n=768, k=768).");
   m.def(
       "parse_shape",
       [](const std::string& text, const std::string& op) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The algorithm packed_dot packs the factors of sums for dot products. It pads axes, for example
 // the three channels of an image to four, and widens elements once instead of in each product.
 

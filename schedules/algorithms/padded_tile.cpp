@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The algorithm padded_tile copies the padded factors of sums together with the zeros of the
 // padding. Core tiles need whole rows, and the rows of a padded convolution are whole only in such
 // a copy.

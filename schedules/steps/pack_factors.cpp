@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // pack_factors: copies the factors of a sum of products to the order, length and type that an
 // instruction reads.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A sum of products on a CPU with tile registers (Intel AMX), by a register tile of core tiles
 // (core_tiles.h). One operand has neighbours along the main reduction side by side; its rows are
 // the rows of the tiles. The other operand is packed by groups of neighbours. The loops, and the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stage without a reduction on a CPU. Vectors lie along the axis that is contiguous in the
 // result, and several of them are unrolled. A second axis is tiled too, so that loads along both
 // axes are near each other. If an input is transposed, the second axis is the one along which that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A scan on a CPU: several running values stay in registers while the loop along the scanned axis
 // runs. They are vectors along the contiguous axis. If the scan itself runs along that axis, they
 // are single numbers of neighbouring rows, whose chains of operations overlap.

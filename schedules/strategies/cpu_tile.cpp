@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A reduction on a CPU: a register tile over a vector axis and up to three more axes. These are
 // tiled separately or, if they are adjacent, as one loop. Along the vector axis every tensor that
 // uses the axis is contiguous, or can be packed to be. If there is no such axis, the neighbours of

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/integer.h"
-#include "schedules/nest.h"
 #include "schedules/lowering/prefetch.h"
+#include "schedules/nest.h"
 #include "schedules/strategies/cpu_loops.h"
 #include "schedules/strategies/cpu_tile.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stage without a reduction on a CPU, in a compute that an algorithm rewrote. The stage is a
 // transform, a copy of the data with their padding, or a consumer of the result. A transform
 // chooses its expression by indices, such as a point of Winograd's algorithm or an output in a

@@ -13,6 +13,7 @@ sys.path.insert(0, str(TOOLS))
 import check_prose  # noqa: E402
 
 WIDE = "word " * 21
+LICENCE = "// SPDX-License-Identifier: Apache-2.0\n"
 
 
 class CheckProse(unittest.TestCase):
@@ -65,21 +66,29 @@ class CheckProse(unittest.TestCase):
         self.expect_page(f"text:\n\n    {WIDE}\n\n    {WIDE}\n\n{WIDE}\n", 7)
         self.expect_page("https://" + "x" * 120 + "\n")
 
+    def test_a_source_begins_with_its_licence_alone_on_a_line(self):
+        hashed = LICENCE.replace("//", "#")
+        for text in (LICENCE, LICENCE + "// The sum.\n", hashed, "#!/usr/bin/env python3\n" + hashed,
+                     "/* SPDX-License-Identifier: Apache-2.0 */\n", ""):
+            self.assertEqual(list(check_prose.faults_of_licence(text)), [], text)
+        for text in ("// The sum.\n", LICENCE.rstrip() + " The sum.\n", "\n" + LICENCE):
+            self.assertEqual([line for line, _ in check_prose.faults_of_licence(text)], [1], text)
+
     def test_the_program_says_where_and_fails(self):
         with tempfile.TemporaryDirectory() as name:
             root = pathlib.Path(name)
-            for path, text in (("dsl/a.h", "// The sum.\n"), ("build/b.h", "// What.\n"), (".c/c.h", "// What.\n")):
+            for path, text in (("dsl/a.h", f"{LICENCE}// The sum.\n"), ("build/b.h", "// What.\n"), (".c/c.h", "// What.\n")):
                 (root / path).parent.mkdir()
                 (root / path).write_text(text)
             command = [sys.executable, TOOLS / "check_prose.py", root]
             done = subprocess.run(command, capture_output=True, text=True)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-            (root / "dsl/a.h").write_text("// The sum.\nint a;\n// Of the terms.\n")
+            (root / "dsl/a.h").write_text(f"{LICENCE}// The sum.\nint a;\n// Of the terms.\n")
             (root / "page.md").write_text(WIDE)
             done = subprocess.run(command, capture_output=True, text=True)
             self.assertEqual(done.returncode, 1)
             self.assertEqual(done.stdout.splitlines(),
-                             ["dsl/a.h:3: the comment begins with 'Of', not with its subject: Of the terms.",
+                             ["dsl/a.h:4: the comment begins with 'Of', not with its subject: Of the terms.",
                               "page.md:1: 105 columns, at most 100"])
             done = subprocess.run([*command, "page.md"], capture_output=True, text=True)
             self.assertEqual(len(done.stdout.splitlines()), 1)

@@ -1,4 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0 Makes the calls of a model. Operators come in the order of
+// SPDX-License-Identifier: Apache-2.0
+// Makes the calls of a model. Operators come in the order of
 // the graph. A copy of a tensor into another layout comes just before its first reader.
 #include <fmt/format.h>
 
