@@ -156,8 +156,10 @@ Target host_target() {
   return target;
 }
 
-Machine machine_at_hand(const Target& target) {
-  return machine_described(first_processor(), target);
+Target on_this_machine(Target target) {
+  target.cpu = host_target().cpu;
+  target.machine = machine_described(first_processor(), target);
+  return target;
 }
 
 Result<Target> parse_target(std::string_view text) {

@@ -55,10 +55,10 @@ Target host_target();
 /// or unknown; the message lists the supported architectures.
 Result<Target> parse_target(std::string_view text);
 
-/// The numbers of the machine that this process runs on. The width and number of its vector
-/// registers are those that the target's features allow. Requires: this machine can run kernels for
-/// the target.
-Machine machine_at_hand(const Target& target);
+/// The same architecture and features, with the processor's name and the numbers of the machine
+/// that this process runs on. The width and number of its vector registers are those that the
+/// target's features allow. Requires: a processor target whose kernels this machine can run.
+Target on_this_machine(Target target);
 
 /// The vector registers that the target's features allow.
 VectorSizes vector_sizes(const Target& target);

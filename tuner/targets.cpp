@@ -108,13 +108,9 @@ Result<ChosenTarget> chosen_target(const std::string& text, const Environment& e
   if (text.starts_with("opencl") && names_gpu(text)) return chosen_opencl(text);
   if (names_gpu(text)) return chosen_cuda(text, {.directories = environment.cuda_directories});
   TW_TRY(Target target, parse_target(text));
-  const Target host = host_target();
-  ChosenTarget chosen{std::move(target), {}};
-  chosen.missing = missing_features(chosen.target, host);
-  if (!chosen.missing.empty()) return chosen;
-  chosen.target.cpu = host.cpu;
-  chosen.target.machine = machine_at_hand(chosen.target);
-  return chosen;
+  std::vector<std::string> missing = missing_features(target, host_target());
+  if (missing.empty()) target = on_this_machine(std::move(target));
+  return ChosenTarget{std::move(target), std::move(missing)};
 }
 
 std::string missing_text(const ChosenTarget& chosen) {

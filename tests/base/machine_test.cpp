@@ -260,10 +260,14 @@ TEST(Machine, BadTextIsNamed) {
 TEST(Machine, AtHandIsPlausibleAndFollowsTheFeatures) {
   const Target host = host_target();
   EXPECT_TRUE(is_plausible(host.machine)) << to_string(host.machine);
-  EXPECT_EQ(machine_at_hand(host), host.machine);
+  EXPECT_EQ(on_this_machine(host).machine, host.machine);
   Target plain = host;
   plain.features.clear();
-  const Machine narrow = machine_at_hand(plain);
+  plain.cpu.clear();
+  const Target at_hand = on_this_machine(plain);
+  EXPECT_TRUE(at_hand.features.empty());
+  EXPECT_EQ(at_hand.cpu, host.cpu);
+  const Machine& narrow = at_hand.machine;
   EXPECT_EQ(narrow.core.vector_bytes, 16);
   EXPECT_EQ(narrow.caches, host.machine.caches);
   EXPECT_EQ(narrow.cores, host.machine.cores);

@@ -119,7 +119,7 @@ class FarmClient {
   int serve(std::string members) {
     if (!enter_worker()) return 1;
     for (const auto& [name, resource] :
-         {std::pair<std::string, std::string>{"DEVICE", device_resource(own())},
+         {std::pair<std::string, std::string>{"DEVICE", device_resource(tw::host_target())},
           {"VERSION", version_resource()}})
       for (size_t at; (at = members.find(name)) != std::string::npos;)
         members.replace(at, name.size(), resource);
@@ -138,12 +138,6 @@ class FarmClient {
   }
 
  private:
-  static tw::Target own() {
-    tw::Target target = tw::host_target();
-    target.machine = tw::machine_at_hand(target);
-    return target;
-  }
-
   std::string answer(uint64_t number, const std::string& body) {
     const auto job = decode_farm_job(body);
     if (!job) std::exit(1);
@@ -163,7 +157,7 @@ class FarmClient {
 
   std::string ends_;
   int number_;
-  Station station_ = Station(own(), test_environment());
+  Station station_ = Station(tw::host_target(), test_environment());
 };
 
 int tune_and_tell(const std::vector<std::string>& arguments) {

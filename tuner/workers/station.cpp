@@ -52,9 +52,7 @@ Result<Target> Station::target_of(const std::string& text) {
     return fail(ErrorCode::Environment,
                 fmt::format("[farm] kernels for {} need {}, which a member's processor lacks", text,
                             join(missing, ", ")));
-  target.cpu = own_.cpu;
-  target.machine = machine_at_hand(target);
-  return target;
+  return on_this_machine(std::move(target));
 }
 
 Station::Key Station::key_of(const FarmJob& job) {
@@ -178,11 +176,7 @@ Result<Station> station_of(const std::vector<std::string>& arguments, Confined c
   if (arguments.size() < 3)
     return fail(ErrorCode::Usage, "[farm] a station is started by `tilewright worker --join`");
   TW_TRY(Target own, parse_target(arguments[0]));
-  if (!own.is_gpu()) {
-    const Target host = host_target();
-    own.cpu = host.cpu;
-    own.machine = machine_at_hand(own);
-  }
+  if (!own.is_gpu()) own = on_this_machine(std::move(own));
   Environment environment = default_environment();
   environment.device = static_cast<int>(parse_int(arguments[1]).value_or(0));
   environment.code_generator = arguments[2];
