@@ -12,29 +12,33 @@
 namespace tw::cost_model {
 namespace {
 
-// Ports, latencies, bandwidths and the clock come from the machine. The constants here describe the
-// code that the compiler makes of a block, the cost of threads, and properties that the machine
-// does not list and that were measured on one core for all.
+// Ports, latencies, bandwidths and the clock come from the machine. The constants below describe
+// three other things: the code that the compiler makes of a block, the cost of threads, and
+// properties that the description of a machine does not have. The latter were measured on one
+// processor and are used for all.
 
 // A polynomial of about 20 operations, with the range reduction.
 constexpr double call_operations = 24;
-// A lane that is loaded or stored alone takes an access and a shuffle, which share the ports of
-// vector accesses.
+// Turns at the ports of vector accesses for a single lane that is loaded or stored: one for the
+// access, one for the shuffle that moves the element into or out of a vector.
 constexpr double lane_accesses = 2;
-// A branch around a statement: it is predicted, but keeps its neighbours apart.
+// Cycles of a branch around a statement. The branch is predicted, but it keeps the statements
+// before and after it apart.
 constexpr double test_cycles = 0.7;
-// Instructions of an iteration: counter, compare and branch (one instruction to the scheduler), and
-// two address increments. The cost of setting a loop up follows. Exits of loops with few iterations
-// are predicted: 0, 1, 2, 4 and 8 cycles give mean rank correlations of 0.8324, 0.8326, 0.8319,
-// 0.8306 and 0.824 on the recorded trials of Zen 4.
+// Instructions of an iteration of a loop: counter, compare and branch (one instruction to the
+// scheduler), and two address increments.
 constexpr double loop_instructions = 4;
+// Cycles to start a loop. They are few, because processors predict the exits of loops with few
+// iterations: 0, 1, 2, 4 and 8 cycles give mean rank correlations of 0.8324, 0.8326, 0.8319, 0.8306
+// and 0.824 on the recorded trials of Zen 4.
 constexpr double loop_entry_cycles = 1;
 constexpr double dynamic_entry_cycles = 8;  // evaluating min/max bounds besides
-// Further turns of an access that straddles two lines: it takes a turn for each line, and waits for
-// the halves to be joined. With 1, 2 and 3 further turns, the mean rank correlation on the recorded
-// trials of Zen 4 is 0.815, 0.825 and 0.833.
+// Extra turns at its port of an access that straddles two cache lines. The access takes a turn for
+// each line, and waits until the halves are joined. With 1, 2 and 3 extra turns, the mean rank
+// correlation on the recorded trials of Zen 4 is 0.815, 0.825 and 0.833.
 constexpr double split_turns = 3;
-// Times of an empty parallel region with two threads, and of a task of the queue that they share.
+// Time of an empty parallel region with two threads, and time to take a task from a queue that
+// threads share.
 constexpr double phase_ns = 740;
 constexpr double queued_task_ns = 28;
 // Time to start a task on a thread that knows its tasks beforehand, because it is the only thread
@@ -44,41 +48,43 @@ constexpr double own_task_ns = 3;
 // Cycles of a division or a root of 32 bytes of f32. Divisions of 64 bytes took 10 cycles on a
 // Sapphire Rapids, roots 12; Zen 3 to 5 divide 32 bytes in 5 to 6.
 constexpr double divider_cycles = 5;
-// Instructions that wait in the schedulers of a core: 97 in a Skylake, 160 to 200 in later cores.
-// While a sum waits for its own last update, that many instructions of the next sums can begin.
+// Number of instructions that may wait in the schedulers of a core: 97 in a Skylake, 160 to 200 in
+// later cores. While a sum waits for its own last update, so many instructions of other sums can
+// begin.
 constexpr double waiting_instructions = 160;
 
-// The share of its time that a port costs if it is in use at the same time as a busier port, and
-// that a transfer between caches costs at the same time as computing. The shares were chosen with
-// one half of the workloads of bench/corpus. On the other half, the first pick has 0.867 of the
-// best speed, and times are off by a factor of 1.34.
+// The shares of their time that count if activities run at the same time as a longer one: of a port
+// beside a busier port, and of a transfer between caches beside computing. The shares were chosen
+// with one half of the workloads of bench/corpus. On the other half, the schedule that the model
+// puts first has 0.867 of the best speed, and times are off by a factor of 1.34.
 constexpr double port_overlap_loss = 0.1, transfer_overlap_loss = 0.25;
 
-// The latency of L3. Loads of lines that nothing fetched ahead wait for it (46 cycles on a Zen 3).
-// There a product of 1500 x 384 x 1536 took 28 to 37 ms if it read 256 bytes of each row at a time,
-// and 19 ms if it read whole rows.
+// The latency of L3, 46 cycles on a Zen 3. Loads of lines that no prefetcher has fetched wait for
+// it. For example, on a Zen 3 a product of 1500 x 384 x 1536 took 28 to 37 ms if it read 256 bytes
+// of each row at a time, and 19 ms if it read whole rows.
 constexpr double l3_latency_cycles = 45;
 
-// Bytes per nanosecond that a core gets from memory where a stretch begins, within the memory's
-// bandwidth: the lines for which a core waits at once, divided by the latency of memory. A Zen 4
-// gets 9 to 11.
+// Bytes per nanosecond that a core gets from memory at the beginning of a stretch, before
+// prefetchers are far ahead: the bytes for which a core waits at once, divided by the latency of
+// memory. A Zen 4 gets 9 to 11.
 constexpr double begun_bytes_per_ns = 10;
 
-/// Number of sums that are in progress at a time. If sums end after few iterations, the core
-/// executes the next sums while it waits for the last updates.
+/// Returns the number of times that the sums of a block are in progress at once, at least 1. If
+/// sums end after few iterations, the core begins the next sums while it waits for the last
+/// updates.
 double sums_at_once(const BlockFacts& block) {
   const double instructions = block.instructions.total() * block.sum_iterations;
   return std::max(1.0, waiting_instructions / std::max(1.0, instructions));
 }
 
-/// A spilled accumulator is stored and loaded again at each update.
+/// Returns the cycles that a spilled accumulator costs at each update: a store and a load.
 double spill_cycles(const Core& core) {
   return 1 / core.stores_per_cycle + 1 / core.loads_per_cycle;
 }
 
-/// Accesses of single elements per cycle. A core that loads fewer than two 64-byte registers per
-/// cycle loads and stores registers in halves. For example, in a cycle a Zen 4 loaded two elements,
-/// stored one element, loaded one register or broadcast one element, and stored half a register.
+/// Returns the number of single elements that a core loads or stores per cycle. A core that loads
+/// fewer than two 64-byte registers per cycle accesses registers in halves, but whole elements. For
+/// example, a Zen 4 loads one such register per cycle, but two single elements.
 double element_accesses_per_cycle(const Core& core) {
   const bool loads_halves = core.vector_bytes > 32 && core.loads_per_cycle < 2;
   return loads_halves ? 2 * core.loads_per_cycle : core.loads_per_cycle;
@@ -93,8 +99,9 @@ double spill_penalty(const BlockFacts& block, const Core& core) {
   return (block.spills * std::max(1.0, block.chain) + block.reloads + hoisted) * spill_cycles(core);
 }
 
-/// Cycles to start loops, and to count the iterations of those loops whose bodies are no blocks. If
-/// a body is a block, these instructions are issued with the block's own.
+/// Returns the cycles to start all loops of a phase, and to count the iterations of loops whose
+/// body is not a block. The instructions that count iterations of a block are part of the block's
+/// cost.
 double loop_cycles(const PhaseFacts& phase, const Core& core) {
   double iterations = phase.serial_iterations;
   for (const BlockFacts& block : phase.blocks) iterations -= block.in_loop ? block.executions : 0;
@@ -109,13 +116,15 @@ Spent phase_compute_cycles(const PhaseFacts& phase, const Core& core) {
   return cycles;
 }
 
-/// Time until the last thread is done, of work that all threads together need `time` for.
+/// Returns the time until the last thread is done, if one thread alone would take `time` for all
+/// tasks. For example, 5 tasks of 10 ns on 4 threads take 20 ns.
 double parallel(double time, double tasks, double threads) {
   if (tasks <= 0) return 0;
   return time / tasks * std::ceil(tasks / threads);
 }
 
-/// Cycles for moving what a phase fetches into the level before `level`, on all threads together.
+/// Returns the cycles in which one core moves the data that a phase fetches into the cache before
+/// `level` (1: from L2 into L1, 2: from L3 into L2); 0 if the machine lacks the cache.
 double transfer_cycles(const PhaseFacts& phase, const Machine& machine, size_t level) {
   const double rate = machine.caches[level].bytes_per_cycle;
   return rate > 0 ? phase.traffic[level - 1] / rate : 0;  // a level that is not there
@@ -123,27 +132,28 @@ double transfer_cycles(const PhaseFacts& phase, const Machine& machine, size_t l
 
 double read_from_memory(const PhaseFacts& phase) { return phase.traffic[2] - phase.written_back; }
 
-/// The share of what L2 fetches that comes from L3. The rest comes from memory, and passes by L3.
+/// Returns the share of the bytes that L2 fetches which were in L3. The rest comes from memory.
 double share_from_l3(const PhaseFacts& phase) {
   return phase.traffic[1] > 0 ? std::max(0.0, 1 - read_from_memory(phase) / phase.traffic[1]) : 1;
 }
 
-/// The share of the lines that a phase reads which come from memory. If it is 1, as in a product
-/// with a vector, lines arrive evenly while the core computes. If it is small, as in a product that
-/// reads each tile of its weights again and again, lines arrive in bursts, and the core waits.
+/// Returns the share of the lines that L1 fetches which come from memory. If the share is 1, as in
+/// a product of a matrix with a vector, lines arrive evenly while the core computes. If the share
+/// is small, as in a product that reads each tile of its weights again and again, lines arrive in
+/// bursts, and the core waits.
 double streamed_share(const PhaseFacts& phase) {
   return phase.traffic[0] > 0 ? std::min(1.0, read_from_memory(phase) / phase.traffic[0]) : 0;
 }
 
-/// The share of the bytes from memory that are requested long before they are read, so that no load
-/// waits for them as long as memory keeps up.
+/// Returns the share of the bytes from memory that the kernel prefetches, from 0 to 1. No load
+/// waits for these bytes as long as memory keeps up.
 double prefetched_share(const PhaseFacts& phase) {
   return phase.traffic[2] > 0 ? std::min(1.0, phase.prefetched / phase.traffic[2]) : 0;
 }
 
-/// Cycles until the last thread has all that a phase fetches from memory. Each thread waits for the
-/// beginnings of its own stretches; all threads together get at most the bandwidth of the cores
-/// that saturate memory.
+/// Returns the cycles until the last thread has all data that a phase fetches from memory. Each
+/// thread waits at the beginnings of its own stretches. All threads together get at most the
+/// bandwidth of as many cores as saturate memory.
 double memory_cycles(const PhaseFacts& phase, const Machine& machine, double threads) {
   const double share = std::clamp(std::min(threads, phase.tasks), 1.0,
                                   std::max(1.0, machine.cores_that_fill_memory));
@@ -155,7 +165,8 @@ double memory_cycles(const PhaseFacts& phase, const Machine& machine, double thr
   return std::max(whole / share, parallel(latency + rest, phase.tasks, threads));
 }
 
-/// Time to start the tasks and, where there are several threads, to wake them and to meet again.
+/// Returns the time to start the tasks of a phase. With several threads it includes the time to
+/// wake the threads, and to wait at the end until all have finished.
 double dispatch_ns(double tasks, double threads) {
   if (std::min(tasks, threads) <= 1) return own_task_ns * tasks;
   if (tasks <= threads) return phase_ns + own_task_ns;

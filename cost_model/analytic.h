@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The analytic model: a closed formula for the time of a program, from the program's facts and the
-// machine alone. It aims at the order of candidates; its nanoseconds are within a factor of two.
-// Expected times (expected.h) start from its time, which is also a feature. docs/cost_model.md
-// derives the formula. Pure functions.
+// The analytic model: a closed formula for the time of a program. The formula reads only the facts
+// of the program (facts/facts.h: instructions, registers, bytes) and the machine. It is meant to
+// order candidates; the predicted times are within a factor of two of measured times. The expected
+// times of expected.h start from these predictions. docs/cost_model.md derives the formula. Pure
+// functions.
 
 #include <string>
 #include <vector>
@@ -30,7 +31,9 @@ struct AnalyticCost {
   Spent spent;  ///< total_ns by resource
 };
 
-/// Cycles of one execution of a block on one core, by resource. All but spills and tests overlap.
+/// Cycles of one execution of a block of straight-line code on one core, by resource. Resources
+/// work at the same time, so the longest counts most; only spills and tests add to the others in
+/// full.
 struct BlockCost {
   double arithmetic = 0;  ///< multiply-add ports
   double divider = 0;     ///< divisions and roots
@@ -50,9 +53,9 @@ struct ResourceTime {
   std::string resource;  ///< "multiply-add ports", "L2 to L1", ...
   double ns;
 };
-/// Returns the analytic model's times by resource, the longest first: they show what limits a
-/// kernel according to the model. Resources overlap, so the sum exceeds the predicted time.
-/// Requires: threads >= 1.
+/// Returns the predicted time of each resource, the longest first, which shows what limits a kernel
+/// according to the analytic model. Resources work at the same time, so the sum of these times
+/// exceeds the predicted time of the kernel. Requires: threads >= 1.
 std::vector<ResourceTime> resource_times(const KernelFacts& facts, const Machine& machine,
                                          int threads);
 
@@ -60,7 +63,8 @@ std::vector<ResourceTime> resource_times(const KernelFacts& facts, const Machine
 /// depend on `threads`. Requires: threads >= 1.
 AnalyticCost analytic_cost(const KernelFacts& facts, const Machine& machine, int threads);
 
-/// Predicts the time of a program: total_ns. Fails as extract_facts(), or if threads < 1.
+/// Predicts the time in ns of a program that is called with the caches in the given state: total_ns
+/// of analytic_cost(). Fails if the program is not well formed, or if threads < 1.
 Result<double> analytic_cost_ns(const schedules::Program& program, const Target& target,
                                 int threads, dsl::CacheState state = dsl::CacheState::Hot);
 

@@ -17,8 +17,8 @@
 
 namespace tw::cost_model {
 
-/// The number that the trees predict: the label (Regression), or the probability that the label is
-/// 1 (Probability).
+/// The number that the trees predict for a row: its label (Regression), or the probability that its
+/// label is 1 (Probability, for labels that are 0 or 1).
 enum class Objective { Regression, Probability };
 
 struct BoosterOptions {
@@ -59,11 +59,12 @@ class Booster {
   /// labels that are all equal, weights that are all zero, values that are not finite, or sizes
   /// that do not match.
   static Result<Booster> train(const TrainingSet& data, const BoosterOptions& options);
-  /// Makes a Booster from the bytes of to_bytes(). Requires: unchanged bytes. XGBoost's parser
-  /// trusts its input, so the caller checks a hash first.
+  /// Makes a Booster from bytes that to_bytes() returned. Requires: the bytes are unchanged. The
+  /// caller has to check a hash of the bytes first, because XGBoost's parser trusts its input.
   static Result<Booster> from_bytes(std::string_view bytes);
 
-  /// Predicts one value for each row, in the label's unit. All values are finite.
+  /// Predicts one finite value for each row: the label or a probability, as the Objective says.
+  /// Fails if rows do not have columns() numbers.
   Result<std::vector<float>> predict(const Matrix& rows) const;
   Result<std::string> to_bytes() const;
   size_t columns() const { return columns_; }

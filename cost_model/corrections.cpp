@@ -13,12 +13,13 @@
 namespace tw::cost_model {
 namespace {
 
-// Standard deviations of natural logarithms: of the factor by which a resource is slower than the
-// model assumes, and of the error that all kernels of a workload share. docs/cost_model.md reports
-// how well trials are ordered with these.
+// Standard deviations of natural logarithms. factor_deviation is that of the factor by which a
+// resource is slower than the model assumes. group_deviation is that of the error that all kernels
+// of a workload share. docs/cost_model.md reports how well trials are ordered with these numbers.
 constexpr double factor_deviation = 0.1, group_deviation = 2;
-// The factor that scales corrections is computed as if there were further trials whose errors equal
-// their corrections, with this sum of squares, in natural logarithms.
+// The factor that scales all corrections is computed as if there were further trials in which each
+// correction equals the error. This is the sum of the squares of these corrections, as natural
+// logarithms. It keeps the factor near 1 while there are few trials.
 constexpr double prior_agreement = 0.2;
 constexpr size_t least_judged = 3;
 // Share of the similarity that counts between kernels of two groups.
@@ -36,7 +37,7 @@ double dot(std::span<const T> a, std::span<const T> b) {
   return sums[0] + sums[1] + sums[2] + sums[3];
 }
 
-/// The lower triangle L of L Lᵀ = matrix, of which the lower triangle is read.
+/// Returns the lower triangular L with L Lᵀ = matrix. Reads only the lower triangle of the matrix.
 SquareMatrix cholesky(SquareMatrix matrix) {
   for (size_t i = 0; i < matrix.size; ++i) {
     const std::span<double> row = matrix.row(i);
@@ -49,7 +50,7 @@ SquareMatrix cholesky(SquareMatrix matrix) {
   return matrix;
 }
 
-/// L⁻¹, lower triangular.
+/// Returns the inverse of a lower triangular matrix, which is lower triangular too.
 SquareMatrix inverse_of(SquareMatrix lower) {
   SquareMatrix inverse(lower.size);
   for (size_t i = 0; i < lower.size; ++i) {
@@ -65,7 +66,8 @@ SquareMatrix inverse_of(SquareMatrix lower) {
   return inverse;
 }
 
-/// The kernels that corrections for a group are learned from, those of the group first.
+/// Returns the kernels from which the corrections for a group are learned: first those of the
+/// group, then those of other groups, each from the last to the first.
 std::vector<const MeasuredKernel*> chosen_from(std::span<const MeasuredKernel> kernels,
                                                uint64_t group) {
   std::vector<const MeasuredKernel*> chosen;
@@ -75,8 +77,9 @@ std::vector<const MeasuredKernel*> chosen_from(std::span<const MeasuredKernel> k
   return chosen;
 }
 
-/// Returns ln(measured / expected time) of each kernel, less the mean of its group: throughputs may
-/// be in any unit, and corrections compare only kernels of one group.
+/// Returns ln(measured time / ordering time) of each kernel, less the mean of these numbers over
+/// the kernel's group. The mean is subtracted because throughputs may be in any unit, and because
+/// corrections compare only kernels of one group.
 std::vector<double> errors_of(const std::vector<const MeasuredKernel*>& kernels) {
   std::map<uint64_t, double> sums, counts;
   std::vector<double> errors;
@@ -113,14 +116,16 @@ Solution solve(SquareMatrix covariances, std::span<const double> errors) {
   return solution;
 }
 
-/// The measured kernels of one group, each predicted from all others. Times are natural logarithms.
-/// Corrections and errors are relative to the mean error of the other kernels.
+/// The measured kernels of one group, each predicted from all other kernels. Times are natural
+/// logarithms. The correction and the error of a kernel are relative to the mean error of the other
+/// kernels.
 struct LeftOut {
-  std::vector<double> times, measured;  ///< ordering_time_of; measured, up to a constant
+  std::vector<double> times, measured;  ///< ordering times; measured times up to a constant
   std::vector<double> corrections, errors;
 };
 
-/// The first `count` kernels are all that are of their group.
+/// Predicts each of the first `count` kernels, which are all kernels of their group, from all
+/// others.
 LeftOut leave_out(size_t count, const std::vector<const MeasuredKernel*>& kernels,
                   const std::vector<double>& errors, const Solution& solution) {
   LeftOut left_out;
@@ -136,8 +141,8 @@ LeftOut leave_out(size_t count, const std::vector<const MeasuredKernel*>& kernel
   return left_out;
 }
 
-/// Returns the factor from 0 to 1 that brings the corrections nearest to the errors. It is 1 for a
-/// single trial, which cannot be compared with another.
+/// Returns the factor from 0 to 1 that brings the corrections nearest to the errors. Returns 1 for
+/// fewer than two trials, which cannot be compared.
 double shrinkage_of(const LeftOut& left_out) {
   if (left_out.times.size() < 2) return 1;
   double agreed = prior_agreement, all = prior_agreement;
@@ -192,7 +197,7 @@ Corrections::Corrections(std::span<const MeasuredKernel> kernels, uint64_t group
   leave_one_out_ = judge(left_out, shrinkage);
 }
 
-/// The covariances of the errors of the measured kernels; the lower triangle.
+/// Returns the covariances of the errors of all pairs of measured kernels, in the lower triangle.
 SquareMatrix Corrections::covariances_of(const std::vector<const MeasuredKernel*>& chosen) const {
   SquareMatrix covariances(chosen.size());
   for (size_t i = 0; i < chosen.size(); ++i)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The cost model of the tuner: orders candidates by their likely speed, from their features. It
-// starts from the times that are expected before anything is measured (ordering_time_of()).
-// Measurements correct these times (corrections.h). Trees learn from failures how likely a
-// candidate is to work.
+// The cost model of the tuner orders candidates by their likely speed, which it predicts from their
+// features. It starts from the times that are expected before anything is measured
+// (ordering_time_of()). Measured kernels correct these times (corrections.h). Trees learn from
+// candidates that failed how likely another candidate is to build, run and verify.
 //
 //   CostModel model;
 //   TW_RETURN_IF_ERROR(model.add(batch));
@@ -29,7 +29,8 @@ namespace tw::cost_model {
 /// One measured candidate.
 struct Sample {
   std::vector<float> features;  ///< row of extract_features()
-  /// Speed in any unit, such as flops per second; compared only within the group.
+  /// Speed in any unit, such as flops per second. It is compared only with samples of the same
+  /// group.
   double throughput = 0;
   uint64_t group = 0;  ///< identifies the workload and device
   /// False: the candidate failed to build, run or verify; throughput is then ignored.
@@ -37,8 +38,8 @@ struct Sample {
   bool same_machine = true;  ///< true if measured on the machine for which candidates are predicted
 };
 
-/// The cost model of one workload. A value: later changes of the CostModel that made it do not
-/// affect it.
+/// The cost model of one workload on one device. A value: later changes of the CostModel from which
+/// it was made do not affect it.
 class WorkloadModel {
  public:
   /// A model without measurements.
@@ -46,12 +47,13 @@ class WorkloadModel {
   WorkloadModel(Corrections corrections, std::shared_ptr<const Booster> validity)
       : corrections_(std::move(corrections)), validity_(std::move(validity)) {}
 
-  /// Returns scores of candidates: log2 of their expected throughput, up to a constant of the
-  /// workload. Once failures are learned, the throughput is multiplied by the probability that the
-  /// candidate is valid. Requires: rows of extract_features().
+  /// Returns the score of each candidate: log2 of its expected throughput, up to a constant that is
+  /// the same for all candidates of the workload. Once failures are learned, the throughput is
+  /// first multiplied by the probability that the candidate is valid. Requires: rows of
+  /// extract_features().
   std::vector<double> predict(std::span<const std::vector<float>> rows) const;
 
-  /// The leave-one-out order of the workload's trials (corrections.h).
+  /// The quality of the order in which the model puts the trials of the workload (corrections.h).
   const LeaveOneOut& leave_one_out() const { return corrections_.leave_one_out(); }
 
  private:
@@ -61,15 +63,15 @@ class WorkloadModel {
 
 class CostModel {
  public:
-  /// Adds the samples, except those with a wrong number of features or a value that is not finite.
-  /// Invalid if samples were refused, with their number and the reason for the first of them; the
-  /// other samples are added all the same.
+  /// Adds samples. A sample with a wrong number of features, or with a value that is not finite, is
+  /// refused; the other samples are added all the same. Invalid if samples were refused: the
+  /// message has their number and the reason for the first of them.
   Status add(std::span<const Sample> samples);
 
   /// Trains the trees that predict failures, which takes tenths of a second. Does nothing if there
   /// are fewer than eight failures or fewer than eight successes. After the first training it
   /// trains again only once the samples have doubled, or have grown by a quarter and 128 more.
-  /// Errors as Booster::train().
+  /// Fails if Booster::train() fails.
   Status learn_failures();
 
   /// Returns the model for the workload and device of a group. Trials of other groups correct it

@@ -15,19 +15,21 @@ namespace {
 
 std::atomic<int> analytic_only = 0;  // the number of AnalyticOnly that live
 
-/// The trees for the target; null where there are none. The corpus has no other architecture.
+/// Returns the trees for the target; null if there are none. The corpus has trials on x86-64 only.
 const Pretrained* model_for(const Target& target) {
   const bool is_known = target.architecture == Architecture::X86_64;
   return !is_known || analytic_only > 0 || !shipped_model() ? nullptr : &*shipped_model();
 }
 
-/// Time in ns of one in features, log2(1 + ns). Corrections may bring next to no work below zero.
+/// Returns the time in ns for a time as in features, log2(1 + ns). The result is at least 0,
+/// although corrections may make the time of a kernel that does almost nothing negative.
 double as_ns(double time) { return std::max(0.0, std::exp2(time) - 1); }
 
 }  // namespace
 
 const Result<Pretrained>& shipped_model() {
-  // It is never destroyed: at the end of a process XGBoost's own statics may go first.
+  // The model is never destroyed, because XGBoost's own static objects may be destroyed before it
+  // at the end of a process.
   static const auto* const model = new Result<Pretrained>(
       Pretrained::from_bytes({tw_pretrained_model_begin, tw_pretrained_model_end}));
   return *model;

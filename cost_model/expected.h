@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The time that is expected of a kernel before anything is measured. On x86-64 it is predicted by
-// the trees that the program carries (pretrained.h), which were trained on the corpus. On other
-// targets, and if XGBoost is not installed, the expected time is the analytic model's.
+// The expected time: the time of a kernel that is predicted before any kernel is measured. On
+// x86-64 trees predict it (pretrained.h). They are part of the program, and were trained on a
+// corpus of trials of random workloads. On other targets, and if XGBoost is not installed, the
+// expected time is that of the analytic model.
 //
 //   TW_TRY(std::vector<float> row, extract_features(program, target, threads));
 //   std::vector<float>* const rows[] = {&row};
 //   expect(rows, target);
 //   expected_time_of(row);   // log2 ns
 //
-// While an AnalyticOnly lives, the analytic model's times are used everywhere, so that the two
+// While an AnalyticOnly exists, all expected times are those of the analytic model, so that both
 // models can be compared. Thread-safe.
 
 #include <span>
@@ -24,10 +25,11 @@
 
 namespace tw::cost_model {
 
-/// The model that the program carries, which is read once. Environment if XGBoost is not installed.
+/// The trees that are part of the program. They are read at the first call. Environment if XGBoost
+/// is not installed.
 const Result<Pretrained>& shipped_model();
 
-/// While an object of this class lives, the expected times are the analytic model's, on all
+/// While an object of this class exists, the expected times are those of the analytic model, on all
 /// threads.
 class AnalyticOnly {
  public:
@@ -37,23 +39,24 @@ class AnalyticOnly {
   AnalyticOnly& operator=(const AnalyticOnly&) = delete;
 };
 
-/// The name of the model that gives the expected times on the target: "pretrained " and the model's
-/// name, or "analytic".
+/// The name of the model that predicts the expected times on the target: "pretrained " followed by
+/// Pretrained::name(), or "analytic".
 std::string expectation_name(const Target& target);
 
-/// Replaces the feature `expected_ns` of each row by the time that the trees expect;
-/// extract_features() sets it to the analytic time. Leaves the rows unchanged if the target has no
-/// trees. Requires: all rows are of kernels for `target`.
+/// Sets the feature `expected_ns` of each row to the time that the trees predict. Before, this
+/// feature has the analytic time. Leaves the rows unchanged if there are no trees for the target.
+/// Requires: all rows are of kernels for `target`.
 void expect(std::span<std::vector<float>* const> rows, const Target& target);
 
-/// Returns extract_features_of_call() for one kernel, with its expected time. For many kernels call
-/// expect(): a row among 64 takes a fifth of the time of a single row. Fails as extract_features().
+/// Returns the features of a call of one kernel (extract_features_of_call()), with the feature
+/// `expected_ns` set by expect(). For many kernels call expect() once for all rows: in a batch of
+/// 64 a row takes a fifth of the time of a single row. Fails if extract_features() fails.
 Result<std::vector<float>> features_with_expected_time(schedules::Program kernel,
                                                        const schedules::Problem& problem,
                                                        const Target& target, int threads);
 
-/// Returns the expected time in ns of a call of a kernel of the problem. Fails as
-/// extract_features().
+/// Returns the expected time in ns of a call of a kernel for the problem. Fails if
+/// extract_features() fails.
 Result<double> expected_ns(schedules::Program kernel, const schedules::Problem& problem,
                            const Target& target, int threads);
 

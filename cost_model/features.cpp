@@ -28,10 +28,11 @@ enum Row : size_t {
 #undef TW_FEATURE
 };
 
-// The share of the correction that is trusted. In searches of 40 random workloads on a Zen 4 (bench
-// --search --random 8 --seed 202, of the kinds conv, dense, rows, fused and depthwise), shares of
-// 0, 0.3, 0.6 and 1 gave first picks of 0.830, 0.863, 0.812 and 0.826 of the best known speed, and
-// a best of four trials of 0.881, 0.914, 0.898 and 0.903.
+// The share of the trees' correction by which candidates are ordered (ordering_time()). It was
+// chosen by searches of 40 random workloads on a Zen 4 (bench --search --random 8 --seed 202, of
+// the kinds conv, dense, rows, fused and depthwise). Shares of 0, 0.3, 0.6 and 1 gave first picks
+// with 0.830, 0.863, 0.812 and 0.826 of the best known speed. The best of four trials had 0.881,
+// 0.914, 0.898 and 0.903.
 constexpr double trusted_correction = 0.3;
 
 double lg(double x) { return std::log2(1 + std::max(0.0, x)); }
@@ -44,7 +45,7 @@ const PhaseFacts& phase_of(const KernelFacts& k, const BlockFacts& block) {
   TW_CHECK(false, "the hot block is one of the program's");
 }
 
-/// The phase of a GPU's program that takes longest; all zeros for a CPU's.
+/// The phase of a program for a GPU that takes longest; all numbers are 0 for other programs.
 struct LongestPhase {
   GpuPhaseFacts facts;
   GpuPhaseCost cost;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Features: the row of numbers that models read for a Program, a Target and a number of threads.
-// The table features.def gives their order, names, formulas and documentation. Thread-safe.
+// Features: a row of numbers that describes a Program for a Target and a number of threads, and
+// that the learned models read. The table features.def has the order, the names, the formulas and
+// the documentation of the features. Thread-safe.
 
 #include <cstddef>
 #include <span>
@@ -16,8 +17,8 @@
 
 namespace tw::cost_model {
 
-/// Version of the features. It changes when a row of features.def changes its meaning or place;
-/// models of another version are not loaded.
+/// Version of the features. It changes when a row of features.def changes its meaning or place. A
+/// model that was saved with another version is not loaded.
 #define TW_FEATURE_VERSION(version) inline constexpr int feature_version = version;
 #define TW_FEATURE(name, unit, formula, expression)
 #include "cost_model/features.def"
@@ -30,14 +31,16 @@ struct FeatureInfo {
 std::span<const FeatureInfo> feature_table();
 size_t feature_count();
 
-/// Computes one number for each row of feature_table(), all finite. Runs no compiler. Fails if
-/// threads < 1, or if the program is not well formed.
+/// Returns the features of a program that is called with the caches in the given state: a finite
+/// number for each row of feature_table(). Runs no compiler. Fails if threads < 1, or if the
+/// program is not well formed.
 Result<std::vector<float>> extract_features(const schedules::Program& program, const Target& target,
                                             int threads,
                                             dsl::CacheState state = dsl::CacheState::Hot);
 
-/// As extract_features(), for everything that a call of a kernel of the problem executes
-/// (schedules::program_of_call), with the caches in the state that the problem names.
+/// As extract_features(), for all that a call of `kernel` executes: the kernel, and the conversions
+/// of its inputs and outputs between layouts (schedules::program_of_call). The caches are in the
+/// state that the problem names. Requires: `kernel` was lowered from a schedule of `problem`.
 Result<std::vector<float>> extract_features_of_call(schedules::Program kernel,
                                                     const schedules::Problem& problem,
                                                     const Target& target, int threads);
@@ -45,24 +48,26 @@ Result<std::vector<float>> extract_features_of_call(schedules::Program kernel,
 /// Reads the analytic model's time from a row, as log2(1 + ns). Requires: feature_count() numbers.
 double analytic_time_of(std::span<const float> features);
 
-/// Reads the expected time (expected.h) from a row, as log2(1 + ns). It is the analytic time until
-/// set_expected_time(). Requires: feature_count() numbers.
+/// Reads the expected time (expected.h) from a row, as log2(1 + ns). Until set_expected_time() is
+/// called for the row, this is the analytic time. Requires: feature_count() numbers.
 double expected_time_of(std::span<const float> features);
 void set_expected_time(std::span<float> features, float log2_ns);
 
-/// The time, as log2(1 + ns), by which candidates are ordered before anything is measured: the
-/// analytic time, corrected by a share of the difference to the expected time. The share is below
-/// 1, because the best of many candidates is often one whose correction is wrong.
+/// Returns the time by which candidates are ordered before anything is measured: the analytic time
+/// plus a share of the difference to the expected time. All times are log2(1 + ns). The share is
+/// below 1, because among many candidates the shortest expected time is often a wrong one.
 double ordering_time(double analytic_time, double expected_time);
-/// ordering_time() of the two times that a row carries. Requires: feature_count() numbers.
+/// Returns ordering_time() of the analytic and the expected time in a row. Requires:
+/// feature_count() numbers.
 double ordering_time_of(std::span<const float> features);
 
 /// Reads the number of registers per thread that are expected to spill on a GPU; 0 for processors.
 /// Requires: feature_count() numbers.
 double gpu_spills_of(std::span<const float> features);
 
-/// Reads the share of the analytic time that each Resource accounts for, in the order of Resource,
-/// and then the share that is lost by imperfect overlap. Requires: feature_count() numbers.
+/// Returns a part of a row: the share of the analytic time that is spent on each Resource, in the
+/// order of the enumerators, and then the share that is lost because resources overlap imperfectly.
+/// Requires: feature_count() numbers.
 std::span<const float> spent_of(std::span<const float> features);
 
 }  // namespace tw::cost_model

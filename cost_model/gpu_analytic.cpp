@@ -9,20 +9,20 @@
 namespace tw::cost_model {
 namespace {
 
-// exp and similar functions run on a quarter as many lanes as integer instructions, and also need
-// some multiply-adds.
+// Cycles that a call of exp or a similar function takes on the special-function units, which have a
+// quarter as many lanes as integer units; and the instructions that a call issues besides.
 constexpr double call_pipe_cycles = 4, call_instructions = 8;
 // L1 and shared memory deliver 128 bytes per cycle; L2 delivers 64 to one multiprocessor.
 constexpr double l1_sectors_per_cycle = 4, l2_bytes_per_multiprocessor_cycle = 64;
-// L2 takes as long for a store to a part of a sector as for this number of stores to whole sectors
-// (measured on an H100: 51 MB take 60 us by halves of sectors, and 24 us by whole sectors).
+// Number of stores to whole sectors for which L2 takes as long as for one store to a part of a
+// sector (measured on an H100: 51 MB take 60 us by halves of sectors, and 24 us by whole sectors).
 constexpr double partial_store_sectors = 2.5;
-// Latency of a TMA copy beyond that of a load, from the request to the thread that waits (estimated
-// from pipelines of two stages on an H100).
+// Latency of a TMA copy in addition to that of a load, from the request until the waiting thread
+// goes on (estimated from pipelines of two stages on an H100).
 constexpr double tma_latency_cycles = 700;
-// Standard deviation of a copy's latency, as a share of it; estimated.
+// Standard deviation of the latency of a copy, as a share of the latency; estimated.
 constexpr double latency_spread = 0.125;
-// Cost of a barrier after all threads have arrived, and of the start and end of a block. A
+// Cycles of a barrier after all threads have arrived, and cycles of the start and end of a block. A
 // multiprocessor starts one block after the other (measured on an H200: an empty kernel of 8,448
 // blocks takes 5.5 us).
 constexpr double barrier_cycles = 25, block_cycles = 150;
@@ -33,10 +33,11 @@ constexpr double spill_accesses = 2;
 // Time that each further kernel of a graph adds, estimated. An empty kernel takes 0.6 us on an
 // H200; a kernel that works must also fill and drain the multiprocessors.
 constexpr double launch_ns = 1200;
-// The share of their time that units and transfers cost which are in use beside the busiest one.
+// The share of its time that a unit or a transfer costs while another one is busier.
 constexpr double gpu_overlap_loss = 0.15;
 
-/// Cycles of a multiprocessor for one execution of a section by all warps of a block.
+/// Cycles that the units of a multiprocessor are busy with one execution of a section by all warps
+/// of a block.
 struct Pipes {
   double arithmetic = 0, issue = 0, memory = 0;
   double most() const { return std::max({arithmetic, issue, memory}); }
@@ -77,7 +78,8 @@ double alone(const SectionFacts& s, const Pipes& p, const Gpu& gpu, double memor
   const double ahead = s.trips > 1 ? std::min(s.trips, iterations_in_flight) : 1;
   const double loads = s.waits * memory_latency;
   const double shared = s.instructions.shared > 0 ? gpu.shared_latency_cycles : 0;
-  // No thread waits while TMA writes to shared memory: waiting() has the time until it has.
+  // No thread waits while TMA writes to shared memory. waiting() counts the time until the data is
+  // there.
   const double written = s.warps * s.tma_cycles;
   const Spent pipes = at_once(
       {spent_on(Resource::Arithmetic, p.arithmetic / parts),
@@ -90,9 +92,10 @@ double alone(const SectionFacts& s, const Pipes& p, const Gpu& gpu, double memor
   return busy + drain + std::max(loads, shared) / ahead;
 }
 
-/// Cycles that a block waits in a pipeline if it runs alone: for its first copies, and in each
-/// iteration if `ahead` iterations take less time than the latency. Latencies vary, so a copy that
-/// is ahead by just its latency is late now and then.
+/// Returns the cycles that a block waits in a pipeline if the block is alone on a multiprocessor.
+/// It waits for the first copies, and in each iteration if `ahead` iterations take less time than a
+/// copy. Latencies vary, so copies that should arrive just in time are sometimes late. `cycles` has
+/// the cycles of each section.
 double waiting(const PipelineFacts& pipeline, const std::vector<double>& cycles,
                double memory_latency) {
   double busy = 0;

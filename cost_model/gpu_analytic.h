@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The analytic model of GPU programs: the time of each phase from its facts alone. A phase takes as
-// long as its slowest resource. If there are too few warps to hide latencies, it takes as long as
-// its blocks take one after another. The model aims at the order of candidates, not at their times.
+// The analytic model of programs for GPUs: it predicts the time of each phase from the facts of the
+// phase (facts/gpu_facts.h) and the machine alone. A phase takes as long as its slowest resource.
+// If there are too few warps to hide latencies, the phase takes as long as its blocks take one
+// after another. The model is meant to order candidates, not to predict their times exactly.
 // docs/cost_model.md has the formula. Pure functions.
 
 #include "cost_model/facts/gpu_facts.h"
@@ -10,7 +11,8 @@
 
 namespace tw::cost_model {
 
-/// Cost of one phase in ns, by resource. All costs except the launch overlap.
+/// Cost of one phase in ns, by resource. Resources work at the same time, so the longest counts
+/// most; only the launch adds to the others in full.
 struct GpuPhaseCost {
   double arithmetic = 0;  ///< the busiest of floating-point units, integer units and tensor cores
   double issue = 0;       ///< issue slots of all instructions

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A pretrained model: trees that are trained once, on a corpus of trials, and predict by what
-// factor kernels take longer than the analytic model says. The trees also read the numbers of the
-// machine, so a model that is trained on several machines can predict for machines that it has not
-// seen.
+// A pretrained model: trees that are trained once, on a corpus of trials of random workloads, and
+// predict the factor by which a kernel takes longer than the analytic model says. The trees also
+// read the numbers of the machine (caches, ports, clock), so trees that were trained on several
+// machines can also predict for other machines.
 //
 //   TW_TRY(const Pretrained model, Pretrained::train(trials));
 //   TW_TRY(const std::vector<double> log2_ns, model.times(rows, target.machine));
@@ -26,15 +26,15 @@ struct CorpusTrial {
   std::span<const float> features;  ///< row of extract_features()
   const Machine* machine;           ///< the machine on which it was measured
   double ns = 0;
-  /// The shortest time of its workload. Trials that are closer to it count more, because it matters
-  /// most which of the fast schedules is the fastest.
+  /// The shortest time of all trials of the workload. Trials near this time weigh more in training,
+  /// because it matters most to tell the fast schedules apart.
   double best_ns = 0;
 };
 
 class Pretrained {
  public:
-  /// Trains a model. The same trials give the same model, byte for byte. Invalid: nothing can be
-  /// learned. Environment: XGBoost is not installed.
+  /// Trains a model. The same trials give the same model, byte for byte. Invalid if nothing can be
+  /// learned from the trials; Environment if XGBoost is not installed.
   static Result<Pretrained> train(std::span<const CorpusTrial> trials);
 
   /// Reads a model that to_bytes() wrote. Invalid for bytes that are truncated, changed, or of
@@ -46,8 +46,8 @@ class Pretrained {
   /// The name of the model: the first 16 hex digits of the hash of its bytes.
   const std::string& name() const { return name_; }
 
-  /// Predicts the times of kernels on the machine, in log2 ns. Requires: rows of
-  /// extract_features().
+  /// Predicts the time of each kernel on a machine, as log2(1 + ns). Requires: rows of
+  /// extract_features() for this machine.
   Result<std::vector<double>> times(std::span<const std::vector<float>* const> rows,
                                     const Machine& machine) const;
 

@@ -1,27 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Similarity of two kernels by their features. It is the covariance function of a Gaussian process
-// for the errors of expected times: similar kernels have similar errors. docs/cost_model.md derives
-// the function. Values; thread-safe.
+// Similarity of two kernels by their features. Kernels with similar features have similar errors of
+// their predicted times, so the similarity is a covariance function in the Gaussian process that
+// models these errors (corrections.h). docs/cost_model.md derives the function. Values;
+// thread-safe.
 
 #include <span>
 #include <vector>
 
 namespace tw::cost_model {
 
-/// Standard deviations of the natural logarithm of times: of the errors of expected times among the
-/// kernels of a workload, and of the noise of a measured time.
+/// Standard deviations of natural logarithms of times. error_deviation is that of the errors of
+/// predicted times among the kernels of one workload; time_deviation is that of the noise of a
+/// measured time. For example, 0.1 means that a measured time is off by some 10 %.
 inline constexpr double error_deviation = 0.3, time_deviation = 0.1;
 
-/// Features of a kernel, each divided by the difference at which two kernels count as unlike.
+/// The features of a kernel, each divided by a difference that makes two kernels clearly different:
+/// 1 for logarithms and counts, 0.15 for ratios, 4 for others.
 class ScaledFeatures {
  public:
   /// Scales a row of extract_features(). The expected time, which is the last feature, is left out,
   /// because it depends on the others.
   explicit ScaledFeatures(std::span<const float> features);
 
-  /// Returns 1 for equal rows, and nearly 0 for kernels that have little in common: exp(-d), where
-  /// d is the sum of the capped differences of the features.
+  /// Returns the similarity of two kernels: 1 for equal rows, and nearly 0 for kernels that have
+  /// little in common. It is exp(-d / 32), where d is the sum over all features of the difference
+  /// of the scaled features, each at most 3.
   double similarity(const ScaledFeatures& other) const;
 
  private:

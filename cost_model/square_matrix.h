@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A square matrix. Value.
+// A square matrix of doubles, as a plain value.
 
 #include <cstddef>
 #include <span>

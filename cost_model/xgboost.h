@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The functions of XGBoost's C interface that this project uses. The library is opened on first
-// use. Without the library, tuning uses the analytic model. Thread-safe.
+// The functions of XGBoost's C interface that this project uses. The shared library is opened when
+// a function is first needed. Without the library, tuning uses the analytic model. Thread-safe.
 
 #include <xgboost/c_api.h>
 
@@ -32,11 +32,12 @@ struct XGBoost {
 #undef X
 };
 
-/// Opens the first of these libraries that has all functions; it stays open. Environment: none has
-/// them.
+/// Opens the first of the libraries `names` that has all functions; the library stays open.
+/// Environment if no library has them.
 Result<XGBoost> open_xgboost(const std::vector<std::string>& names);
 
-/// The functions of the installed library, which is opened once.
+/// The functions of the installed library, which is opened at the first call. Environment if the
+/// library is not installed.
 const Result<XGBoost>& xgboost();
 
 }  // namespace tw::cost_model

@@ -14,8 +14,9 @@ namespace {
 using dsl::BinaryOp;
 using dsl::Expr;
 
-/// The fields of IndexTerm that the operations around a subexpression of an index determine. They
-/// are the same for all terms of the subexpression.
+/// The part of an IndexTerm that the operations around a subexpression of an index determine, and
+/// that is the same for all terms of the subexpression. For example, in `(x + y) / 4` both x and y
+/// have the factor 1/4.
 struct Movement {
   double factor = 1;
   double most = 1e300;
@@ -72,8 +73,9 @@ bool has_remainder(const schedules::Affine& affine) {
   });
 }
 
-/// Returns the joint index of a dimension of this extent and the next outer dimension, if their
-/// indices are digits of one number; else nullopt.
+/// Returns the index of two adjacent dimensions as one number, if their indices are the digits of
+/// this number; else nullopt. `extent` is the extent of the inner dimension. For example, f / 7 and
+/// f % 7 with the extent 7 give f.
 std::optional<schedules::Affine> joined(const schedules::Affine& outer, int64_t extent,
                                         const schedules::Affine& inner) {
   schedules::Affine all = inner;
@@ -84,7 +86,8 @@ std::optional<schedules::Affine> joined(const schedules::Affine& outer, int64_t 
 
 double step_of(const Extent& e) { return e.distinct > 1 ? (e.span - 1) / (e.distinct - 1) : 1; }
 
-/// The number of sets that lines fall into whose distances are multiples of `step_bytes`.
+/// Returns the number of cache sets that are used by lines whose distances are multiples of
+/// `step_bytes`.
 double sets_at_steps(int64_t step_bytes, CacheLines lines) {
   const int64_t common = std::gcd(step_bytes, static_cast<int64_t>(lines.way_bytes));
   return lines.way_bytes / std::max(lines.bytes, static_cast<double>(common));
@@ -173,7 +176,8 @@ bool is_aligned(const Access& access, const std::vector<Level>& levels, double b
   return true;
 }
 
-// Taps come in the order of their indices, so one that was there already lies in between.
+// Taps are added in the order of their indices, so an origin between first and last was added
+// before.
 void Origins::add(double origin) {
   if (origin < first || origin > last) ++count;
   first = std::min(first, origin);

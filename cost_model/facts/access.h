@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Analyses the addresses of one read or write of a buffer over the loops around it: strides,
-// numbers of distinct elements, bytes of cache lines. Loops and task axes are called levels.
-// Values.
+// Analyses the addresses that one read or write of a buffer takes while the loops around it run:
+// strides, numbers of distinct elements, bytes of cache lines. A level is one of these loops, or a
+// task axis (a loop whose iterations threads share). All types are plain values.
 
 #include <algorithm>
 #include <cmath>
@@ -24,7 +24,7 @@ namespace tw::cost_model::facts {
 /// Geometry of the L1 cache: the mapping of addresses to lines, and of lines to sets.
 struct CacheLines {
   double bytes;  ///< size of a line
-  /// Size of a way: lines at this distance share a set; 0: the machine has no such cache.
+  /// Size of a way; lines at this distance fall into the same set. 0: the machine has no L1.
   double way_bytes;
   double sets() const { return way_bytes / bytes; }
 };
@@ -34,35 +34,35 @@ CacheLines lines_of(const CacheLevel& cache);
 /// element, elements at equal steps, or any others.
 enum class Pattern { Contiguous, Broadcast, Strided, Gather };
 
-/// A term of an index: the movement of the index when a level advances by one iteration.
+/// A term of an index: the movement of the index when one level advances by an iteration. For
+/// example, the index `4 * x + k` has a term with the coefficient 4 for x, and one with 1 for k.
 struct IndexTerm {
   size_t level;
-  double coefficient;      ///< mean movement per iteration: 1/4 for x / 4
+  double coefficient;      ///< mean movement per iteration: 1/4 for the index x / 4
   double most = 1e300;     ///< limit on the total movement over the level: 3 for `x % 4`
   double unit = 0;         ///< each movement is a multiple of this: 2 for 2 * (x / 4)
-  bool irregular = false;  ///< true if the index is not affine in the level
+  bool irregular = false;  ///< true if the index is not affine in the level, as in x / 4 or x % 4
 };
-/// The index of one dimension of storage, as a sum of terms.
+/// The index of one dimension of the buffer, as a sum of terms.
 using IndexForm = std::vector<IndexTerm>;
 
 bool is_irregular(const IndexForm& form);
 
-/// An access of a buffer by the indices of its dimensions. Adjacent dimensions whose indices are
-/// digits of one number, as in `in[f / 7, f % 7]` with rows of 7 elements, are joined: the last of
-/// these dimensions takes the number as its index, and the others have extent 1. So the access in
-/// the example is linear in f.
+/// An access of a buffer: the index of each dimension as a sum of terms. Adjacent dimensions whose
+/// indices are digits of one number are joined. For example, `in[f / 7, f % 7]` with rows of 7
+/// elements becomes `in[0, f]`, with an outer dimension of extent 1, so the access is linear in f.
 struct Access {
   const schedules::Buffer* buffer = nullptr;
   std::vector<IndexForm> dimensions;
   SmallVector<int64_t, 8> extents;  ///< extents of the dimensions, at least 1
-  /// The linear index of the accessed element if the variables of all levels are 0.
+  /// The linear index of the element that is accessed if the variables of all levels are 0.
   double offset = 0;
   SmallVector<double, 8> origin;  ///< index of each dimension in the first iteration of all levels
   bool is_store = false;
   bool is_irregular = false;  ///< true if some dimension is irregular
 
   bool depends_on(size_t level) const;
-  /// True if a dimension that depends on the level is irregular.
+  /// True if the level moves a dimension whose index has an irregular term.
   bool is_irregular_in(size_t level) const;
 };
 
@@ -73,9 +73,9 @@ Access make_access(const schedules::Buffer& buffer, const std::vector<dsl::Expr>
 /// `levels`.
 Pattern pattern(const Access& access, size_t level);
 
-/// True if every vector begins at a multiple of `bytes` in the buffer. All vector levels in
-/// `levels` together form one vector; those of a dot product are its lanes and the products that a
-/// lane sums.
+/// True if every vector begins at a multiple of `bytes` bytes from the beginning of the buffer. All
+/// vector levels in `levels` together form one vector. For example, a dot product has two vector
+/// levels: its lanes, and the products that each lane sums.
 bool is_aligned(const Access& access, const std::vector<Level>& levels, double bytes);
 
 /// The indices that one dimension takes while the chosen levels iterate and the other levels are
@@ -85,7 +85,8 @@ struct Extent {
   double span = 1;      ///< from the smallest to the largest index, both included
 };
 
-/// Computes the extent of an index. `varies(level)` is true for the chosen levels.
+/// Computes the extent of an index. `varies(level)` is true for the chosen levels. `buffer_extent`
+/// is the extent of the dimension; the span is at most this number.
 template <typename Varies>
 Extent extent(const IndexForm& form, const std::vector<Level>& levels, const Varies& varies,
               double buffer_extent) {
@@ -106,9 +107,10 @@ Extent extent(const IndexForm& form, const std::vector<Level>& levels, const Var
   return result;
 }
 
-/// Returns the share of all combinations of the dimensions' indices that occur. A level that moves
-/// several dimensions, as f does in `in[f / 7, f % 7]`, makes at most as many combinations as it
-/// has iterations.
+/// Returns the share of the combinations of irregular indices that occur, from 0 to 1. A level that
+/// moves several dimensions makes at most as many combinations as it has iterations. For example,
+/// 14 iterations of f in `in[f / 7, f % 9]` have 2 indices in the first dimension and 9 in the
+/// second, and so 14 of the 18 combinations.
 template <typename Varies>
 double occurring_share(const Access& access, const std::vector<Level>& levels,
                        const Varies& varies) {
@@ -125,31 +127,32 @@ double occurring_share(const Access& access, const std::vector<Level>& levels,
   return std::min(1.0, iterations / combined);
 }
 
-/// The indices at which several accesses of a buffer begin, along one dimension. There are several
-/// accesses where padding or a tail is peeled off: the taps of a window and the parts of a row are
-/// then separate statements.
+/// The indices of one dimension in the first iterations of several accesses to a buffer. Several
+/// statements access a buffer if loops are peeled because of padding or a tail. For example, if
+/// each of three taps of a window is a statement of its own, their origins are 0, 1 and 2.
 struct Origins {
-  double first = 0, last = 0;
-  double count = 1;  ///< number of different beginnings
+  double first = 0, last = 0;  ///< the smallest and the largest of the indices
+  double count = 1;            ///< number of different indices
 
   void add(double origin);
-  /// Extent of the accesses at all beginnings together, if a single access has the extent `one`.
+  /// Extent of all accesses together, if a single access has the extent `one`. For example, three
+  /// taps with the origins 0, 1 and 2, each over 14 pixels, together have a span of 16 indices.
   Extent extent(const Extent& one, double buffer_extent) const {
     const double span = std::min(buffer_extent, one.span + last - first);
     return {std::min(span, one.distinct * count), span};
   }
 };
 using AllOrigins = SmallVector<Origins, 8>;  ///< one for each dimension
-/// Adds the access's origin. If `origins` is empty, the access's origin becomes the first.
+/// Adds the origin of an access to `origins`, which may be empty.
 void add_origin(const Access& access, AllOrigins& origins);
-/// True if all accesses begin at the same place.
+/// True if the first iterations of all accesses access the same element.
 inline bool are_one(const AllOrigins& origins) {
   return std::all_of(origins.begin(), origins.end(), [](const Origins& o) { return o.count == 1; });
 }
 
 /// Returns the number of different elements that are touched while the chosen levels iterate and
-/// the other levels are fixed. If `origins` is not empty, the elements are those of accesses at all
-/// `origins` together.
+/// the other levels are fixed. If `origins` is not empty, the access is repeated at each of these
+/// origins, and an element that several repetitions touch counts once.
 template <typename Varies>
 double distinct_elements(const Access& access, const std::vector<Level>& levels,
                          const Varies& varies, const AllOrigins& origins = {}) {
@@ -162,22 +165,24 @@ double distinct_elements(const Access& access, const std::vector<Level>& levels,
   return elements;
 }
 
-/// The memory, in whole cache lines, that is touched while the chosen levels iterate and the other
-/// levels are fixed.
+/// The memory that is touched while the chosen levels iterate and the other levels are fixed, in
+/// whole cache lines.
 struct Footprint {
   double bytes = 0;
-  /// Bytes of L1 that lines take up which lie at steps of a power of two and so share few sets: the
-  /// number of lines in each used set, times the bytes of a way. If there are more bytes than the
-  /// cache has, the lines evict each other. 0: the lines spread over the sets evenly.
+  /// The lines in each used set of L1, times the bytes of a way, if lines lie at such distances
+  /// that they share few sets; 0 if the lines spread over the sets evenly. If these bytes exceed
+  /// the size of L1, the lines evict each other. For example, 14 lines at distances of 2 KiB use 2
+  /// sets of a way of 4 KiB, 7 lines each: 28 KiB, although the lines have less than 1 KiB.
   double aliased_bytes = 0;
-  /// Number of runs, that is, stretches of memory without a gap of a line or more; lines in each
-  /// run; and the greatest common divisor in bytes of the distances of runs.
+  /// Runs are stretches of memory without a gap of a line or more. `lines_a_run` is the number of
+  /// lines in each run. `distance` is the greatest common divisor of the distances of runs, in
+  /// bytes; 0 if there is a single run.
   double runs = 1, lines_a_run = 1, distance = 0;
 };
 Footprint footprint(const Access& access, std::span<const Extent> extents, CacheLines lines);
 
-/// Footprint of the access at all of `origins` together, or at its own origin if `origins` is
-/// empty.
+/// Computes the footprint of an access, of which the lines have the geometry `lines`. If `origins`
+/// is not empty, the footprint covers the access repeated at each of these origins.
 template <typename Varies>
 Footprint footprint(const Access& access, const std::vector<Level>& levels, const Varies& varies,
                     CacheLines lines, const AllOrigins& origins = {}) {

@@ -9,8 +9,8 @@
 namespace tw::cost_model::facts {
 namespace {
 
-/// Computes the traffic of phases that run one after another, call after call, and find in the
-/// caches the data that earlier phases left.
+/// Computes the traffic of the phases of a kernel that is called again and again. A phase finds in
+/// the caches the data that earlier phases, of this call or the previous one, left there.
 class CallSequence {
  public:
   CallSequence(const Machine& machine, dsl::CacheState state, std::vector<Known> known,
@@ -41,9 +41,10 @@ class CallSequence {
   }
 
  private:
-  /// The share of a buffer that the phase must fetch into the cache. It is 0 if the bytes touched
-  /// since the buffer's last use fill at most half of the cache, and 1 if they exceed the cache or
-  /// if other operators evicted the buffer.
+  /// Returns the share of a buffer that a phase has to fetch into a cache. It is 0 if the bytes
+  /// that were touched since the last use of the buffer fill at most half of the cache. It is 1 if
+  /// they fill all of the cache, or if other operators evicted the buffer; in between it grows
+  /// linearly.
   double cold_share(size_t phase, size_t buffer, size_t cache) const {
     size_t back = 1;  // phases since the last use of the buffer, in this call or the previous one
     while (back < phases_.size() && !touches(before(phase, back), buffer)) ++back;
@@ -61,9 +62,9 @@ class CallSequence {
     return bytes;
   }
 
-  /// Bytes touched between a use of an element in this phase and its use in the phase `back`
-  /// before: all bytes of the phases in between, and half of the bytes of either phase, because
-  /// elements lie anywhere in a buffer.
+  /// Returns the bytes that are touched between the use of an element in the phase that ran `back`
+  /// phases before, and its use in this phase: all bytes of the phases in between, and half of the
+  /// bytes of these two phases, because an element may lie anywhere in its buffer.
   double bytes_since(size_t phase, size_t back) const {
     double bytes = 0;
     for (size_t buffer = 0; buffer < known_.size(); ++buffer) {
@@ -84,8 +85,8 @@ class CallSequence {
                                [&](const Fetched& f) { return f.buffer == buffer; });
   }
 
-  /// True if other operators of the network evicted the buffer from the cache since the previous
-  /// call used it (dsl::CacheState).
+  /// True if other operators of the network evicted the buffer from the cache between the previous
+  /// call of the kernel and this one, according to dsl::CacheState.
   bool is_evicted(size_t cache, const Known& known) const {
     if (state_ == dsl::CacheState::Hot || !(known.is_constant || known.is_output)) return false;
     const bool from_memory = known.is_constant && state_ == dsl::CacheState::NetworkMemory;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Static analysis of a GPU's Program: the resources of a block of threads, the instructions of its
-// warps, and the bytes that move. Instructions count per warp, that is, for 32 lanes, active or
-// not. The analysis evaluates the addresses of a warp's lanes at sampled points, and so finds the
-// sectors and banks that the warp touches. Plain values.
+// Static analysis of a Program for a GPU: the resources of a block of threads, the instructions of
+// its warps, and the bytes that move. An instruction counts once per warp, however many of the 32
+// lanes are active. The analysis evaluates the addresses of a warp's lanes at sampled points of the
+// loops, and so finds the sectors and banks that the warp touches. Plain values.
 
 #include <vector>
 
@@ -30,9 +30,9 @@ struct WarpInstructions {
   void add(const WarpInstructions& other, double times);
 };
 
-/// Facts of a section, which is straight-line code of threads: statements with the same innermost
-/// serial loop, or directly in the same nest of thread loops. Numbers are those of one execution by
-/// one warp, unless a comment says otherwise.
+/// Facts of a section of straight-line code of threads: statements that have the same innermost
+/// serial loop, or lie directly in the same nest of thread loops. Numbers are those of one
+/// execution by one warp, unless a comment says otherwise.
 struct SectionFacts {
   WarpInstructions instructions;
   double executions = 0;  ///< executions by one block
@@ -43,7 +43,7 @@ struct SectionFacts {
   double tma_cycles = 0;     ///< the part of `shared_cycles` in which TMA writes them
   double shared_cycles = 0;  ///< cycles of shared memory, bank conflicts included
   double accumulators = 1;   ///< independent sums
-  double chain = 0;          ///< dependent updates of one sum
+  double chain = 0;          ///< updates of one sum, which wait for each other
   double tensor_chain = 0;   ///< the part of `chain` by tensor tiles
   double tensor_fma = 0;     ///< multiply-adds of tensor tiles, in units of 16-bit ones
   double drains = 0;        ///< times that a warpgroup waits until its tensor instructions are done
@@ -53,13 +53,13 @@ struct SectionFacts {
   double waits = 0;         ///< number of waits for the first global loads after a barrier
 };
 
-/// Facts of a pipeline: a loop whose iterations wait for asynchronous copies to shared memory that
-/// earlier iterations started.
+/// Facts of a pipeline: a loop in which each iteration starts asynchronous copies to shared memory
+/// that a later iteration uses.
 struct PipelineFacts {
   double entries = 0;     ///< times that one block enters it
   double iterations = 0;  ///< iterations of one block, over all entries
   double ahead = 1;       ///< number of iterations from the start of a copy to its use
-  /// Sections inside of the loop, without last_section.
+  /// Range of the sections inside of the loop: from first_section to last_section - 1.
   size_t first_section = 0, last_section = 0;
 };
 
@@ -74,9 +74,11 @@ struct GpuPhaseFacts {
   double resident = 0;   ///< blocks per multiprocessor at once; 0: a block does not fit
   double occupancy = 0;  ///< resident threads / threads that fit
   double waves = 0;      ///< number of blocks / blocks that run at once on all multiprocessors
-  /// Blocks on the busiest multiprocessor / mean number of blocks on a multiprocessor.
+  /// Blocks on the busiest multiprocessor / mean number of blocks on a multiprocessor. For example,
+  /// 4 multiprocessors with 5 blocks have 2 / 1.25 = 1.6.
   double tail = 0;
-  /// True if producer warps issue the copies; the other warps then never meet at a barrier.
+  /// True if producer warps issue the copies of pipelines, so that the other warps do not meet at a
+  /// barrier in each iteration.
   bool has_producers = false;
   bool is_persistent = false;  ///< true if a block computes several tasks, one after another
   double pipeline_depth = 0;   ///< iterations that the deepest pipeline keeps in shared memory
@@ -84,7 +86,8 @@ struct GpuPhaseFacts {
   std::vector<PipelineFacts> pipelines;
   WarpInstructions instructions;  ///< all numbers from here on are of the whole phase
   double useful_lanes = 0;        ///< active lanes / all lanes, of memory instructions, 0 to 1
-  /// Sectors touched, and sectors that dense accesses would touch.
+  /// Sectors that accesses touch, and sectors that the same accesses would touch if the active
+  /// lanes of each warp accessed adjacent elements.
   double sectors = 0, ideal_sectors = 0;
   double shared_cycles = 0;
   double wide_bytes = 0;           ///< mean bytes of one global access of a thread
@@ -101,7 +104,8 @@ struct GpuFacts {
   std::vector<GpuPhaseFacts> phases;
 };
 
-/// Analyses a program. Fails if it is not well formed. Requires: the target is a GPU.
+/// Extracts the facts of a program. Fails if the program is not well formed, as extract_facts()
+/// does. Requires: the target is a GPU.
 Result<GpuFacts> extract_gpu_facts(const schedules::Program& program, const Target& target);
 
 }  // namespace tw::cost_model

@@ -12,19 +12,19 @@ namespace tw::cost_model::facts {
 namespace {
 
 // Registers that the compiler needs for thread and block numbers, loop counters and temporaries,
-// and for a 64-bit address of each access to memory. Tiles of 8x8 accumulators then need about 110
-// registers, as with nvcc.
+// and registers of the 64-bit address of each access to memory. With these numbers, a tile of 8x8
+// accumulators needs about 110 registers, as in the code of nvcc.
 constexpr double base_registers = 20, address_registers = 2;
 
 // Upper bound on registers for loads that are issued before the first of them is used.
 constexpr double most_operands = 48;
 
-// Registers for partial sums of tensor tiles that ptxas keeps even if it must spill. It takes more
-// while registers are free (nvrtc 13.0, products in split tf32).
+// Number of registers that ptxas uses for partial sums of tensor tiles even if it then has to
+// spill. It uses more for them while registers are free (nvrtc 13.0, products in split tf32).
 constexpr double least_partial_sums = 64;
 
-// Instructions of a division by a constant: a shift or mask for a power of two, else a 64-bit
-// multiplication with its corrections.
+// Instructions of a division by a constant: a shift or mask if the constant is a power of two, else
+// a 64-bit multiplication and the corrections after it.
 constexpr double shift_instructions = 1, division_instructions = 8;
 
 // Instructions that round an f32 to tf32, or split it into two of them.
@@ -36,8 +36,8 @@ constexpr double lane_sums = schedules::tile_part * schedules::tile_part;
 // Instructions that compute the two descriptors of a warpgroup's tensor tile.
 constexpr double descriptor_instructions = 4;
 
-// Instructions that issue a TMA copy, after which the copy engine works alone; and the bytes that
-// shared memory accepts per cycle.
+// Instructions that a warp needs to issue a TMA copy, which the copy engine then makes alone; and
+// the bytes that shared memory accepts per cycle.
 constexpr double tma_instructions = 8, shared_line_bytes = 128;
 
 /// A read and the condition under which it is executed, which is that of the selects around it.
@@ -255,8 +255,8 @@ Status GpuPhaseWalk::visit_tile(const Loop& loop) {
     return {};
   }
   const size_t outside = levels_.size();
-  // A product that takes several instructions is added to the accumulators by ordinary additions,
-  // not by the tensor cores (codegen/gpu/prelude.cpp).
+  // If a product takes several tensor instructions, ordinary additions add it to the accumulators,
+  // not the tensor cores (codegen/gpu/prelude.cpp).
   if (tile.instructions > 1) {
     s.instructions.arithmetic += copies() * lane_sums * share;
     s.partial_sums += copies() * lane_sums;

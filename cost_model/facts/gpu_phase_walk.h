@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The walk through a phase of a GPU's kernel, which gathers the phase's facts (gpu_facts.h). The
-// class is in two files: gpu_phase_walk.cpp has the walk, sections and totals; gpu_accesses.cpp has
-// the accesses of warps, and the traffic that follows from them. Private to the cost model. Not
-// thread-safe.
+// GpuPhaseWalk walks through one phase of a kernel for a GPU and gathers the facts of the phase
+// (gpu_facts.h). Two files implement the class: gpu_phase_walk.cpp has the walk, sections and
+// totals; gpu_accesses.cpp has the accesses of warps, and the traffic that follows from them.
+// Private to the cost model. Not thread-safe.
 
 #include <algorithm>
 #include <cstddef>
@@ -43,8 +43,9 @@ using schedules::Wait;
 
 inline constexpr double register_bytes = 4;
 
-// Instructions of a condition (compare, branch) and of a loop iteration (count, compare, branch).
-// The copies of an unrolled loop share the instructions of an iteration.
+// Integer instructions that a condition costs each time that it is tested (compare and branch), and
+// that an iteration of a serial loop costs, as a mean: the compiler unrolls such a loop, and the
+// copies share the instructions that count, compare and branch.
 inline constexpr double condition_instructions = 2, iteration_instructions = 1;
 
 inline bool is_own(Scope scope) { return scope == Scope::Register || scope == Scope::Local; }
@@ -60,7 +61,7 @@ inline bool is_straight(const Level& level) {
   return level.kind == LoopKind::Unrolled || level.kind == LoopKind::Vector;
 }
 
-/// An access to global memory, with its footprints within each serial loop around it.
+/// An access to global memory, with its footprint in one iteration of each serial loop around it.
 struct GlobalUse {
   Access access;
   std::vector<Level> levels;
@@ -93,8 +94,7 @@ class GpuPhaseWalk {
  private:
   // ---- the walk ----
 
-  /// The context of a statement: the loops and conditions around it, as far as they change its
-  /// cost.
+  /// The facts about the loops and conditions around a statement that its cost depends on.
   struct Around {
     const Loop* innermost = nullptr;  ///< innermost serial or thread loop
     bool in_nest = false;             ///< true inside of thread loops
@@ -104,7 +104,7 @@ class GpuPhaseWalk {
 
   void add_global(const Buffer& buffer);
   Status visit(const Block& body);
-  /// Visits the body in this context.
+  /// Visits the statements of `body` with around_ set to `around`, and restores around_.
   Status visit(const Block& body, const Around& around);
   Status visit(const Stmt& stmt);
   Status visit_loop(const Loop& loop);
@@ -114,86 +114,96 @@ class GpuPhaseWalk {
   Status visit_allocate(const Allocate& allocate);
   Status visit_assign(const Assign& assign);
 
-  /// Counts the instructions of a warp for a tile: loads of the lanes' elements of the factors, and
-  /// the tensor instructions.
+  /// Counts the instructions of one warp for a tensor tile: loads of the elements of both factors
+  /// that its lanes hold, and the tensor instructions.
   Status visit_tile(const Loop& loop);
 
-  /// Counts a warp's part of a warpgroup instruction. The instruction reads the factors itself, and
-  /// overlaps with earlier instructions.
+  /// Counts the part of one warp in warpgroup instructions, whose number is `instructions`. Such an
+  /// instruction reads both factors from shared memory itself, and overlaps with earlier ones.
   static void add_warpgroup(SectionFacts& s, const schedules::TensorNest& nest,
                             double instructions);
 
-  /// Counts a TMA copy: one thread issues it, and the engine moves lines of up to 128 bytes, which
-  /// are parts of the box's rows, to shared memory without registers.
+  /// Counts a TMA copy. One thread issues the copy. The copy engine then moves the rows of the box
+  /// to shared memory, in lines of up to 128 bytes, and uses no registers.
   Status visit_tma_copy(const Loop& loop);
 
-  /// Counts the loads and conversions of a factor for tiles; returns the registers that hold it.
+  /// Counts the loads and conversions of one factor of a tensor tile. `share` is the number of
+  /// times that the statement runs in one execution of the section, below 1 under a condition.
+  /// Returns the number of registers that hold the factor.
   double add_factor(SectionFacts& s, const schedules::TensorTile& tile, const Buffer& buffer,
                     const std::vector<Expr>& indices, double share);
   Result<const Buffer*> find(const std::string& name, size_t rank) const;
 
   // ---- sections ----
 
-  /// Returns the current section, and creates it at its first statement.
+  /// Returns the section of the current statement, and creates the section at its first statement.
   SectionFacts& section();
 
-  /// Number of copies of the current statement that its unrolled and vector loops make.
+  /// Returns the number of copies that unrolled and vector loops make of the current statement.
   double copies() const;
 
-  /// True if an index changes with the innermost serial loop and that loop is inside of the thread
-  /// loops.
+  /// False if the accessed elements stay the same in all iterations of a thread's own innermost
+  /// serial loop, so that their loads can be moved before this loop. True if there is no such loop.
   bool moves(const std::vector<Expr>& indices) const;
 
-  /// Sets the number of independent sums, and the length of the chain of updates of a sum.
+  /// Sets the number of independent sums that a section updates, and the number of updates of each
+  /// sum. `access` is the access to the sums. Changes nothing if an earlier statement of the
+  /// section makes more updates.
   void add_chain(SectionFacts& s, const Access& access);
 
-  /// Number of instructions for divisions by constants. Loop-invariant divisions are computed
-  /// before the loop. Divisions with the same value in all threads, such as those for slots of a
-  /// pipeline, are computed once for many accesses.
+  /// Returns the number of instructions for the divisions and remainders in `expr`. Loop-invariant
+  /// divisions are computed before the loop. A division with the same value in all threads, such as
+  /// for the slot of a pipeline, is computed once for many accesses and so counts as 1.
   double divisions(const Expr& expr) const;
 
   // ---- accesses ----
 
   bool holds(const Expr& condition, const WarpPoint& point, WarpPoint& rest) const;
 
-  /// Returns the point with only the lanes that satisfy all conditions; nullopt if no lane does.
+  /// Returns `point` with only those lanes active that satisfy `conditions` and all conditions
+  /// around the statement; nullopt if no lane satisfies them.
   std::optional<WarpPoint> under(const std::vector<Expr>& conditions, const WarpPoint& point) const;
   WarpAccess warps_under(const std::vector<Expr>& conditions) const;
 
-  /// Returns the byte offsets in the buffer of the lanes' accesses; nullopt if an index depends on
-  /// data.
+  /// Returns for each lane the offset of the accessed element in the buffer, in bytes; nullopt if
+  /// an index depends on data.
   std::optional<LaneValues> addresses(const Buffer& buffer, const std::vector<Expr>& indices,
                                       const WarpPoint& point) const;
   static LaneValues swizzled(const Buffer& buffer, LaneValues addresses);
 
-  /// Returns the bytes of one access of a thread. Contiguous elements along the innermost vector or
-  /// unrolled loop form one access of up to 16 bytes, if every address is aligned to the access's
-  /// size.
+  /// Returns the number of bytes that a thread accesses by one instruction. Contiguous elements
+  /// along the innermost vector or unrolled loop form one access of up to 16 bytes, if all
+  /// addresses are multiples of its size. For example, 4 adjacent f32 are one access of 16 bytes.
   int64_t width(const Buffer& buffer, const std::vector<Expr>& indices) const;
   WarpAccess look_at(const Buffer& buffer, const std::vector<Expr>& indices, int64_t bytes,
                      const std::vector<Expr>& conditions) const;
   void note_life(const SectionFacts& s, const Buffer& buffer);
 
-  /// Counts one access of all copies of the statement. Returns the number of registers that hold
-  /// the loaded values.
+  /// Counts an access by all copies of the statement. `conditions` are those of the selects around
+  /// the read. `turns` is the number of times that a copy makes the access in one execution of the
+  /// section: below 1 if the load is moved before a loop, or if a condition skips the statement.
+  /// Returns the number of registers that hold the loaded values; 0 for a store.
   double add_access(SectionFacts& s, const Buffer& buffer, const std::vector<Expr>& indices,
                     bool is_store, const std::vector<Expr>& conditions, double turns);
 
-  /// Adds the traffic of an access to global memory; the caller counts the instructions.
+  /// Adds the traffic of `count` accesses to global memory in one execution of the section, by
+  /// `bytes` bytes for each lane. `warp` says what each access touches. The caller counts the loads
+  /// and stores.
   void add_global_traffic(SectionFacts& s, Access access, bool is_store, double count,
                           const WarpAccess& warp, double bytes);
 
-  /// Returns the bytes that a block touches while its threads and the loops from `first` on run.
-  /// The threads run through the loops around these together.
+  /// Returns the bytes that all threads of a block touch in one iteration of the serial loops
+  /// before level `first`: serial loops run from this level on, all other loops run completely.
   double within(const Access& access, size_t first) const;
 
-  /// True if a private array is in memory and not in registers, because an index is not constant
-  /// after unrolling.
+  /// True if a private buffer of a thread has to be in memory and not in registers, because an
+  /// index changes with a serial loop and so is not constant after unrolling.
   bool is_in_memory(const Buffer& buffer, const std::vector<Expr>& indices) const;
 
-  /// Returns the number of values that registers keep. In the order of the unrolled statements, a
-  /// value is reused across the outermost unrolled loop that it does not depend on, so all values
-  /// of one iteration of that loop are kept.
+  /// Returns the number of loaded values that registers have to keep for reuse, out of `elements`.
+  /// Values are reused across the outermost unrolled loop that they do not depend on, so all values
+  /// of one iteration of this loop are kept. For example, in an unrolled 8 x 4 tile of sums
+  /// a[i] * b[j] the loop over i reuses all 4 values of b.
   double kept(const Access& access, double elements) const;
 
   // ---- totals ----
@@ -201,8 +211,8 @@ class GpuPhaseWalk {
   double own_elements(const Buffer& buffer) const;
   void estimate_registers();
 
-  /// Returns the limit on the registers of a thread. A block must fit on a multiprocessor, so the
-  /// compiler limits each thread to its share.
+  /// Returns the limit on the registers of a thread: the limit of the GPU (such as 255), or fewer
+  /// if the threads of one block would need more registers than a multiprocessor has.
   double registers_of_thread() const;
   void find_residence();
   void add_up();
@@ -214,28 +224,31 @@ class GpuPhaseWalk {
   static double sum(const ByBuffer& bytes);
   void find_traffic();
 
-  /// Returns a resident block's share of L1.
+  /// Returns the bytes of L1 that one resident block can use as a cache: its share of L1, less its
+  /// shared memory, which lies in the same memory.
   double l1_of_block() const;
 
-  /// Returns the traffic into L1, by the rule for the CPU's caches: if the data of an iteration
-  /// fits, the data that the next iteration shares with it hits.
+  /// Returns the bytes that one block fetches into L1 for an access. `working_sets` has the bytes
+  /// of all accesses in one iteration of each loop. If these fit into L1, the data that the
+  /// iteration shares with the next one is still there; else each iteration fetches its data anew.
   double into_l1(const GlobalUse& use, const std::map<const Loop*, double>& working_sets) const;
 
-  /// Computes the traffic to DRAM. Blocks that run at the same time share the data that they fetch.
-  /// If all data fits into L2, later blocks find it there too; if twice the data fits, so does the
-  /// next call.
+  /// Computes the traffic between L2 and DRAM. `fetched` has the bytes of each buffer that one
+  /// block loads from L2. Blocks that run at the same time share the data that they fetch. If all
+  /// data fits into L2, later blocks find it there. If twice the data fits, the next call finds it
+  /// there.
   void find_dram_traffic(const ByBuffer& fetched);
 
-  /// Returns the bytes that `blocks` consecutive blocks touch together; the last axes of blocks
-  /// vary fastest.
+  /// Returns the bytes that `blocks` consecutive blocks touch together by an access. Of the axes
+  /// that number the blocks, the last varies fastest.
   double touched(const GlobalUse& use, double blocks) const;
   const Gpu& gpu_;
   const Target& target_;
   const CacheLines lines_ = lines_of(target_.machine.caches[0]);
   GpuPhaseFacts facts_;
   std::map<std::string, const Buffer*, std::less<>> buffers_;
-  /// The first and the last section that access a private buffer of a thread. The buffer is held in
-  /// registers between them.
+  /// The indices of the first and the last section that access a private buffer of a thread. From
+  /// the first to the last, registers hold the buffer.
   struct Life {
     size_t first, last;
   };
@@ -243,7 +256,7 @@ class GpuPhaseWalk {
   schedules::NumberedDimensions numbered_;
   double kernel_bytes_ = 0;
   std::vector<Level> levels_;
-  // Serial loops around the statement, and the indices of their levels.
+  // The serial loops around the statement, outermost first, each with its index in levels_.
   std::vector<std::pair<const Loop*, size_t>> serial_;
   std::vector<Expr> conditions_;  // conditions around the statement that differ between threads
   Around around_;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The loops around a point of a program, and the average number of iterations of each. A loop that
-// is trimmed at the border of a tensor (`for ky in max(0, 1 - y)..min(3, 57 - y)`) makes a
-// different number of iterations at each point of the loops around it. The average is over all
-// points if they are few, else over a fixed sample, so that equal programs always give equal
-// numbers. Values.
+// The loops around a statement of a program, and the average number of iterations of each. A loop
+// that is trimmed at the border of a tensor (`for ky in max(0, 1 - y)..min(3, 57 - y)`) makes a
+// different number of iterations for each y. The average is over all iterations of the outer loops
+// if these are few, else over a sample of them. The sample is the same in each run, so equal
+// programs give equal numbers. Plain values.
 
 #include <cstdint>
 #include <optional>
@@ -16,25 +16,26 @@
 
 namespace tw::cost_model::facts {
 
-/// One loop or task axis in scope.
+/// A loop around a statement, or a task axis (a loop whose iterations threads share).
 struct Level {
   std::string variable;
   dsl::Expr begin, end;
   schedules::LoopKind kind = schedules::LoopKind::Serial;
   bool is_task_axis = false;
-  double trips = 1;       ///< mean number of iterations over the levels around
-  double most_trips = 1;  ///< largest number of iterations at a point
+  double trips = 1;       ///< mean number of iterations, over all points of the levels around
+  double most_trips = 1;  ///< largest number of iterations at any of these points
   bool has_literal_bounds = true;
-  double first = 0;  ///< begin, if the bounds are literals
+  double first = 0;  ///< value of `begin` if the bounds are literals, else 0
 };
 
-/// Makes a level, and computes its trips from its bounds and the levels around it, outermost first.
-/// A bound that is not integer arithmetic over `outer` gives zero iterations.
+/// Makes a level. Computes its trips from its bounds and from `outer`, the levels around it,
+/// outermost first. If the bounds depend on data, the trips are the difference of the bounds if it
+/// is constant, else 0.
 Level make_level(const std::vector<Level>& outer, std::string variable, dsl::Expr begin,
                  dsl::Expr end, schedules::LoopKind kind);
 
-/// Returns the fraction of the points of `outer` at which the condition holds; 0.5 for a condition
-/// that depends on data.
+/// Returns the share of the iterations of the loops `outer` in which the condition holds; 0.5 for a
+/// condition that depends on data.
 double probability(const std::vector<Level>& outer, const dsl::Expr& condition);
 
 }  // namespace tw::cost_model::facts

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Computes the number of blocks of threads that are resident on a multiprocessor at a time, and the
-// resource that limits it. Plain values.
+// Occupancy of a GPU: the number of blocks of threads that are resident on a multiprocessor at a
+// time, and the resource that limits this number. Plain values.
 
 #include <string_view>
 
@@ -10,11 +10,12 @@
 namespace tw::cost_model {
 
 // Resources are allocated in units: whole warps, 8 registers per thread, 128 bytes of shared
-// memory. CUDA reserves 1 KiB of shared memory of each block for itself (CUDA's occupancy
-// calculator).
+// memory. CUDA also reserves 1 KiB of shared memory for each block. Both numbers are those of
+// CUDA's occupancy calculator.
 inline constexpr double registers_granule = 8, reserved_shared_bytes = 1024;
 
-/// Number of resident blocks that each resource would allow if it were the only limit.
+/// The numbers of resident blocks on a multiprocessor that each resource would allow if it were the
+/// only limit. The smallest of these numbers is the number of resident blocks.
 struct Residency {
   double by_threads = 0;
   double by_registers = 0;

@@ -11,8 +11,8 @@ using dsl::BinaryOp;
 using dsl::Expr;
 using schedules::Assign;
 
-// tanh in units of calls: it is the polynomial of an exponential and then a rational function. A
-// register took 21 cycles on a Sapphire Rapids, where exp takes 12.
+// Time of tanh, in calls of exp. tanh computes the polynomial of an exponential and then a rational
+// function. On a Sapphire Rapids it took 21 cycles for a register, exp 12.
 constexpr double tanh_calls = 1.75;
 
 /// The multiplication under casts and a select with a constant, as in `select(inside, a * b, 0)`.
@@ -23,8 +23,8 @@ const dsl::Binary* multiplication(const Expr& expr) {
   return b && b->op == BinaryOp::Mul ? b : nullptr;
 }
 
-/// True for a division of integers whose divisor is no literal. Processors have no vector
-/// instruction for it, so it takes as long as a function.
+/// True for a division of integers by a divisor that is not a literal. Processors have no vector
+/// instruction for such a division, so it takes as long as a call of a function.
 bool divides_by_data(const dsl::Binary& b) {
   return (b.op == BinaryOp::Div || b.op == BinaryOp::Mod) && !is_float(b.b.type()) &&
          !dsl::as_int(b.b);
@@ -70,10 +70,10 @@ class OperationCounter {
     return varies;
   }
 
-  /// Returns the share of the expression's evaluation that counts for one copy of the statement.
-  /// Copies in unrolled loops that do not change the expression compute it once, because LLVM
-  /// eliminates common subexpressions. For example, weights that 6 rows of a tile unpack alike
-  /// count a sixth in each.
+  /// Returns the share of an evaluation of the expression that counts for one copy of the
+  /// statement. LLVM eliminates common subexpressions, so the copies that an unrolled loop makes
+  /// compute an expression once if the loop does not change its value. For example, if 6 rows of a
+  /// tile unpack the same weights, unpacking counts 1/6 in each row.
   double share(const Expr& expr) const {
     double share = 1;
     for (const size_t loop : unrolled_)
@@ -133,8 +133,9 @@ class OperationCounter {
     });
   }
 
-  /// True for a division that takes the divider. A division by a literal is a multiplication by the
-  /// inverse, and a hoisted division is computed before the block.
+  /// True for a division of floats that uses the divider in each execution of the block. A division
+  /// by a literal does not, because it is a multiplication by the inverse. A division whose
+  /// operands no loop of the block changes is computed before the block.
   bool takes_divider(const dsl::Binary& b) const {
     return b.op == BinaryOp::Div && is_float(b.b.type()) && !b.b.as<dsl::Const>() &&
            (varies(b.a) || varies(b.b));

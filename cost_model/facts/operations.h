@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Counts the operations and the reads of one evaluation of a statement. Values.
+// Counts the operations and the reads that one evaluation of a statement takes. Plain values.
 
 #include <functional>
 #include <vector>
@@ -11,9 +11,9 @@
 
 namespace tw::cost_model::facts {
 
-/// Scalar operations of one evaluation of a statement's value. If n copies of the statement share
-/// an operation, because the unrolled loops that make the copies do not change its value, it counts
-/// 1/n in each copy. `hoisted` and `flops` are not divided.
+/// The scalar operations that one copy of a statement takes to evaluate its value. Unrolled loops
+/// copy the statement. If n copies compute an operation once, because these loops do not change its
+/// operands, the operation counts 1/n in each copy. `hoisted` and `flops` are not divided.
 struct Operations {
   double fma = 0, arithmetic = 0, calls = 0, selects = 0;
   double divisions = 0;  ///< divisions of floats; `arithmetic` counts them too
@@ -21,21 +21,24 @@ struct Operations {
   /// Roots and calls that are computed once before the block, because no loop of the block changes
   /// their operands.
   double hoisted = 0;
-  /// Operations on floats and integers as the expression has them, shared or not. An `fma` counts
-  /// 2, selects count 0.
+  /// All operations of the expression on floats and integers, also those that copies share. A
+  /// multiply-add counts 2, a select 0.
   double flops = 0;
-  /// Fraction of evaluations whose product is not replaced by a select's constant.
+  /// Fraction of the evaluations in which the product is used, and not the constant of a select
+  /// around the product, as in `select(inside, a * b, 0)`.
   double useful = 1;
   std::vector<const dsl::Read*> reads;        ///< distinct reads of values
   std::vector<const dsl::Read*> index_reads;  ///< reads in indices and in conditions of selects
 };
 
-/// A function that returns true if iterations of the loop, given as an index into the levels, store
-/// to the buffer that is read.
+/// A function that returns true if the buffer that is read may hold other values in each iteration
+/// of a loop, because the loop stores to the buffer or allocates it. The second argument is the
+/// index of the loop in the levels.
 using IsStoredIn = std::function<bool(const dsl::Read&, size_t)>;
 
-/// Counts the operations of the statement. `levels` are the loops around the statement; those from
-/// `first_inner` on belong to its block. The result points into the statement.
+/// Counts the operations of a statement. `levels` are the loops around the statement, outermost
+/// first. The loops from index `first_inner` on repeat the statements of its block of straight-line
+/// code. The result holds pointers to reads of the statement.
 Operations count_operations(const schedules::Assign& assign, const std::vector<Level>& levels,
                             size_t first_inner, const IsStoredIn& is_stored_in);
 

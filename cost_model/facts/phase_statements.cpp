@@ -9,8 +9,8 @@
 namespace tw::cost_model::facts {
 namespace {
 
-// The ratio of the time of f64 divisions to that of f32 divisions of as many bytes: 8 and 5 cycles
-// for 32 bytes on Intel's cores since Ice Lake.
+// The time of f64 divisions, divided by the time of f32 divisions of as many bytes: 8 cycles and 5
+// cycles for 32 bytes on Intel's cores since Ice Lake.
 constexpr double division_of_doubles = 1.6;
 
 }  // namespace
@@ -148,8 +148,9 @@ PhaseWalk::Operand PhaseWalk::add_load(BlockFacts& block, const Site& site, cons
                                        size_t buffer, bool into_registers) {
   const auto runs = [&](size_t level) { return is_unrolled(level, site); };
   const double of_statement = distinct_elements(access, levels_, runs);
-  // Taps of a window are separate statements if padding cuts some of them. A value that several
-  // statements share is loaded once and kept, unless a store or a branch lies in between.
+  // The taps of a window are separate statements if padding cuts some of them. A value that several
+  // statements read is loaded once and kept, unless a store or a branch lies between the
+  // statements.
   double addresses = of_statement;
   if (into_registers && around_.weight == 1) {
     Loaded& loaded = loaded_from(*current().block, buffer);
@@ -160,8 +161,9 @@ PhaseWalk::Operand PhaseWalk::add_load(BlockFacts& block, const Site& site, cons
     addresses = std::clamp(together - loaded.addresses, 0.0, of_statement);
     if (loaded.latest && loaded.latest != site.assign) {
       const double shared = of_statement - addresses;
-      // Copies of two statements of the same body alternate; copies of statements in different
-      // bodies follow each other.
+      // If both statements are in one loop body, their copies alternate, so one shared value has to
+      // be kept at a time. If they are in different bodies, all copies of the first come before
+      // those of the second, so all shared values have to be kept.
       const bool alternate = loaded.latest_body == around_.body;
       loaded.most_shared = std::max(loaded.most_shared, alternate ? std::min(1.0, shared) : shared);
       loaded.shared += shared;

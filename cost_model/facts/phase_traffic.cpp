@@ -9,24 +9,26 @@ namespace {
 
 constexpr int64_t page_bytes = 4 << 10;  // whose place in memory the system chooses
 
-// The lines at the beginning of a stretch of memory before a prefetcher follows it, the number of
-// stretches that a prefetcher follows at a time, and the number of loads that a core waits for at
-// once.
+// Properties of hardware prefetchers and cores: the lines that are loaded at the beginning of a
+// stretch of memory before a prefetcher follows it; the number of stretches that prefetchers follow
+// at a time; and the number of loads for which a core waits at once.
 constexpr double lines_until_trained = 4, most_followed = 16, most_side_by_side = 10;
 
-// Bytes of a stretch until prefetchers are far ahead: they request few lines ahead where a stretch
-// begins, and more as it goes on. A Zen 4 read whole arrays at 28 GB/s, and stretches that do not
-// continue each other at 9 to 11 GB/s (256 bytes to 8 KiB), 14 (16 KiB) and 20 (32 KiB).
+// Bytes at the beginning of a stretch until prefetchers are far ahead. They request few lines ahead
+// at the beginning of a stretch, and more as it goes on. A Zen 4 read whole arrays at 28 GB/s. It
+// read stretches that do not continue each other at 9 to 11 GB/s (256 bytes to 8 KiB), 14 GB/s (16
+// KiB) and 20 GB/s (32 KiB).
 constexpr double bytes_until_far_ahead = 8 << 10;
 
-// Length in bytes of stretches ahead of which nothing is fetched: a Zen 4 read stretches of one or
-// two lines at 5 to 6 GB/s.
+// Largest length in bytes of a stretch for which no prefetcher fetches lines: a Zen 4 read
+// stretches of one or two lines at 5 to 6 GB/s.
 constexpr double bytes_without_prefetch = 128;
 
-// Limit on the lines that a core takes of one stretch before it turns to the next, if prefetchers
-// are to follow several stretches. A Zen 4 that only read 2 to 16 stretches in turns lost a tenth
-// of its speed with 512 bytes at a time, a third with 1 KiB and nearly half with 4 KiB. Kernels
-// give prefetchers more time: a product by weights of 4 bits lost a tenth with 2 KiB.
+// Limit on the lines that a core may read of one stretch before it turns to the next, so that
+// prefetchers can follow several stretches. A Zen 4 that read 2 to 16 stretches in turns, and did
+// nothing else, lost a tenth of its speed with turns of 512 bytes, a third with 1 KiB and nearly
+// half with 4 KiB. Kernels compute meanwhile and give prefetchers more time: a product by weights
+// of 4 bits lost a tenth with turns of 2 KiB.
 constexpr double most_lines_in_turns = 32;
 
 /// The probability that a Poisson variable of this mean is `count` or more.
@@ -161,8 +163,8 @@ void PhaseWalk::finish_traffic() {
 double PhaseWalk::lost_share(size_t cache, double bytes) const {
   const CacheLevel& level = machine_.caches[cache];
   const double ways = level.ways, filled = bytes / std::max(1.0, capacity(cache));
-  // If the ways of a cache are no larger than a page, arrays fill the cache's sets evenly; other
-  // data that passes takes a way of each set.
+  // If the ways of a cache are no larger than a page, arrays fill the sets of the cache evenly. One
+  // way of each set is left for other data that passes through the cache.
   if (level.way_bytes() <= page_bytes) return filled <= 1 - 1 / ways ? 0 : 1;
   // Pages lie in memory at random, so the number of pages that share the same sets has a Poisson
   // distribution. If that number exceeds the number of ways, each page evicts the page that is

@@ -15,10 +15,10 @@ constexpr double shuffled_updates = 1.5;
 // Architectures Optimization Reference Manual, "Intel AMX").
 constexpr double core_tile_latency_cycles = 52;
 
-// The addition after a dot product, and the widening of a factor, each take this share of the time
-// of a multiplication. Cores multiply on two ports, and add integers on these and one or two
-// others. The share was chosen for quantized networks on a Zen 3, whose predicted times stay above
-// the measured ones.
+// The time of the addition after a dot product, and of widening a factor, as a share of the time of
+// a multiplication. Cores multiply on two ports, and add integers on these and on one or two
+// others. The share was chosen for quantized networks on a Zen 3; with it, predicted times are
+// still above the measured times.
 constexpr double light_share = 0.25;
 
 /// The variables of the loops in the body that contain a store to the buffer.
@@ -192,8 +192,8 @@ void PhaseWalk::enter(const Loop& loop, LoopKind kind) {
 }
 
 Status PhaseWalk::visit_if(const If& branch) {
-  // A condition that differs between lanes becomes a mask, which is computed once. All lanes
-  // execute the statements.
+  // A condition that differs between lanes becomes a mask, which is computed once. The statements
+  // are executed for all lanes.
   Around around = around_;
   if (differs_by_lane(branch.condition)) {
     around.lane_share *= probability(levels_, branch.condition);
@@ -287,8 +287,9 @@ Status PhaseWalk::add_dot_product(const DotProduct& dot,
   block.statements += site.copies * site.registers * (instruction.accumulates ? 1 : 2);
   add_target(block, site, target);
   describe(block, site, *known_[target].buffer);
-  // For one factor, the lanes lie side by side, and so do the products of a lane. The other factor
-  // is the same for all lanes, so lanes are its innermost level.
+  // dot.own differs by lane, so the products of a lane are its innermost level. dot.shared is the
+  // same for all lanes; for it the two levels are swapped below, so that lanes are the innermost
+  // level and the load is a broadcast.
   levels_.push_back(
       make_level(levels_, dot.depth->variable, dot.depth->begin, dot.depth->end, LoopKind::Vector));
   Operations multiply_add;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The walk through a phase of a kernel for processors, which gathers the phase's facts (facts.h).
-// The class is in three files: phase_walk.cpp has the walk, loops and totals; phase_statements.cpp
-// has the computations and loads of a block's statements; phase_traffic.cpp has the data that loops
-// fetch from caches and memory. Private to the cost model. Not thread-safe.
+// PhaseWalk walks through one phase of a kernel for a processor and gathers the facts of the phase
+// (facts.h). Three files implement the class: phase_walk.cpp has the walk, loops and totals;
+// phase_statements.cpp has the computations and loads of a block's statements; phase_traffic.cpp
+// has the data that loops fetch from caches and memory. Private to the cost model. Not thread-safe.
+//
+// A stretch, or run, is a range of memory that is read from end to end without a gap of a line or
+// more.
 
 #include <algorithm>
 #include <cstddef>
@@ -48,29 +51,32 @@ struct Known {
   std::optional<std::vector<std::string>> storing_loops = {};  // set when it is first needed
 };
 
-/// Stretches of memory that inner loops read in turns: some lines of one stretch, then of the next.
+/// Stretches of memory that inner loops read in turns: some lines of the first stretch, then some
+/// lines of the second, and so on, and then the next lines of the first.
 struct Turns {
   double runs = 0;   ///< number of stretches; 0: no inner loop reads in turns
-  double lines = 0;  ///< lines that are read of a stretch before the turn of the next
+  double lines = 0;  ///< lines that are read of one stretch before the turn of the next stretch
 };
 
 /// The memory of one buffer that a loop touches.
 struct Use {
   size_t buffer = 0;
-  // Footprints of one iteration and of all, by the access with the largest.
+  // Footprints of one iteration (body) and of all iterations (loop). Of several accesses to the
+  // buffer, the access with the largest footprint counts.
   Footprint body = {}, loop = {};
   double body_aliased = 0;  // largest Footprint::aliased_bytes of one iteration
   Traffic direct{};         // bytes that one iteration fetches into each cache
   Traffic waits{};   // loads of one iteration that wait in sequence, since nothing fetched ahead
-  double begun = 0;  // bytes of one iteration at the beginnings of stretches
-  // True if iterations of an inner loop leave gaps within a page, which later iterations fill: the
-  // first reads the lines 0, 4 and 8, the second 1, 5 and 9.
+  double begun = 0;  // bytes of one iteration at the beginnings of stretches (PhaseFacts::begun)
+  // True if an iteration of an inner loop leaves gaps within a page and later iterations fill these
+  // gaps. For example, the first reads the lines 0, 4 and 8 of a page, the second 1, 5 and 9.
   bool is_scattered = false;
   Turns turns = {};
-  AllOrigins origins = {};  // origins of the accesses in the loop
+  AllOrigins origins = {};  // origins of all accesses to the buffer in the loop
 };
 
-/// A serial loop or a task axis; the first node of a phase stands for the phase itself.
+/// A serial loop or a task axis of a phase, with the memory that it touches. The first node stands
+/// for the phase itself and has no loop.
 struct Node {
   int parent = -1;
   size_t first_inner_level = 0;  // levels from here on run within one iteration
@@ -94,7 +100,8 @@ struct Site {
   size_t first_inner_level = 0;
 };
 
-/// The addresses that the statements of a block load from one buffer. Each address counts once.
+/// The addresses that the statements of a block load from one buffer. An address that several
+/// statements load counts once.
 struct Loaded {
   size_t buffer;
   const Assign* latest = nullptr;  // the last statement that loads from the buffer
@@ -102,7 +109,8 @@ struct Loaded {
   AllOrigins origins = {};
   double addresses = 0;
   double shared = 0;  // number of values that earlier statements have loaded too
-  // Largest number of shared values that wait in registers for one statement at a time.
+  // Largest number of values that registers have to hold at a time from the statement that loads
+  // them to the next statement that uses them.
   double most_shared = 0;
 };
 
@@ -114,9 +122,10 @@ struct Sums {
   double targets = 0;  // number of different elements
 };
 
-/// Bytes of a buffer that a phase fetches into each cache, if no cache holds any of the buffer at
-/// the start: `once` for the first fetch of each line, and `again` for lines that were evicted
-/// since.
+/// Bytes of a buffer that a phase fetches into each cache, if no cache holds any of the buffer when
+/// the phase starts. `once` has the bytes of the first fetch of each line, `again` the bytes of
+/// lines that are fetched again because they were evicted in between. `waits` and `begun` are those
+/// of PhaseFacts.
 struct Fetched {
   size_t buffer;
   Traffic once{}, again{}, waits{};
@@ -124,8 +133,8 @@ struct Fetched {
   bool is_stored = false;  // the phase stores to the buffer
 };
 
-/// Returns the bytes of a cache. A level that the machine lacks has the bytes of the level before
-/// it.
+/// Returns the size in bytes of a cache (0: L1, 1: L2, 2: L3). A level that the machine lacks
+/// counts as large as the level before it.
 inline double capacity_of(const Machine& machine, size_t cache) {
   int64_t bytes = 0;
   for (size_t level = 0; level <= cache; ++level)
@@ -149,7 +158,7 @@ class PhaseWalk {
 
   /// The arguments and scratch buffers, in an order that is the same for all phases.
   const std::vector<Known>& known() const { return known_; }
-  /// The arguments and scratch that the phase touches. Requires: walk().
+  /// The arguments and scratch buffers that the phase touches. Requires: walk() was called.
   const std::vector<Fetched>& fetched() const { return fetched_; }
 
   Result<PhaseFacts> walk(const schedules::Phase& phase);
@@ -157,16 +166,16 @@ class PhaseWalk {
  private:
   // ---- the walk ----
 
-  /// A statement that computes only tiles of a core, and keeps their sums in registers.
+  /// Sums of tiles of a core (such as tiles of Intel AMX) that stay in tile registers, because the
+  /// loops of a statement compute nothing else.
   struct TileSums {
-    size_t outside;  ///< number of loops around the statement
-    bool begin_with_zero;
+    size_t outside;        ///< number of loops around the statement
+    bool begin_with_zero;  ///< true if the sums begin as 0 and need no load
   };
-  /// The context of a statement: the loops and conditions around it, as far as they change its
-  /// cost.
+  /// The facts about the loops and conditions around a statement that its cost depends on.
   struct Around {
     int node = -1;          ///< the innermost node
-    double weight = 1;      ///< probability of the conditions within the node
+    double weight = 1;      ///< probability that the conditions inside of the node hold
     bool masked = false;    ///< true under a condition that differs between lanes
     double lane_share = 1;  ///< share of the lanes that meet the condition
     size_t body = 0;        ///< number of the body of the innermost loop that is no vector loop
@@ -174,7 +183,7 @@ class PhaseWalk {
   };
 
   Status visit(const Block& body);
-  /// Visits the body in this context.
+  /// Visits `body` with around_ set to `around`, and restores around_.
   template <typename Body>
   Status visit(const Body& body, const Around& around) {
     const Around outer = std::exchange(around_, around);
@@ -183,23 +192,24 @@ class PhaseWalk {
     return status;
   }
 
-  /// True if the statement sets the sums of the next statement to 0, which keeps them in tile
-  /// registers.
+  /// True if `stmt` sets to 0 the sums that `next` computes by tiles of a core. Tile registers then
+  /// begin as 0, and the sums need not be loaded.
   bool begins_tiles(const Stmt& stmt, const Stmt& next) const;
   Status visit(const Stmt& stmt);
   Status visit_loop(const Loop& loop);
 
-  /// Counts a dot product: a multiply-add of lanes that each sum products of several contiguous
-  /// elements. If the target has no instruction for it, each of the products that a lane sums is a
-  /// vector.
+  /// Counts a dot product: each lane of a vector adds the products of several contiguous elements
+  /// to its sum, for example 4 products of 8-bit integers to a 32-bit sum. If the target has no
+  /// such instruction, each of these products is a multiply-add of whole vectors.
   Status visit_dot_product(const DotProduct& dot);
 
-  /// Counts a tile of a core: one instruction, which takes the time of many multiply-adds. Its sums
-  /// are in memory before and after the loops that continue them.
+  /// Counts a tile of a core: one instruction, which takes the time of many multiply-adds. The sums
+  /// of the tile are loaded before the loops that add to them, and stored after these loops.
   Status visit_core_tile(const Loop& loop);
 
-  /// Counts the load of a tile. The iterations of `rows` are the tile's rows; the iterations of
-  /// `neighbours` and the terms of a group are the elements of a row.
+  /// Counts the load of one factor of a tile of a core. Each iteration of the loop `rows` is a row
+  /// of the factor. The elements of a row are those of the loop `neighbours`, and of the group of
+  /// terms that one instruction sums.
   Status add_tile_load(BlockFacts& block, const schedules::CoreNest& nest, const dsl::Read& read,
                        const Loop& rows, const Loop& neighbours);
   void enter(const Loop& loop, LoopKind kind);
@@ -207,40 +217,46 @@ class PhaseWalk {
   Status visit_allocate(const Allocate& allocate);
   Status visit_assign(const Assign& assign);
 
-  /// True if iterations of the loop store to the buffer that is read. A loop around the allocation
-  /// does not, because each of its iterations has its own buffer.
+  /// True if the buffer that is read may hold other values in each iteration of a loop, given as an
+  /// index into levels_: the loop stores to the buffer, or is around its allocation, so that each
+  /// iteration has a buffer of its own. False for arguments and scratch buffers.
   bool is_stored_in(const dsl::Read& read, size_t loop);
 
-  /// Returns the distance in elements of successive accesses along a level; nullopt if the
-  /// distances differ.
+  /// Returns the distance, in elements, between the accesses of successive iterations of a level;
+  /// nullopt if the distances differ.
   static std::optional<double> step_along(const Access& access, size_t level);
 
-  /// True if both factors lie in memory as instructions read them: the products of a lane side by
-  /// side, and the elements of the second factor lane by lane. Requires: the loop over lanes is the
-  /// last level.
+  /// True if both factors of a dot product lie in memory in the order in which the instruction
+  /// reads them: the elements that one lane multiplies are adjacent and, for the factor that
+  /// differs by lane, so are the lanes. Requires: the loop over lanes is the last level.
   Result<bool> has_neighbours(const DotProduct& dot);
 
-  /// Counts a dot product that is one instruction. Requires: the loop over lanes is the last level.
+  /// Counts a dot product that the target computes by `instruction`; `target` is the index of the
+  /// buffer of the sums. Requires: the loop over lanes is the last level.
   Status add_dot_product(const DotProduct& dot, const schedules::DotInstruction& instruction,
                          size_t target);
 
-  /// Returns the number of digits that copies of a dot product take from one load: a vector is
-  /// shifted and masked for each digit.
+  /// Returns the number of digits that copies of a dot product take from one loaded vector, which
+  /// is shifted and masked for each digit. For example, weights of 4 bits are 2 digits of a byte.
+  /// Requires: `dot.digit` is set.
   double digits_of_load(const DotProduct& dot);
   Status visit_prefetch(const schedules::PrefetchLines& prefetch);
 
   // ---- trees ----
 
-  /// Returns the first of the loops that repeat the statements of a block: the block's innermost
-  /// serial loop.
+  /// Returns the index in levels_ of the innermost serial loop around the current block, the first
+  /// of the loops that repeat the block's statements. If there is no such loop, returns the index
+  /// of the first level inside of the current node.
   size_t first_varying_level();
 
-  /// Returns the number of partial sums that an unrolled loop adds to one element, as at the end of
-  /// a reduction over the lanes of a vector; 0 for other statements.
+  /// Returns the number of partial sums that the innermost loop, which is unrolled, adds to a
+  /// single element. A reduction over the lanes of a vector ends with such a loop: 16 lanes of f32
+  /// leave 16 partial sums. Returns 0 for all other statements.
   double terms_of_tree(const Site& site, const Operations& operations, size_t target) const;
 
-  /// Counts the additions of partial sums. LLVM adds them as vectors, in registers: first whole
-  /// registers, then the halves of a register, which takes a shuffle and an addition each time.
+  /// Counts the additions of `terms` partial sums. LLVM adds the sums in vector registers: first
+  /// whole registers, then the two halves of a register, by a shuffle and an addition each time.
+  /// For example, 32 partial sums in registers of 16 take 1 + 2 * 4 instructions.
   void add_tree(BlockFacts& block, const Site& site, const Operations& operations, size_t target,
                 double terms);
 
@@ -248,19 +264,20 @@ class PhaseWalk {
 
   Node& current() { return nodes_[static_cast<size_t>(around_.node)]; }
 
-  /// Adds a node inside of the current one, and returns its index.
+  /// Adds a node for the last level, as a child of the current node. Returns the index of the
+  /// child.
   int add_node(double trips, bool has_literal_bounds, bool is_task_axis);
 
-  /// Returns the copies that a level makes of the code in it. A vector loop makes one, because it
-  /// runs all its lanes at once.
+  /// Returns the number of copies that an unrolled or vector loop makes of its body. A vector loop
+  /// makes one copy, which computes all lanes at once.
   static double code_copies(const Level& level);
   bool is_unrolled(size_t level, const Site& site) const;
   std::optional<size_t> vector_level() const;
   bool differs_by_lane(const Expr& condition) const;
 
-  /// Returns the share of the registers of a contiguous vector that straddle two cache lines. It is
-  /// 0 if every vector begins at a multiple of the register width, or of the line if the width does
-  /// not divide the line.
+  /// Returns the share of the registers of a contiguous vector access that straddle two cache
+  /// lines; 0 for other patterns, and if every vector is known to begin at a multiple of the
+  /// register width (of the line, if the width does not divide the line).
   double split_share(const Access& access, Pattern how) const;
   double lanes() const;
   double registers_for(double lanes, double element_bytes) const;
@@ -275,16 +292,18 @@ class PhaseWalk {
   BlockFacts& current_block();
   void add_operations(BlockFacts& block, const Site& site, const Operations& operations);
 
-  /// Returns the time to divide a register of this statement, in divisions of 32 bytes of f32.
+  /// Returns the work of the divider for one register of a statement, in units of a division of 32
+  /// bytes of f32 (Instructions::divisions).
   double divider_work(const Site& site) const;
   void add_flops(BlockFacts& block, const Site& site, const Operations& operations);
 
-  /// Returns the average share of a whole tile that the trimmed loops and guards around leave.
+  /// Returns the average share of the iterations of the loops around the current statement that are
+  /// executed, from 0 to 1: loops that are trimmed at borders and conditions skip the others.
   double evenness() const;
   Status add_reads(BlockFacts& block, const Site& site, const Operations& operations,
                    size_t target);
 
-  /// The pattern in which a block loads an operand, and the registers that it keeps.
+  /// The pattern in which a block loads an operand, and the registers that the operand occupies.
   struct Operand {
     Pattern how = Pattern::Broadcast;
     double registers = 0;  ///< vector registers that hold values for later statements
@@ -293,37 +312,45 @@ class PhaseWalk {
                            size_t target);
   void mark_vectorized(size_t buffer, const Access& access);
 
-  /// Counts the loads of one operand. Each address counts once per block.
+  /// Counts the loads of one operand. An address that several copies of the statement load counts
+  /// once. `into_registers` is true if the statement does not store to memory, so that a loaded
+  /// value stays valid for later statements of the block.
   Operand add_load(BlockFacts& block, const Site& site, const Access& access, size_t buffer,
                    bool into_registers);
   static double size_of(const Access& access) { return size_bytes(access.buffer->type); }
 
   bool varies_in_innermost_loop(const Access& access) const;
 
-  /// Returns the number of values that must be kept for reuse. In the order of the unrolled
-  /// statements, a value is reused across the outermost unrolled loop whose iterations share it.
-  /// All iterations share the value if the access does not depend on the loop; successive
-  /// iterations share it if they access overlapping taps of a window. The values that an iteration
-  /// of that loop shares must be kept.
+  /// Returns the number of loaded values that registers have to keep for reuse, at least 1. Values
+  /// are reused across the outermost unrolled loop whose iterations share values, so the values
+  /// that one iteration of this loop shares with the next are kept. For example, in an unrolled
+  /// tile of sums a[i] * b[j], with a loop over 14 i around a loop over 2 j, the 2 values of b are
+  /// kept and 1 value of a.
   double kept_values(const Site& site, const Access& access) const;
 
-  /// Returns the number of values that successive iterations of an unrolled loop have in common.
+  /// Returns the number of values that two successive iterations of an unrolled loop have in
+  /// common: all values if the access does not depend on the loop, the overlap of taps for a
+  /// window, else 0. `loop` is the index of the loop in levels_.
   double shared_values(const Site& site, const Access& access, size_t loop) const;
   void add_target(BlockFacts& block, const Site& site, size_t target);
   void add_store(BlockFacts& block, const Site& site, const Access& access, size_t target);
 
-  /// Notes the chains of updates of a statement. Statements that update the same element wait for
-  /// each other: copies of one statement, or several statements, such as the taps of a window if
-  /// padding cuts some of them. An update takes as long as `latency` multiply-adds.
+  /// Counts the updates by a statement that wait for each other because they update the same
+  /// element. These are updates by copies of the statement, and by other statements of the block,
+  /// such as the taps of a window that padding makes separate. An update takes as long as `latency`
+  /// multiply-adds.
   void add_chains(BlockFacts& block, const Site& site, const Access& access, size_t target,
                   double latency = 1);
 
-  /// Notes the chains of a statement, unless another statement of the block has a longer one.
+  /// Stores the numbers of a statement in the block: `chains` independent sums (accumulators), each
+  /// with `depth` updates in sequence (chain). Does nothing if an earlier statement of the block
+  /// has more updates, which are chains * depth.
   static void note_chains(BlockFacts& block, double chains, double depth, bool loop_reduces,
                           double iterations);
 
-  /// Returns the number of iterations of serial loops that update the same elements, from the
-  /// innermost loop outward. The first `outside` of all loops are not considered.
+  /// Returns the number of successive iterations of serial loops that update the same elements. For
+  /// example, if the two innermost serial loops, of 3 and 64 iterations, both reduce, the number is
+  /// 192. The outermost `outside` loops are not considered.
   double iterations_of_sums(const Access& access, size_t outside = 0) const;
   Loaded& loaded_from(size_t block, size_t buffer);
   Sums& sums_of(size_t block, size_t buffer);
@@ -333,54 +360,56 @@ class PhaseWalk {
 
   Use& use_of(Node& node, size_t buffer);
 
-  /// Adds the access to the footprint of the buffer in each loop around it.
+  /// Adds an access to the footprints of its buffer in all loops around the access. `buffer` is the
+  /// index of the buffer in known_.
   void touch(const Access& access, size_t buffer);
 
-  /// Returns the lines at the beginning of a stretch, before a prefetcher follows it.
+  /// Returns the number of lines at the beginning of each stretch of a footprint that are loaded
+  /// before a prefetcher follows the stretch.
   static double untrained(const Footprint& footprint);
 
-  /// Returns the waits of a body that reads stretches of several pages side by side. Prefetchers
-  /// follow stretches within one page by their distance, and a single stretch by its lines.
+  /// Returns the number of loads that wait in sequence if one iteration reads several stretches
+  /// side by side that are a page or more apart. Returns 0 for a single stretch, and for stretches
+  /// within a page, because prefetchers follow these.
   static double waits_of(const Footprint& body);
 
-  /// Returns the bytes at the beginnings of `runs` stretches of `bytes` bytes in all, where memory
-  /// is slow. Bytes of stretches that are so short that nothing fetches their lines ahead count
-  /// twice.
+  /// Returns the bytes at the beginnings of stretches (PhaseFacts::begun) if `runs` stretches have
+  /// `bytes` bytes in all. For example, 4 stretches of 16 KiB each have 32 KiB at their beginnings.
   static double begun_of(double bytes, double runs);
 
   /// True if each iteration of a loop continues the stretches of the iteration before, and
-  /// prefetchers can follow that many stretches.
+  /// prefetchers can follow that many stretches at a time.
   static bool goes_on(const Use& use);
 
-  /// Returns `fetched`, the bytes that a loop fetches into the cache, as a share of the bytes that
-  /// it would fetch if its iterations shared nothing.
+  /// Returns the share of the bytes of all iterations of a loop that the loop fetches into a cache:
+  /// `fetched` divided by the bytes that it would fetch if each iteration fetched its data anew.
   static double share_of(const Node& node, const Use& use, size_t cache, double fetched);
 
-  /// Returns the waits of all iterations of a loop that fetches `fetched` bytes into the cache. If
-  /// the loop goes on along stretches, only the beginnings of the stretches are waited for.
+  /// Returns the number of loads that wait in sequence in all iterations of a loop, which fetches
+  /// `fetched` bytes into a cache. If goes_on(use), only loads at the beginnings of stretches wait.
   static double waits_of(const Node& node, const Use& use, size_t cache, double fetched);
 
-  /// True if prefetchers follow the stretches of a loop that goes on along them: a single stretch
-  /// that is read from end to end, or a few stretches in different pages.
+  /// True if goes_on(use) and prefetchers are far ahead of the loop while it goes on: it reads a
+  /// single stretch, or a few stretches in different pages that it reads in short turns.
   static bool is_followed(const Use& use);
 
-  /// Returns the turns in which one iteration reads its stretches. An inner loop that goes on along
-  /// all of them changes between them more often than the iteration as a whole.
+  /// Returns the turns in which one iteration of a loop reads its stretches: those of an inner loop
+  /// if that loop reads all of these stretches in turns, else one turn of the whole iteration.
   static Turns turns_of(const Use& use);
 
-  /// Returns the bytes that a loop, which fetches `fetched` bytes from memory in all its
-  /// iterations, fetches at the beginnings of stretches.
+  /// Returns the bytes at the beginnings of stretches (PhaseFacts::begun) of all iterations of a
+  /// loop, which together fetch `fetched` bytes from memory.
   static double begun_of(const Node& node, const Use& use, double fetched);
   static double total_footprint(const Node& node);
 
-  /// Computes the traffic of all loops, inner loops first. If an iteration's data fits into a
-  /// cache, the data that the next iteration shares with it is still there, and the loop fetches
-  /// each line once; else each iteration fetches its data anew.
+  /// Computes the traffic of all loops, inner loops first. If the data of one iteration fits into a
+  /// cache, the next iteration finds there what both use, and the loop fetches each line once. If
+  /// the data does not fit, each iteration fetches its data anew.
   void finish_traffic();
   double capacity(size_t cache) const { return capacity_of(machine_, cache); }
 
-  /// Returns the share of data of `bytes` bytes, which is touched again and again, that is no
-  /// longer in the cache when it is touched.
+  /// Returns the share of lines that are evicted from a cache before they are used again, from 0 to
+  /// 1, if `bytes` bytes are used again and again. `cache` is 0 for L1, 1 for L2 and 2 for L3.
   double lost_share(size_t cache, double bytes) const;
   void add_traffic(const Node& node, size_t buffer, size_t cache, double bytes, double waits);
   void add_begun(const Node& node, const Use& use, double bytes);
@@ -392,14 +421,14 @@ class PhaseWalk {
   double registers_of(const std::vector<size_t>& buffers) const;
   void finish_blocks();
 
-  /// Returns the number of vector registers that a block can use. If multiply-adds cannot take
-  /// their broadcast factor from memory, LLVM loads the factors of an unrolled reduction ahead, so
-  /// tiles that leave no register for these loads spill (14 x 1 on AVX2: 8 to 80 spill instructions
-  /// if the reduction is unrolled, none if it is not).
+  /// Returns the number of vector registers that a block can use: all registers, or all but one if
+  /// its reduction is unrolled and multiply-adds cannot take a broadcast factor from memory. LLVM
+  /// then loads the next factor ahead. For example, a tile of 14 x 1 on AVX2 has 8 to 80 spill
+  /// instructions if its reduction is unrolled, and none if it is not.
   double available_registers(const BlockFacts& block) const;
 
-  /// Returns the number of shared values that are loaded again if only `free` registers are left
-  /// for shared values.
+  /// Returns the number of values that have to be loaded again although an earlier statement of the
+  /// block has loaded them, because only `free` registers are left to keep them.
   static double reloads(const std::vector<Loaded>& loads, double free);
   void add_footprints(BlockFacts& block, int innermost);
   void add_to_kernel(const BlockFacts& block);
@@ -419,7 +448,8 @@ class PhaseWalk {
   int task_node_ = 0;
   size_t bodies_ = 0;  // number of bodies so far of loops that are not vector loops
   std::vector<int> block_nodes_;
-  // For each block, the sets of Register buffers that are in scope at the same time.
+  // For each block, sets of indices of Register buffers. The buffers of a set are in scope
+  // together.
   std::vector<std::vector<std::vector<size_t>>> block_buffers_;
   std::vector<std::vector<Sums>> block_sums_;
   std::vector<std::vector<Loaded>> block_loads_;

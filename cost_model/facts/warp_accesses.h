@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The accesses of one warp. The addresses of its 32 lanes are evaluated side by side, at sampled
-// points of the loops around. Values; pure functions.
+// The memory accesses of one warp. The addresses of all 32 lanes are evaluated together, for
+// sampled iterations of the loops around the access. Plain values; pure functions.
 
 #include <array>
 #include <cstdint>
@@ -20,28 +20,31 @@ inline constexpr int shared_banks = 32;     ///< banks of 4 bytes; each serves o
 
 using LaneValues = std::array<int64_t, warp_threads>;
 
-/// The value of each level in each lane, and the lanes that are threads of the block.
+/// One iteration of all levels, as the 32 lanes of a warp see it: the value of each level's
+/// variable in each lane, and the lanes that are threads of the block (active).
 struct WarpPoint {
   std::vector<LaneValues> values;
   std::array<bool, warp_threads> active{};
   int count() const;
 };
 
-/// Samples points of the levels for a warp: the first point, and others that are always the same
-/// for the same levels. Vector levels stand at their beginning. Without a thread level only lane 0
-/// is active.
+/// Samples iterations of the levels for a warp: the first iteration, and others that are always the
+/// same for the same levels. Variables of vector levels are 0. If there is no thread level, only
+/// lane 0 is active.
 std::vector<WarpPoint> sample_warps(const std::vector<Level>& levels);
 
-/// Evaluates the expression in each lane. nullopt if it is not integer arithmetic over the levels.
+/// Evaluates an expression in each lane; nullopt if the expression is not integer arithmetic over
+/// the variables of `levels`, for example if it reads data.
 std::optional<LaneValues> evaluate(const dsl::Expr& expr, const std::vector<Level>& levels,
                                    const WarpPoint& point);
 
-/// Returns the number of 32-byte sectors that the active lanes touch by accesses of `bytes` bytes
-/// at these addresses.
+/// Returns the number of different 32-byte sectors that the active lanes touch, if each lane
+/// accesses `bytes` bytes at its address. For example, 32 adjacent f32 lie in 4 sectors.
 int sectors(const LaneValues& addresses, int64_t bytes, const WarpPoint& point);
 
-/// Returns the least number of cycles that shared memory takes for these accesses: a bank serves
-/// one word of 4 bytes per cycle, to any number of lanes.
+/// Returns the number of cycles that shared memory takes if each active lane accesses `bytes` bytes
+/// at its address. Each of the 32 banks serves one word of 4 bytes per cycle, to any number of
+/// lanes. For example, 32 different words in one bank take 32 cycles.
 int bank_cycles(const LaneValues& addresses, int64_t bytes, const WarpPoint& point);
 
 }  // namespace tw::cost_model::facts
