@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Lookups beyond the best record for a key (Store::best()): the evidence for an answer, answers of
-// other devices, targets and layers. Like the Store, not thread-safe.
+// Lookups in addition to Store::best(): the evidence for an answer, and the answers of other
+// devices, targets and layers. The answer for a key is the record that Store::best() returns. A
+// layer is a database below this one that is only read. Not thread-safe, as the Store.
 
 #include <cstdint>
 #include <functional>
@@ -15,24 +16,25 @@
 
 namespace tw::db {
 
-/// The answer for the key with its evidence: sessions, interval, and the records with a smaller
-/// latency that are not used. It reads at most `limit` of these records; 0: all. nullopt if there
-/// is no answer.
+/// Returns the answer for the key with its evidence: the sessions that timed it, the interval of
+/// its latency, and records with a smaller latency that are not used. The result has at most
+/// `limit` of the latter; 0: all. nullopt if there is no answer.
 Result<std::optional<Explanation>> explain(Store& store, const Key& key, int64_t limit = 0);
-/// The best record of each device whose model is not that of the key: at most `most` records of
-/// this database, sorted by efficiency, then at most `most` of each layer.
+/// Returns the best record of each device that is of another model than the key's device and that
+/// `accepts` accepts. First come at most `most` records of this database, sorted by efficiency, the
+/// highest first, then at most `most` records of each layer.
 Result<std::vector<Record>> best_elsewhere(Store& store, const Key& key, int64_t most,
                                            const Accept& accepts = {});
-/// The targets for which the key has an answer, sorted by text. The target in `key` is ignored.
+/// Returns the targets for which the key has an answer, sorted by text. Ignores `key.target`.
 Result<std::vector<std::string>> targets_of(Store& store, const Key& key);
-/// The best record of every group, sorted by hash.
+/// Returns the best record of every group of comparable trials, sorted by hash.
 Result<std::vector<Record>> best_records(Store& store);
-/// Visits the matching records of the layers below this database, the nearest layer first, until
-/// `visit` returns false. Store::for_each() visits only this database.
+/// Visits the records that match the filter in the layers below this database, the nearest layer
+/// first, until `visit` returns false. Store::for_each() visits only this database.
 void for_each_below(Store& store, const Filter& filter,
                     const std::function<bool(const Record&)>& visit);
-/// The name of the layer that has the record; empty if this database has the record, and if no
-/// layer has it.
+/// Returns the name of the nearest layer that has the record; empty if this database has the
+/// record, or if neither this database nor a layer has it.
 Result<std::string> layer_of(Store& store, const Record& record);
 
 /// Options of distilled().
@@ -41,10 +43,11 @@ struct DistilRules {
   int64_t keep = 2;         ///< best schedules to keep for each combination (distilled())
 };
 
-/// The records that are worth shipping with a program. For each combination of workload, target,
-/// number of threads, layouts, device model and microarchitecture it returns the best `keep`
-/// schedules, all as measured on one device: that whose best schedule has the highest efficiency.
-/// Sorted by operator and workload. Databases with the same records give the same result.
+/// Returns the records that are worth shipping with a program. For each combination of workload,
+/// target, number of threads, layouts, device model and microarchitecture these are the best `keep`
+/// schedules of a single device. If several devices belong to the combination, the device whose
+/// best schedule has the highest efficiency is chosen. The records are sorted by operator and
+/// workload. Databases with equal records give equal results.
 Result<std::vector<Record>> distilled(Store& store, const DistilRules& rules);
 
 }  // namespace tw::db

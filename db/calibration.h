@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Calibration is the measured description of one device. It is an immutable fact whose hash
-// covers every field, so that databases merge as sets. The newest calibration of a device is used.
-// Values are thread-safe; functions that take a Store are not.
+// A Calibration is the measured description of one device: ports, latencies, bandwidths. It never
+// changes, and its hash covers every field, so databases merge as sets of calibrations. Of several
+// calibrations of a device the newest is used. Values are thread-safe; functions that take a Store
+// are not.
 //
 //   TW_RETURN_IF_ERROR(add_calibration(store, {target, device, to_string(machine), "0.3.0"}));
 //   TW_TRY(std::optional<Calibration> newest, newest_calibration(store, target, device));
@@ -26,11 +27,11 @@ struct Calibration {
   std::string device;           ///< text of the device, as in Record::device
   std::string machine;          ///< to_string(Machine)
   std::string program_version;  ///< version of the program that measured
-  /// One more than the highest generation that the database held for this target and device when
-  /// the calibration was added. So the newest calibration has the highest number, even if the
-  /// clocks of machines disagree.
+  /// Number that tells the newest calibration of a target and device, even if the clocks of
+  /// machines disagree: one more than the highest generation that the database had for this target
+  /// and device when the calibration was added.
   int64_t generation = 0;
-  int64_t created_ms = 0;  ///< informative only
+  int64_t created_ms = 0;  ///< time of the measurement, in ms since 1970; informative only
   std::string hash;        ///< SHA-256 of canonical_text() in hex, derived by seal()
 
   friend bool operator==(const Calibration&, const Calibration&) = default;
@@ -38,30 +39,33 @@ struct Calibration {
 
 std::string canonical_text(const Calibration& calibration);
 
-/// The calibration with its hash filled in.
+/// Returns the calibration with its member `hash` set.
 Calibration seal(Calibration calibration);
 
-/// Ok if the calibration is sealed and its numbers are possible for a processor; otherwise Invalid.
+/// Ok if the hash of the calibration is right and its numbers are possible for a processor;
+/// otherwise Invalid.
 Status check(const Calibration& calibration);
 
-/// The calibration as one line of JSON without a line feed. Requires: check(calibration) is Ok.
+/// Returns the calibration as one line of JSON without a line feed. Requires: check(calibration) is
+/// Ok.
 std::string to_json(const Calibration& calibration);
 
-/// Parses a line of to_json(). The hash is taken from the line and not checked: call check().
-/// Invalid for any other line.
+/// Parses a line that to_json() wrote; Invalid if the line has another form. Takes the hash from
+/// the line without checking it: call check() on the result.
 Result<Calibration> calibration_from_json(std::string_view line);
 
-/// Appends sealed calibrations, for example those of another database, in the way in which
+/// Appends calibrations whose hashes are set, for example those of another database, as
 /// Store::append() appends records.
 Result<AppendSummary> append_calibrations(Store& store, std::span<const Calibration> calibrations);
-/// Sets the generation and the hash of a calibration and adds it as the newest of its target and
-/// device, in one durable transaction. Invalid if check() then fails; TryLater as Store::append().
+/// Sets the generation and the hash of a calibration, and adds it as the newest calibration of its
+/// target and device, in one durable transaction. Invalid if check() then fails; TryLater if
+/// another process holds the database for writing too long.
 Status add_calibration(Store& store, Calibration calibration);
-/// The newest calibration of a device for a target; nullopt if there is none.
+/// Returns the newest calibration of a device for a target; nullopt if there is none.
 Result<std::optional<Calibration>> newest_calibration(Store& store, const std::string& target,
                                                       const std::string& device);
-/// All calibrations that agree with their hashes. Those of one device are sorted from newest to
-/// oldest.
+/// Returns all calibrations that agree with their hashes. The calibrations of one device are sorted
+/// from the newest to the oldest.
 Result<std::vector<Calibration>> calibrations(Store& store);
 
 }  // namespace tw::db

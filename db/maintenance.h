@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Maintenance of a database: checking its whole content, listing quarantined lines and doubted
-// records, and deleting records by rules. Like the Store, not thread-safe.
+// records, and deleting records by rules. Not thread-safe, as the Store.
 
 #include <cstdint>
 #include <map>
@@ -14,19 +14,26 @@
 
 namespace tw::db {
 
-/// Options of prune(). All records of older code generators are deleted. In other groups, prune()
-/// deletes records that are not timed (Doubt::NotTimed) or clearly slower than the answer. It never
-/// deletes a record that proves a schedule wrong, a record of the answer's schedule, or a record
-/// with another doubt (trust.h). In an old group, whose trials were all made before `before_ms`, it
-/// deletes every record except those that prove a schedule wrong and those of the answer's
-/// schedule. A group without an answer, or whose answer would change, is left unchanged. Demands
-/// that were last left before `before_ms` are deleted.
+/// Options of prune(), which deletes records that can never be an answer. A group is the set of
+/// comparable trials of one workload; its answer is its best record.
+///
+/// All records of older code generators are deleted. In all other groups, prune() deletes the
+/// records that are not timed (Doubt::NotTimed) and those that are clearly slower than the answer.
+/// It keeps records that prove a schedule wrong, records of the answer's schedule, and records with
+/// any other doubt (trust.h).
+///
+/// In an old group, all of whose trials were made before `before_ms`, prune() keeps only the
+/// records that prove a schedule wrong and those of the answer's schedule. A group that has no
+/// answer, or whose answer would change, keeps its records. Demands that were stored last before
+/// `before_ms` are deleted.
 struct PruneRules {
-  /// Records with a smaller number are deleted, since no key asks for them.
+  /// Records with a smaller codegen_abi are deleted, because no lookup asks for them.
   int64_t codegen_abi = 0;
   double slower_than = 2;  ///< clearly slower: more than this times the latency of the answer
-  int64_t keep = 64;       ///< this many of the fastest records stay in each group, for cost models
-  int64_t before_ms = 0;   ///< a group or demand from before this time is old; 0: none is old
+  /// Number of records that stay in each group that is not old, because cost models learn from
+  /// them. If the rules leave fewer, the fastest of the others stay too.
+  int64_t keep = 64;
+  int64_t before_ms = 0;  ///< a group or demand from before this time is old; 0: none is old
 };
 enum class Pruning { DryRun, Delete };
 
@@ -50,18 +57,20 @@ struct VerifyReport {
 /// Checks the whole database: the hashes of all facts, the derived tables, and the structure of the
 /// file.
 Result<VerifyReport> verify(Store& store);
-/// Recomputes the table of best trials from the trials.
+/// Recomputes from the trials all tables that are derived from them, such as that of the best
+/// trials.
 Status derive_best(Store& store);
-/// The quarantined lines, at most `limit`; 0: all.
+/// Returns at most `limit` of the quarantined lines; 0: all.
 Result<std::vector<Quarantined>> quarantined(Store& store, int64_t limit);
 /// Deletes the quarantined line with this hash, or all lines if the hash is empty. Returns the
 /// number of deleted lines.
 Result<int64_t> drop_quarantined(Store& store, const std::string& hash = {});
-/// The stored records that are not used because of a doubt for which is_listed() is true; at most
-/// `limit`, 0: all.
+/// Returns at most `limit` (0: all) of the stored records that are not used because they raise a
+/// doubt for which is_listed() is true (trust.h).
 Result<std::vector<Doubted>> doubted(Store& store, int64_t limit);
-/// Deletes the records that PruneRules describes, or counts them without deleting (DryRun). Answers
-/// do not change. The file keeps its size, and later records use the free space.
+/// Deletes the records that PruneRules describes, or only counts them (DryRun). No lookup by a
+/// present code generator gets another answer afterwards. The file keeps its size, and later
+/// records use the free space.
 Result<PruneReport> prune(Store& store, const PruneRules& rules, Pruning pruning);
 /// Deletes one record. A later merge with a database that has the record brings it back.
 Status drop_record(Store& store, const Record& record);

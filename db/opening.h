@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: opens the database that a name means. A file that is absent is created as a
-// complete database. A file that cannot be read or written safely is refused with a reason. A file
-// of an older schema version is migrated. Tables on a server are treated in the same way.
+// Private to db/: opens the database of a given path or server address. If the mode allows writing,
+// an absent file is created as a complete database, and a file of an older schema version is
+// migrated. A file that cannot be read or written safely is refused with a reason. Tables on a
+// server are created, migrated and refused by the same rules.
 
 #include <memory>
 #include <optional>
@@ -16,8 +17,9 @@
 
 namespace tw::db {
 
-/// The absolute path without symbolic links, by which SQLite, the gate and the spool know the file.
-/// The address of a server is returned unchanged; Usage if it is malformed or holds a password.
+/// Returns the absolute path of a file without symbolic links; SQLite, the writer gate and the
+/// spool use this path. The address of a server is returned unchanged. Usage if an address is
+/// malformed or holds a password.
 Result<std::string> canonical_path(const std::string& path);
 
 struct Opened {
@@ -26,7 +28,7 @@ struct Opened {
   SqliteConnection* file = nullptr;  ///< `connection` as its type for files; null for a server
 };
 
-/// Opens the database. `canonical` is a result of canonical_path().
+/// Opens the database at `canonical`, a result of canonical_path().
 Result<Opened> open_canonical(const std::string& canonical, OpenMode mode,
                               const StoreOptions& options);
 

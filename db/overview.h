@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Summaries of a database that are small enough to list: one for each group of trials, with the
-// answer of the group, and one for each trial, with the time at which it was made. Values are
-// thread-safe; functions that take a Store are not.
+// Summaries of a database that are small enough to list: one for each group of comparable trials,
+// with the best record of the group, and one for each trial. Values are thread-safe; functions that
+// take a Store are not.
 
 #include <cstdint>
 #include <functional>
@@ -19,12 +19,13 @@ namespace tw::db {
 
 class Store;
 
-/// A summary keeps at most `most_key_characters` of a workload's key and of layouts, and at most
-/// `most_text_characters` of any other text. Keys of long expressions are cut.
+/// Longer texts are cut in summaries: the key of a workload and layouts after `most_key_characters`
+/// characters, all other texts after `most_text_characters`. Keys of long expressions may be cut.
 inline constexpr int64_t most_key_characters = 1024;
 inline constexpr int64_t most_text_characters = 256;
 
-/// Summary of a group: trials of one workload whose latencies are comparable, and the best of them.
+/// Summary of a group, which has the trials of one workload whose latencies are comparable: those
+/// of one target, device, layouts, number of threads and code generator.
 struct GroupSummary {
   std::string workload_hash;  ///< SHA-256 of the workload's key in hex
   std::string workload;       ///< the key, or the beginning of a longer one
@@ -38,7 +39,8 @@ struct GroupSummary {
   double efficiency = 0;  ///< efficiency of the best record; 0 if unknown
 };
 
-/// The part of a GroupSummary by which lists sort and filter. Texts are valid during the visit.
+/// The part of a GroupSummary by which lists sort and filter. Its texts are valid only while the
+/// callback runs.
 struct GroupEntry {
   int64_t id = 0;                  ///< id of the group, for workload_groups()
   std::string_view workload_hash;  ///< 32 bytes
@@ -50,7 +52,8 @@ struct GroupEntry {
 };
 using VisitEntry = std::function<void(const GroupEntry&)>;
 
-/// Workload, target, device and layouts of trials. Latencies at one place are comparable.
+/// A place: the workload, target, device and layouts of trials. Latencies of trials at one place
+/// are comparable if the numbers of threads and the code generators are equal.
 struct Place {
   std::string workload, target, device, layouts;
   friend auto operator<=>(const Place&, const Place&) = default;
@@ -69,27 +72,27 @@ struct TrialSummary {
   int64_t created_ms = 0;
 };
 
-/// The groups of trials with their answers, at most `limit`, sorted from the group in which a trial
-/// was stored last. Trials themselves are not read.
+/// Returns at most `limit` groups of trials with their best records. The group in which a trial was
+/// stored last comes first. Reads no trials.
 Result<std::vector<GroupSummary>> groups(Store& store, int64_t limit);
-/// Visits the groups of groups() in the same order, in one state of the database and without
-/// keeping them in memory. If `with_answers` is false, entries have no latency and no efficiency;
-/// in a file, they are then read from an index alone.
+/// Visits the groups that groups() returns, in the same order, in one state of the database and
+/// without keeping all groups in memory. If `with_answers` is false, entries have no latency and no
+/// efficiency; a file then reads them from an index alone, which is faster.
 Status for_each_group(Store& store, int64_t limit, bool with_answers, const VisitEntry& visit);
-/// The groups with the workload and the layouts of group `id`, at most `limit`, sorted from the
-/// group in which a trial was stored last. Empty if no group has the id.
+/// Returns at most `limit` of the groups that have the workload and the layouts of the group `id`.
+/// The group in which a trial was stored last comes first. Empty if no group has this id.
 Result<std::vector<GroupSummary>> workload_groups(Store& store, int64_t id, int64_t limit);
-/// As above, for the workload whose key has this hash, with these layouts.
+/// As workload_groups() above, for a workload given by the hash of its key, and for its layouts.
 Result<std::vector<GroupSummary>> workload_groups(Store& store, const std::string& workload_hash,
                                                   const std::string& layouts, int64_t limit);
-/// The ids, in increasing order, of the groups in whose workload_text() `part` occurs. The letters
-/// a to z match in either case. Reads the workloads of all groups.
+/// Returns, in increasing order, the ids of the groups whose workload_text() contains `part`. The
+/// letters a to z match in either case. Reads the workloads of all groups.
 Result<std::vector<int64_t>> groups_named(Store& store, const std::string& part);
-/// The ids of all groups, sorted by workload_text(). Reads the workloads of all groups.
+/// Returns the ids of all groups, sorted by workload_text(). Reads the workloads of all groups.
 Result<std::vector<int64_t>> groups_by_name(Store& store);
-/// The `limit` trials that were stored last of the workload whose key has this hash, with these
-/// layouts, sorted from the oldest. Each trial is judged by all trials of its group. Trials are not
-/// checked against their hashes.
+/// Returns the last `limit` trials of a workload, given by the hash of its key, with the given
+/// layouts. The trial that was stored first comes first. Each trial is judged by all trials of its
+/// group. Trials are not checked against their hashes.
 Result<std::vector<TrialSummary>> trials(Store& store, const std::string& workload_hash,
                                          const std::string& layouts, int64_t limit);
 

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: the rule that selects the best trial of a group. The result depends on the set of
-// trials alone, so that every order of merging gives the same answer. docs/database_format.md,
-// "Best", states the rule. The rule reads trials from a TrialSource: it visits timings from the
-// fastest upwards and stops when no other can be faster, so that a database with indexes reads few
-// trials of a large group.
+// Private to db/: the rule that selects the best trial of a group (the comparable trials of one
+// workload). The result depends only on the set of trials, so every order of merging databases
+// gives the same answer. docs/database_format.md, "Best", states the rule.
+//
+// The rule reads trials from a TrialSource. It visits the timings of a group from the fastest to
+// the slowest and stops when no later timing can win, so a database with indexes reads few trials
+// of a large group. A session is one run that measured trials. The peak of a group is the
+// multiply-add rate in GFLOP/s to which latencies are scaled: latency * peak of the trial / peak of
+// the group.
 
 #include <cstdint>
 #include <functional>
@@ -36,112 +40,120 @@ struct RankedTrial {
   double peak_gb_per_s = 0;  ///< 0: unknown
   std::string toolchain = {};
 };
-/// The properties of a sealed record, without a row.
+/// Returns these properties for a record whose hashes are set; `trial` is 0.
 RankedTrial ranked_trial(const Record& record);
 
 struct Ranked {
   size_t index = 0;       ///< index into the group
-  double latency_ns = 0;  ///< at the group's peak
-  double efficiency = 0;  ///< 0 where unknown
+  double latency_ns = 0;  ///< latency scaled to the peak of the group
+  double efficiency = 0;  ///< 0 if unknown
 };
 
-/// Summary of the timings of a group by one session. Only trials that count as timed are included:
-/// those with the status of the source (Ok, for example) and a latency.
+/// Summary of the timings of a group by one session. It covers only trials that count as timed:
+/// those with a latency and the status of the source (TrialSource::status(), such as Ok).
 struct TimingSession {
   std::string name;
   std::string host;        ///< empty if the session may have several hosts
   double peak_gflops = 0;  ///< the lower median of the peaks of the session's trials; 0: unknown
   double least_cost = 0;   ///< the least Timing::cost of the session's trials
-  /// The ratio of the session's latencies to those of the majority of sessions: the median over the
-  /// schedules on which the session is compared, 1 if there are none. If it is nullopt, the rule
-  /// computes it from these schedules.
+  /// The latencies of the session, divided by those of the majority of sessions. It is the median
+  /// over the schedules on which the session is compared, 1 if there are none. For example, 1.1:
+  /// the session is slower by a tenth. nullopt: the rule has to compute the ratio.
   std::optional<double> ratio = {};
 };
 
 /// A trial that counts as timed.
 struct Timing {
   std::string_view schedule_hash, session;
-  /// Latency in ns times peak in GFLOP/s; where the peak is unknown, the latency.
+  /// Latency in ns times the peak in GFLOP/s that was measured with the trial; the latency alone if
+  /// the peak is unknown. Costs have the order of the latencies scaled to any peak of the group.
   double cost = 0;
 };
 
-/// The trials of a group, as the rule reads them. Trials with status() and a latency count as
-/// timed.
+/// The trials of a group, as the rule reads them. A trial counts as timed if it has a latency and
+/// the status that status() returns.
 class TrialSource {
  public:
   virtual ~TrialSource() = default;
   virtual TrialStatus status() const = 0;
   virtual Result<std::vector<TimingSession>> sessions() = 0;
-  /// The trials of a schedule, with any status.
+  /// Returns all trials of a schedule, whatever their status.
   virtual Result<std::vector<RankedTrial>> trials_of(const std::string& schedule_hash) = 0;
-  /// The schedules of which this session and at least two other sessions have trials.
+  /// Returns the hashes of the schedules of which `session` and at least two other sessions have
+  /// trials.
   virtual Result<std::vector<std::string>> shared_by(const std::string& session) = 0;
-  /// Visits the timings with at least this cost and at least this peak, in order of cost, until
-  /// `visit` returns false.
+  /// Visits the trials that count as timed, from the smallest cost, until `visit` returns false.
+  /// Leaves out trials with a cost below `least_cost` or a peak below `least_peak`.
   virtual Status by_cost(double least_cost, double least_peak,
                          const std::function<Result<bool>(const Timing&)>& visit) = 0;
 };
 
-/// Summarizes the trials of a group with status Ok and a latency by session, with ratios, sorted by
-/// the name of the session.
+/// Returns a summary for each session that has trials of the group with status Ok and a latency.
+/// All ratios are set. The summaries are sorted by the name of the session.
 std::vector<TimingSession> timing_sessions(std::span<const RankedTrial> group);
 
 /// The best trial of a group. best_trial_of() returns nullopt if no trial with the status of the
 /// source is believed.
 struct BestTrial {
   RankedTrial trial;
-  double latency_ns = 0;  ///< at the group's peak
-  double efficiency = 0;  ///< 0 where unknown
+  double latency_ns = 0;  ///< latency scaled to the peak of the group
+  double efficiency = 0;  ///< 0 if unknown
 };
 Result<std::optional<BestTrial>> best_trial_of(TrialSource& group);
-/// As above, for the trials with status Ok of a group that is in memory.
+/// As best_trial_of() above, for a group in memory, of which the trials with status Ok are ranked.
 Result<std::optional<BestTrial>> best_trial_of(std::span<const RankedTrial> group);
 
-/// The peak of a group: the lower median of the peaks of its sessions.
+/// Returns the peak of a group: the lower median of the peaks of its sessions; 0 if all are
+/// unknown.
 double group_peak(const std::vector<TimingSession>& sessions);
-/// The peak, for a group with this peak, below which the peak of a trial counts as disturbed
-/// (Doubt::PeakDisturbed).
+/// Returns the smallest peak of a trial that does not count as disturbed (Doubt::PeakDisturbed),
+/// for a group with the given peak.
 double least_undisturbed_peak(double group_peak);
 
-/// For one schedule, the ratio to the majority of each session that is compared on it, by session.
+/// Ratios of sessions on one schedule, by the name of the session: the latency of the session
+/// divided by that of the majority. It has the sessions that are compared on the schedule.
 using SessionRatios = std::map<std::string, double, std::less<>>;
-/// The ratios on these schedules of a group, by schedule.
+/// Returns the ratios of sessions on each of the given schedules of a group, by schedule.
 Result<std::map<std::string, SessionRatios>> ratios_on(TrialSource& group,
                                                        const std::set<std::string>& schedules);
-/// TimingSession::ratio of a session that has these ratios on its schedules.
+/// Returns TimingSession::ratio of a session from its ratios on single schedules: their upper
+/// median, 1 if there are none.
 double ratio_of(const std::vector<double>& ratios);
 
-/// The trials of a schedule and the judgement of each.
+/// All trials of a schedule, and the judgement of each trial at the same index.
 struct JudgedSchedule {
   std::vector<RankedTrial> trials;
   std::vector<Judgement> judgements;
 };
-/// Judges the trials of these schedules of a group.
+/// Judges the trials of the given schedules of a group by the whole rule. The result has the order
+/// of `schedule_hashes`.
 Result<std::vector<JudgedSchedule>> judge_schedules(TrialSource& group,
                                                     std::span<const std::string> schedule_hashes);
 
-/// Judges each trial of a group.
+/// Judges each trial of a group. If no trial with status Ok is believed, trials with status
+/// Unstable and a latency are judged as timed.
 std::vector<Judgement> judge(std::span<const RankedTrial> group);
 
-/// The best of the believed trials; nullopt if there are none. `judgements` are the result of
-/// judge(group).
+/// Returns the best of the believed trials; nullopt if no trial is believed. Requires: `judgements`
+/// is the result of judge(group).
 std::optional<Ranked> best_of(std::span<const RankedTrial> group,
                               std::span<const Judgement> judgements);
 std::optional<Ranked> best_of(std::span<const RankedTrial> group);
 
-/// For each trial, the latency in ns that counts for its schedule, scaled to the peak of the best
-/// trial; 0 for a trial that is not believed, and for all trials if none is believed.
+/// Returns for each trial of a group the latency in ns that the rule uses for its schedule, scaled
+/// to the peak that was measured with the best trial; 0 for a trial that is not believed. So all
+/// trials of the best schedule have the measured latency of the best trial.
 std::vector<double> counted_latencies(std::span<const RankedTrial> group,
                                       std::span<const Judgement> judgements);
 
-/// Timing of a schedule by one session: the median of the session's believed trials of the
-/// schedule, or the slower of the two middle trials.
+/// The latency of a schedule by one session: the median of the session's believed trials of this
+/// schedule. Of an even number of trials, it is the slower of the two middle trials.
 struct SessionTiming {
-  double latency_ns = 0;  ///< at the group's peak
+  double latency_ns = 0;  ///< latency scaled to the peak of the group
   std::string_view session, host;
-  int64_t trials = 0;
+  int64_t trials = 0;  ///< number of these trials
 };
-/// The believed sessions that timed a schedule, fastest first.
+/// Returns the sessions that have believed trials of a schedule, the fastest first.
 std::vector<SessionTiming> sessions_of(std::span<const RankedTrial> group,
                                        std::span<const Judgement> judgements,
                                        std::string_view schedule_hash);

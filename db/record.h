@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Record is one trial: an immutable fact about one schedule of one workload on one device. It is
-// plain data whose hash covers every field, so that databases merge as sets.
-// docs/database_format.md defines the canonical text, which is hashed. Everything here is
+// A Record is one trial: what was measured for one schedule of one workload on one device. A stored
+// record never changes, and its hash covers every field, so databases merge as sets of records. The
+// hash is that of the canonical text, which docs/database_format.md defines. Everything here is
 // thread-safe.
 //
 //   Record record;                         // fill in what was measured
@@ -20,7 +20,7 @@
 
 namespace tw::db {
 
-// enumerator, text, meaning, proves the schedule wrong
+// Columns: enumerator; text in records; meaning; true if the status proves the schedule wrong.
 #define TW_TRIAL_STATUSES(X)                                                                     \
   X(Ok, "ok", "measured, and its result is correct", false)                                      \
   X(Wrong, "wrong", "result differs from the reference", true)                                   \
@@ -46,16 +46,17 @@ enum class TrialStatus : uint8_t {
 
 std::string_view to_string(TrialStatus status);
 std::optional<TrialStatus> parse_trial_status(std::string_view text);
-/// True if the status shows that the schedule must not be used, however fast it is.
+/// True if the status shows that the schedule must not be used, however fast it is: a result was
+/// wrong, or the kernel crashed.
 bool proves_wrong(TrialStatus status);
-/// True if the status shows nothing about the schedule (Unstable, Lost): a later run tries the
+/// True if the status shows nothing about the schedule (Unstable, Lost). A later run tries such a
 /// schedule again, and cost models do not learn from the trial.
 bool proves_nothing(TrialStatus status);
 
-// Every field that the hash covers, with the record version that added it, in the order of the
-// canonical text. Short fields come first, so that a query over numbers does not read the pages
-// that hold long texts. Fields of later versions are appended, so that the canonical text of older
-// records stays the same.
+// All fields that the hash covers, in the order of the canonical text, each with the record version
+// that added the field. Short fields come first, so that a query over numbers does not read the
+// pages that hold long texts. Fields of later versions are appended, so that the canonical text and
+// the hash of older records stay the same.
 #define TW_RECORD_FIELDS(X) \
   X(op, 1)                  \
   X(target, 1)              \
@@ -98,10 +99,12 @@ struct Record {
   std::string toolchain;
   int64_t codegen_abi = 1;
   int64_t threads = 1;
-  std::string layouts;   ///< layouts that were asked for, "in=NCHW16c out=NHWC"; empty: free
+  /// Layouts that the caller asked for, such as "in=NCHW16c out=NHWC", then the state of the caches
+  /// unless it was hot. Empty if the schedule was free to choose all layouts.
+  std::string layouts;
   std::string schedule;  ///< begins with its language version, "tw1"
-  /// Identifies the description of the machine (Machine) for which the schedule was tuned:
-  /// microarchitecture, origin, and the beginning of the hash of the description's text. Empty in
+  /// Text that identifies the description of the machine (Machine) for which the schedule was
+  /// tuned: microarchitecture, origin, and the beginning of the hash of the description. Empty in
   /// records of version 1.
   std::string machine;
   /// The point of the search space from which the schedule was constructed. Empty if the schedule
@@ -116,12 +119,12 @@ struct Record {
   double latency_high_ns = 0;
   double flops = 0;        ///< floating-point operations of the workload's direct algorithm
   double peak_gflops = 0;  ///< peak of the machine, measured with the trial; 0: unknown
-  /// The workload's compulsory traffic: the bytes of every input element that is read and of every
-  /// output element, each counted once. 0 if unknown, and in records of versions 1 and 2.
+  /// Compulsory traffic of the workload in bytes: every input element that is read and every output
+  /// element, each counted once. 0 if unknown, and in records of versions 1 and 2.
   double bytes = 0;
-  /// The largest bandwidth of loads and stores by the machine's description, in GB/s (1e9 bytes/s):
-  /// between cores and L1, or through the L2 of a GPU. 0 if unknown, and in records of versions 1
-  /// and 2.
+  /// Largest bandwidth of loads and stores according to the description of the machine, in GB/s
+  /// (1e9 bytes/s): of the cores from and to L1, or of the L2 of a GPU. 0 if unknown, and in
+  /// records of versions 1 and 2.
   double peak_gb_per_s = 0;
   double noise = 0;  ///< relative noise of the samples
   double verified_error = 0;
@@ -141,8 +144,8 @@ struct Record {
   friend bool operator==(const Record&, const Record&) = default;
 };
 
-/// Calls visit(name, member) for each hashed field of records of `version`, in canonical order.
-/// `AnyRecord` is Record or const Record.
+/// Calls visit(name, member) for each field that the hash of records of `version` covers, in the
+/// order of the canonical text. `AnyRecord` is Record or const Record.
 template <typename AnyRecord, typename Visitor>
 void visit_fields(AnyRecord& record, Visitor&& visit, int version = record_version) {
 #define X(field, since) \
@@ -151,34 +154,35 @@ void visit_fields(AnyRecord& record, Visitor&& visit, int version = record_versi
 #undef X
 }
 
-/// The lowest record version that has all non-empty fields of the record. The canonical text and
-/// the hash of the record follow this version.
+/// Returns the lowest record version that has all fields of the record which are neither empty nor
+/// 0. The canonical text and the hash of the record are those of this version.
 int record_version_of(const Record& record);
 
 /// True if the latency measures the speed of the schedule: the latency is positive, and the trial
 /// is Ok, Hopeless, or a Duplicate of an Ok or Hopeless trial.
 bool is_timed(const Record& record);
 
-/// The fraction of the peak that was reached: floating-point operations per nanosecond divided by
-/// the peak in GFLOP/s. 0 if one of the two is unknown.
+/// Returns the share of the peak that the kernel reached: floating-point operations per nanosecond,
+/// divided by the peak in GFLOP/s. 0 if the latency, the operations or the peak are unknown.
 double efficiency(const Record& record);
 
 std::string canonical_text(const Record& record);
 
-/// The record with its three hashes filled in. A verified_error that is not finite becomes the
-/// largest double.
+/// Returns the record with its three hashes set. A verified_error that is not finite becomes the
+/// largest double, because JSON has no infinity.
 Record seal(Record record);
 
-/// Ok if the record is sealed and its values are possible; otherwise an error that says what is
-/// wrong (docs/database_format.md, "What is refused").
+/// Ok if the hashes of the record are right and its values are possible; otherwise an error that
+/// says what is wrong (docs/database_format.md, "What is refused").
 Status check(const Record& record);
 
-/// The record as one line of JSON without a line feed. Requires: check(record) is Ok. In a record
-/// that fails check(), NaN and bytes that are not UTF-8 are replaced, since JSON cannot hold them.
+/// Returns the record as one line of JSON without a line feed. Requires: check(record) is Ok. In
+/// any other record, NaN and bytes that are not UTF-8 are replaced, because JSON cannot hold them.
 std::string to_json(const Record& record);
 
-/// Parses a line of to_json(). The hash is taken from the line and not checked: call check().
-/// Invalid if the line is malformed, longer than 1 MiB, nested or of a newer record version.
+/// Parses a line that to_json() wrote. Takes the hash from the line without checking it: call
+/// check() on the result. Invalid if the line is malformed, longer than 1 MiB, nested or of a newer
+/// record version.
 Result<Record> from_json(std::string_view line);
 
 inline constexpr size_t max_line_bytes = 1 << 20;

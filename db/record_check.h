@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: the part of check() that does not concern hashes, for records whose hashes have
-// just been computed. Thread-safe.
+// Private to db/: check() for records whose hashes have just been computed, and so need no check.
+// Thread-safe.
 
 #include "base/result.h"
 #include "db/record.h"

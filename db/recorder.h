@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Writes a tuner's records in batches, without losing a measurement to a locked database or a full
-// disk. A batch is appended to the store, or, if that fails, to the spool. If both fail, the batch
-// stays in memory, and flush() returns an error that names both failures, so that the tuner stops.
-// Not thread-safe.
+// A Recorder writes the records of a tuner in batches, and loses no measurement if the database is
+// locked or the disk is full. It appends a batch to the store or, if that fails, to the spool (a
+// file for records that the database could not take). If both fail, the batch stays in memory, and
+// the error names both failures, so that the tuner can stop. Not thread-safe.
 //
 //   Recorder recorder(store, Spool(Spool::spool_path(store.path())));
 //   TW_RETURN_IF_ERROR(recorder.add(record));   // often
@@ -20,7 +20,7 @@
 namespace tw::db {
 
 struct RecorderOptions {
-  size_t batch = 64;          ///< records per transaction; a kill loses at most this many
+  size_t batch = 64;          ///< records per transaction; a killed process loses at most these
   OnMessage on_message = {};  ///< called when records are spooled; may be empty
 };
 
@@ -29,16 +29,17 @@ class Recorder {
   /// The store must outlive the recorder.
   Recorder(Store& store, Spool spool, RecorderOptions options = {});
 
-  /// Seals the record and adds it to the batch; writes the batch when it is full. After an error
-  /// the record is still pending.
+  /// Sets the hashes of the record and adds it to the batch. Writes the batch if it is full. After
+  /// an error the record is still in the batch.
   Status add(Record record);
 
-  /// Writes all pending records. If the store takes them, the records in the spool are moved to the
-  /// store too. After an error the pending records remain in memory.
+  /// Writes all records of the batch. If the store takes them, the records in the spool are moved
+  /// to the store too. After an error the batch stays in memory.
   Status flush();
 
   size_t pending() const { return pending_.size(); }
-  /// Counts of all records that this recorder has appended to the store.
+  /// Returns the counts of all records that this recorder has appended to the store, including
+  /// those that it moved there from the spool.
   const AppendSummary& stored() const { return stored_; }
   int64_t spooled() const { return spooled_; }
 

@@ -15,12 +15,12 @@ namespace tw::db {
 /// True if the name of a database is the address of a server; any other name is the path of a file.
 bool is_server(std::string_view name);
 
-/// Ok if the address has a single possible reading and holds no password, else Usage. The message
-/// does not quote the address. Requires: is_server(address).
+/// Ok if the address holds no password and can be read in one way only; otherwise Usage. The
+/// message does not quote the address. Requires: is_server(address).
 Status check_address(std::string_view address);
 
-/// The name of a database for messages and reports. Only the beginning of an address that
-/// check_address() refuses is shown, because the address may hold a password.
+/// Returns the name of a database as messages and reports show it. Of an address that
+/// check_address() refuses they show only the beginning, because the address may hold a password.
 std::string shown_database(const std::string& name);
 
 }  // namespace tw::db

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The spool is a file of JSON lines, beside the database or on another disk, that keeps records
-// which the database could not take. The next writer moves them into the database. Several
-// processes may use one spool; a Spool object is not thread-safe.
+// The spool is a file of JSON lines for records that the database could not take, for example
+// because it was locked. The file lies beside the database or on another disk. The next writer
+// moves the records into the database. Several processes may use one spool; a Spool object is not
+// thread-safe.
 
 #include <span>
 #include <string>
@@ -16,8 +17,8 @@ namespace tw::db {
 
 class Spool {
  public:
-  /// `path` is the file, as Store::spool_path() gives it. The file is absent while no record waits.
-  /// An empty path means that no records can be spooled.
+  /// `path` is the path of the file, such as Store::spool_path(). The file exists only while it has
+  /// records. If the path is empty, no records can be spooled.
   explicit Spool(std::string path, Waiting waiting = {});
   static std::string spool_path(const std::string& database_path);
 
@@ -27,9 +28,9 @@ class Spool {
   /// Appends records durably. After an error the spool is unchanged.
   Status append(std::span<const Record> records);
 
-  /// Moves all records into the store, which quarantines lines that a killed writer left
-  /// incomplete. After an error nothing is lost: the next drain() counts the records that the store
-  /// already has as duplicates.
+  /// Moves all records into the store. The store quarantines lines that a killed writer left
+  /// incomplete. After an error no record is lost: the file still has all of them, and the next
+  /// drain() counts those that the store has by then as duplicates.
   Result<AppendSummary> drain(Store& store);
 
  private:

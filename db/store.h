@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Store is an open tuning database: append-only sets of records and of calibrations, in one
-// SQLite file that processes on a machine share, or on a PostgreSQL server that a team shares.
-// Records for which append() returned Ok survive kills and power loss; docs/database_format.md
-// explains how. A Store is not thread-safe: open one in each thread. Do not use a Store in a forked
-// child without exec.
+// A Store is an open tuning database: a set of records and a set of calibrations. The database is
+// one SQLite file that processes on a machine share, or lies on a PostgreSQL server that a team
+// shares. Records for which append() returned Ok survive kills and power loss;
+// docs/database_format.md explains how. A Store is not thread-safe: open a Store of its own in each
+// thread. Do not use a Store in a forked child that has not called exec.
 //
 //   TW_TRY(Store store, Store::open("team.db", OpenMode::ReadWrite));
 //   TW_TRY(AppendSummary summary, store.append(records));           // sealed records
@@ -37,25 +37,26 @@ enum class OpenMode {
   ReadWrite,  ///< for writing; the file or tables are created if absent
 };
 
-/// A database below another one, which is only read. It answers a lookup if it has a record of a
-/// nearer device (Likeness) than the databases above it.
+/// A layer: a database below the user's own that is only read, such as that of a team. A layer
+/// answers a lookup if its record is of a nearer device (Likeness) than the records of the
+/// databases above it.
 struct Layer {
   std::string name;  ///< name in messages, such as "team" or "shipped"
   std::string path;  ///< path of a file, or address of a server
 };
 
 struct StoreOptions {
-  /// Options of waits for the writer gate and for locks. waiting.on_message also gets messages
-  /// about damage, and about a server that has become unreachable.
+  /// Options of waits for locks of other processes. waiting.on_message also gets messages about
+  /// damage, and about a server that has become unreachable.
   Waiting waiting = {};
   FilesystemProbe filesystem = filesystem_type;
   bool allow_network_filesystem = false;  ///< safe only if a single machine uses the file
   bool create_directories = false;        ///< create missing parent directories of a new file
   std::string vfs = {};                   ///< a registered SQLite VFS; empty: the default one
-  /// Time in ms after which all functions of a store that was opened for reading fail with
-  /// TryLater; 0: no limit.
+  /// Time in ms after opening from which on all functions of a store that was opened for reading
+  /// fail with TryLater; 0: no limit.
   int64_t read_limit_ms = 0;
-  /// Directory of the spool for records that a server cannot take; empty: there is no spool.
+  /// Directory of the spool file for records that a server cannot take; empty: there is no spool.
   std::string spool_directory = {};
   /// The layers below this database, the nearest first. A layer that cannot be read is left out,
   /// and the reason goes to on_message.
@@ -64,44 +65,46 @@ struct StoreOptions {
 
 struct AppendSummary {
   int64_t inserted = 0;
-  int64_t duplicates = 0;
+  int64_t duplicates = 0;    ///< records that the database had already
   int64_t quarantined = 0;   ///< lines stored apart with a reason, never returned as records
   int64_t calibrations = 0;  ///< inserted calibrations; the other counts concern records
   AppendSummary& operator+=(const AppendSummary& other);
   friend bool operator==(const AppendSummary&, const AppendSummary&) = default;
 };
 
-/// A line that is not a valid record or calibration, and the reason. It is stored apart and never
-/// returned as a record.
+/// A line that is not a valid record or calibration, and the reason. Such lines are stored in a
+/// table of their own and never returned as records.
 struct Quarantined {
   std::string line;  ///< the line; the database stores its first 4 KiB
   std::string reason;
   std::string hash = {};  ///< SHA-256 of the whole line in hex; set by the database
 };
 
-/// Key of a lookup of the best schedule. A record has to agree with every member except `device`.
+/// Key of a lookup of the best schedule. The answer agrees with every member except `device`, which
+/// is only preferred.
 struct Key {
   std::string workload;
   std::string target;
-  std::string device = {};  ///< preferred device; next best: one of the same model; then any
+  std::string device = {};  ///< preferred device; then devices of its model; then all others
   int64_t threads = 1;
   int64_t codegen_abi = 1;
   std::string layouts = {};  ///< layouts that are asked for, as in Record::layouts; empty: free
 };
 
-/// Returns true if the record may be the answer. If it returns false or an error, the next best
-/// record is tried. The message of an error, for example that the schedule cannot be built on this
-/// machine, goes to on_message.
+/// A function that returns true if the record may be the answer of a lookup; an empty function
+/// accepts all records. If it returns false or an error, the next best record is tried. The message
+/// of an error, for example that the schedule cannot be built on this machine, goes to on_message.
 using Accept = std::function<Result<bool>(const Record& record)>;
 
 enum class Order {
-  Oldest,   ///< in the order in which they were stored
-  Newest,   ///< in reverse order of being stored
-  Fastest,  ///< smallest latency first
-  Created,  ///< by created_ms, then by hash: the same in every database with the same records
+  Oldest,   ///< the record that was stored first comes first
+  Newest,   ///< the record that was stored last comes first
+  Fastest,  ///< the record with the smallest latency comes first
+  Created,  ///< by created_ms, then by hash: equal in all databases with the same records
 };
 
-/// Selects the records that agree with every member which has a value.
+/// Selects records. A member without a value selects all records; a record has to agree with all
+/// other members.
 struct Filter {
   std::optional<std::string> workload = {};
   std::optional<std::string> op = {};
@@ -113,7 +116,8 @@ struct Filter {
   std::optional<TrialStatus> status = {};
   std::optional<int64_t> threads = {};
   std::optional<int64_t> codegen_abi = {};
-  /// If true, only records that are believed, judged by all trials of their group (trust.h).
+  /// If true, selects only records that are believed when they are judged by all trials of their
+  /// group (trust.h).
   bool believed = false;
   Order order = Order::Oldest;
   int64_t limit = 0;  ///< 0: all
@@ -138,41 +142,44 @@ class Transaction;
 
 class Store {
  public:
-  /// Opens a database. `path` is a file, or an address `postgresql://user@host/database`. The
-  /// address must not hold a password: libpq finds the password in ~/.pgpass, by PGPASSFILE or in a
-  /// service. Opening for writing fails at once if the database cannot be written.
+  /// Opens a database. `path` is the path of a file, or an address of a server such as
+  /// `postgresql://user@host/database`. The address must not hold a password: libpq finds passwords
+  /// in ~/.pgpass, in the file that PGPASSFILE names, or in a service. Opening for writing fails at
+  /// once if the database cannot be written.
   static Result<Store> open(const std::string& path, OpenMode mode, StoreOptions options = {});
-  /// Opens an empty, read-only store in place of a database that does not exist. Lookups then get
-  /// the answers of the layers in `options`.
+  /// Opens an empty, read-only store in place of a database that does not exist, so that lookups
+  /// get the answers of the layers in `options`.
   static Result<Store> open_absent(const std::string& path, StoreOptions options);
 
   Store(Store&&) noexcept;
   Store& operator=(Store&&) noexcept;
   ~Store();
 
-  /// The canonical absolute path, or the address of the server as it was given.
+  /// The absolute path of the file without symbolic links, or the address of the server as it was
+  /// given.
   const std::string& path() const;
-  /// The file of the spool, for records that the database cannot take; empty if there is none.
+  /// The path of the spool file, for records that the database cannot take; empty if there is none.
   std::string spool_path() const;
 
-  /// Appends records in one durable transaction: all of them, or none and an error. Records that
-  /// fail check() are quarantined. TryLater if another process holds the database for writing too
-  /// long.
+  /// Appends records in one durable transaction: either all of them, or none and an error. Records
+  /// that fail check() are quarantined. TryLater if another process holds the database for writing
+  /// too long.
   Result<AppendSummary> append(std::span<const Record> records);
 
-  /// The best record for the key, measured on the key's device, else on a device of the same model,
-  /// else on any other device of the same target; nullopt if there is none. likeness_of() tells
-  /// these cases apart. A layer below answers if it has a record of a nearer device; layer_of()
-  /// (answers.h) gives the layer.
+  /// Returns the best record for the key that `accepts` accepts; nullopt if there is none. Records
+  /// of the key's device come first, then those of devices of the same model, then those of all
+  /// other devices with the same target. likeness_of() tells these cases apart. A layer below
+  /// answers if its record is of a nearer device; layer_of() (answers.h) returns the name of this
+  /// layer.
   Result<std::optional<Record>> best(const Key& key, const Accept& accepts = {});
 
-  /// The record with this hash of 64 hex digits; nullopt if there is none or it is damaged.
+  /// Returns the record with this hash of 64 hex digits; nullopt if there is none or it is damaged.
   Result<std::optional<Record>> find(const std::string& hash);
 
   /// While a Reading exists, all reads of its store see one state of the database, and no read
-  /// waits for a lock. Nobody can write to a database file meanwhile, so keep a Reading only for a
-  /// sequence of reads without other work in between. Do not use it with db::verify() or with
-  /// functions that write. It must not outlive the store.
+  /// waits for a lock. During this time nobody can write to a database file, so keep a Reading only
+  /// for a sequence of reads without other work in between. Do not call db::verify() or functions
+  /// that write while it exists. It must not outlive the store.
   class Reading {
    public:
     Reading(Reading&&) noexcept;
@@ -186,14 +193,15 @@ class Store {
   };
   Result<Reading> read_together();
 
-  /// Visits every matching record that agrees with its hash, until `visit` returns false.
+  /// Visits the records that match the filter and agree with their hashes, until `visit` returns
+  /// false.
   Status for_each(const Filter& filter, const std::function<bool(const Record&)>& visit);
   Result<std::vector<Record>> query(const Filter& filter);
 
   /// True unless the store was opened for reading.
   bool may_write() const;
-  /// True if the database is on a server and this store may write to it. Only then do runs share
-  /// claims (claims.h).
+  /// True if the database is on a server and this store may write to it. Only such databases divide
+  /// schedules between runs (claims.h).
   bool is_shared() const;
 
   Result<StoreInfo> info();
@@ -203,7 +211,7 @@ class Store {
   int64_t damaged() const;
 
   struct State;
-  /// For functions of this folder only: store_state.h defines the type.
+  /// The state of the store, for functions of this folder only; store_state.h defines the type.
   State& state() { return *state_; }
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: the state of a Store, for the functions of this folder.
+// Private to db/: the state of an open Store (its connection, cache and layers), for the functions
+// of this folder.
 
 #include <functional>
 #include <optional>
@@ -55,29 +56,31 @@ struct Store::State {
     if (options.waiting.on_message) options.waiting.on_message(message);
   }
 
-  /// The record of a row; nullopt if it is damaged, which is counted and reported to on_message.
+  /// Returns the record of the row with number `seq`; nullopt if the record is damaged, which is
+  /// counted and reported to on_message.
   Result<std::optional<Record>> read(int64_t seq);
-  /// The records of these rows, in the order of `rows`, without damaged ones. One request to a
-  /// server reads 64 records.
+  /// Returns the records of these rows, in the order of `rows`, without damaged records. Reads up
+  /// to 64 records by one request to a server.
   Result<std::vector<StoredRecord>> read(std::span<const int64_t> rows);
-  /// As read(seq), with a cache, for rows that are read many times.
+  /// As read(seq), but keeps the record in a cache, for rows that are read many times.
   Result<std::optional<Record>> read_again(int64_t seq);
 
-  /// These answer from this database alone, without layers.
+  /// As the public functions with these names, but without the answers of layers.
   Result<std::optional<Record>> best(const Key& key, const Accept& accepts);
   Result<std::vector<Record>> best_elsewhere(const Key& key, int64_t most, const Accept& accepts);
   Result<std::optional<Explanation>> explain(const Key& key, int64_t limit);
 
   /// Opens the layers that the options name.
   void open_layers();
-  /// Calls ask(layer) for each layer, the nearest first. A layer for which it fails is never asked
-  /// again.
+  /// Calls ask(layer) for each layer, the nearest first. If `ask` fails for a layer, the reason
+  /// goes to on_message, and the layer is not asked again.
   void each_layer(const std::function<Status(OpenLayer&)>& ask);
 
-  /// Counts and reports that the record of a row cannot be read.
+  /// Counts the record of row `seq`, which cannot be used, and reports the reason to on_message.
   void leave_out(int64_t seq, const Error& why);
 
-  /// Runs `write` in one transaction, during which no other process can write, and commits.
+  /// Runs `write` in one transaction, during which no other process can write. Commits the
+  /// transaction if `write` returns Ok, else undoes it.
   Status write(const std::function<Status()>& write);
 };
 
@@ -90,7 +93,8 @@ struct Checked {
   size_t size() const { return records.size() + calibrations.size() + bad.size(); }
   void keep(Record record) { records.push_back(std::move(record)); }
   void keep(Calibration calibration) { calibrations.push_back(std::move(calibration)); }
-  /// Keeps a record or calibration if check() accepts it, else quarantines the line line_of(fact).
+  /// Adds a record or calibration if check() accepts it. Otherwise adds line_of(fact) to the lines
+  /// for quarantine, with the reason.
   template <typename Fact, typename LineOf>
   void add(Fact fact, const LineOf& line_of) {
     if (const Status status = check(fact))

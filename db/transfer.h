@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Copies records and calibrations between databases, and between databases and files. Like the
-// Store, not thread-safe.
+// Copies records and calibrations between databases, and between databases and files. Not
+// thread-safe, as the Store.
 
 #include <iosfwd>
 #include <string>
@@ -11,45 +11,47 @@
 
 namespace tw::db {
 
-/// Adds the records and calibrations of another database to the store. Damaged ones are left out.
-/// Merging a second time changes nothing.
+/// Adds the records and calibrations of another database to the store, except damaged ones. Merging
+/// the same database again changes nothing.
 Result<AppendSummary> merge_from(Store& store, const std::string& path);
 Result<AppendSummary> merge_from(Store& store, Store& other);
-/// Imports lines as export_jsonl() writes them. A bad line is quarantined, and the others are
-/// stored. If none of the first 64 lines is a record or calibration, the input is taken to be
-/// something else: fails with Invalid and stores nothing. `name` is the name of the input in
-/// messages.
+/// Imports lines in the form in which export_jsonl() writes them. A bad line is quarantined, and
+/// the other lines are stored. If none of the first 64 lines is a record or calibration, the input
+/// is not an export: the import fails with Invalid and stores nothing. `name` is the name of the
+/// input in messages.
 Result<AppendSummary> import_jsonl(Store& store, std::istream& in, const std::string& name);
 Result<AppendSummary> import_jsonl(Store& store, const std::string& path);
-/// As import_jsonl(), for the lines of a spool, of which any number may be bad.
+/// As import_jsonl(), for the lines of a spool file. Stores the valid lines even if the first 64
+/// lines are all bad.
 Result<AppendSummary> import_spooled(Store& store, std::istream& in);
-/// As import_jsonl(), for rows as export_csv() writes them, with the names of the columns in the
-/// first row.
+/// As import_jsonl(), for rows in the form in which export_csv() writes them. The first row has the
+/// names of the columns.
 Result<AppendSummary> import_csv(Store& store, std::istream& in, const std::string& name);
 Result<AppendSummary> import_csv(Store& store, const std::string& path);
-/// As import_jsonl(), for a document of results as export_t4() writes it.
+/// As import_jsonl(), for a document of results in the form in which export_t4() writes it.
 Result<AppendSummary> import_t4(Store& store, std::istream& in, const std::string& name);
 Result<AppendSummary> import_t4(Store& store, const std::string& path);
-/// Writes all records as lines in Order::Created, so that equal sets of records give equal bytes,
-/// and then all calibrations.
+/// Writes all records as lines of JSON in Order::Created, and then all calibrations. Equal sets of
+/// records give equal bytes.
 Status export_jsonl(Store& store, std::ostream& out);
-/// Writes all records as rows with a column for each field (db/exchange/csv.h), without
-/// calibrations.
+/// Writes all records as rows of CSV with a column for each field (db/exchange/csv.h). Calibrations
+/// are left out.
 Status export_csv(Store& store, std::ostream& out);
 /// Writes all records in T4, the format in which autotuners share results (db/exchange/t4.h).
 Status export_t4(Store& store, std::ostream& out);
-/// Writes a consistent copy to a new file, even while others write to the database. The ending of
-/// the path selects the format: ".db" a database, ".jsonl" lines, ".csv" rows, ".json" T4.
-/// Requires: no file has this path.
+/// Writes a consistent copy to a new file, even while other processes write to the database. The
+/// ending of the path selects the format: ".db" a database, ".jsonl" lines, ".csv" rows, ".json"
+/// T4. Requires: no file has this path.
 Status export_to(Store& store, const std::string& path);
 
-/// Ok if the path is a readable file that is not a database, and so may hold JSON lines, or a pipe,
-/// from which nothing is read. Call this before opening a store for an import, so that a wrong path
-/// does not create a database.
+/// Ok if `path` may have something to import: a readable file that is not a database, or a pipe,
+/// from which nothing is read. Call this function before opening a store for an import, so that a
+/// wrong path does not create a database.
 Status check_importable(const std::string& path);
 
-/// Copies every record and calibration of a damaged file that agrees with its hash to a new
-/// database `fresh`. The damaged file may be of an older schema version and is only read.
+/// Copies the records and calibrations of a damaged file that agree with their hashes to a new
+/// database at the path `fresh`. The damaged file is only read, and may be of an older schema
+/// version.
 Result<AppendSummary> recover(const std::string& damaged, const std::string& fresh,
                               StoreOptions options = {});
 

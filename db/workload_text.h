@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The text by which people and programs name the workload of records: the key of the workload,
-// then, if layouts were asked for its inputs and outputs, these layouts in braces. Free functions;
+// The text that names a workload of records in commands and lists. It is the key of the workload.
+// If layouts were asked for its inputs and outputs, they follow in braces. Free functions;
 // thread-safe.
 //
 //   conv2d n=1 c=64 ... f32 fast {in=NCHW16c out=NHWC}
@@ -22,7 +22,8 @@ struct WorkloadName {
 std::string workload_text(const WorkloadName& name);
 std::string workload_text(const Record& record);
 
-/// Splits a text of this form into key and layouts. A text without layouts in braces is a key.
+/// Splits a text that names a workload into key and layouts. A text without braces at its end is a
+/// key alone.
 WorkloadName parse_workload_text(std::string_view text);
 
 }  // namespace tw::db

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: the words that differ between the SQL of SQLite and of PostgreSQL. All other SQL
-// is written once, in a form that both engines understand, with `?` for parameters (a connection to
-// a server replaces `?` by numbers). Thread-safe.
+// Private to db/: the parts of SQL statements that differ between SQLite and PostgreSQL. All other
+// SQL is written once, in a form that both engines understand. Parameters are written as `?`, which
+// a connection to a server replaces by $1, $2 and so on. Thread-safe.
 
 #include <string_view>
 
@@ -17,24 +17,26 @@ struct Dialect {
   std::string_view any_text;     ///< type of the bytes of a line that may not be UTF-8
   std::string_view blob;
   std::string_view table_end;  ///< text after the columns of a table with long rows
-  /// Text after the columns of a table that is stored by its primary key.
+  /// Text after the columns of a table whose rows are stored in the order of the primary key.
   std::string_view keyed_table_end;
-  std::string_view op_index;  ///< the column `op` in the definition of an index
-  /// Condition that finds the groups of an operator by that index, and possibly others.
+  std::string_view op_index;  ///< expression for the column `op` in the definition of an index
+  /// Condition by which that index finds the groups of an operator. It may also find groups of
+  /// other operators, because the index of a server has only the beginning of `op`.
   std::string_view op_condition;
   std::string_view
       list_columns;  ///< columns, after the first, of the index by which groups are listed
-  /// Name of the function that finds a part in a text; it returns 0 if there is none.
+  /// Name of the function that returns the position of a part in a text, from 1 on; 0 if the text
+  /// does not contain the part.
   std::string_view position;
   std::string_view calibration_key;  ///< primary key of the calibrations
   std::string_view now_ms;  ///< expression for the clock of the engine's machine, in ms since 1970
-  /// True if Connection::prepare_copy() writes many rows by one request. An INSERT for each row
-  /// would wait for the server's answer each time.
+  /// True if Connection::prepare_copy() works, which sends many rows by one request. By INSERT,
+  /// each row would wait for the answer of the server.
   bool has_copy;
 };
 
-/// The words of SQLite. They must not change: opening a file compares its schema with this text,
-/// letter by letter.
+/// The parts for SQLite. They must not change, because opening a file compares the text of its
+/// schema with the text that they give, letter by letter.
 const Dialect& sqlite_dialect();
 
 const Dialect& postgres_dialect();

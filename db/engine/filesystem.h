@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Detects file systems on which a database should not be written: locks on network and FUSE file
-// systems do not hold between machines, or not at all. Also describes the version of SQLite.
-// Thread-safe.
+// Detects file systems on which a database should not be written. On network and FUSE file systems,
+// locks are not respected by other machines, or by no process at all. Also describes the version of
+// SQLite. Thread-safe.
 
 #include <cstdint>
 #include <functional>
@@ -12,18 +12,19 @@
 
 namespace tw::db {
 
-/// Returns the f_type of statfs(2) for a directory. A parameter, so that a test can simulate any
-/// file system.
+/// A function that returns the f_type of statfs(2) for a directory. It is an option of a Store, so
+/// that a test can simulate any file system.
 using FilesystemProbe = std::function<Result<int64_t>(const std::string& directory)>;
 
 Result<int64_t> filesystem_type(const std::string& directory);
 
-/// The name of a file system whose locks cannot be relied on; empty for all others.
+/// Returns the name of a file system whose locks cannot be relied on, given its f_type; empty for
+/// all other file systems.
 std::string unsafe_filesystem(int64_t type);
 
-/// A text for people: SQLite's version, the journal mode that databases use and, if this version
-/// has the bug of has_wal_reset_bug(), a mention of the bug, which is why WAL is never used.
-/// `version_number` is a result of sqlite3_libversion_number().
+/// Returns a text for people: SQLite's version, the journal mode that databases use and, if
+/// has_wal_reset_bug(version_number), a mention of this bug. Databases never use WAL because of the
+/// bug. `version_number` is a result of sqlite3_libversion_number().
 std::string describe_sqlite(int64_t version_number);
 bool has_wal_reset_bug(int64_t version_number);
 int64_t sqlite_version_number();

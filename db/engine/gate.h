@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: the writer gate, an flock on a file beside the database. Writers wait for this
-// lock instead of SQLite's own locks, whose polling starves some writers for seconds. The kernel
-// frees the lock when its holder dies. Not thread-safe.
+// Private to db/: the writer gate, a lock (flock) on a file beside the database. A process waits
+// for this lock before it writes. SQLite's own locks are polled, and with them some writers would
+// wait for seconds while others write. The kernel frees the lock when its holder dies. Not
+// thread-safe.
 
 #include <string>
 #include <utility>
@@ -14,7 +15,7 @@ namespace tw::db {
 
 class Gate {
  public:
-  /// Holds the gate; the destructor leaves it.
+  /// The right to write. The gate is held as long as the object exists.
   class Hold {
    public:
     explicit Hold(int descriptor) : descriptor_(descriptor) {}
@@ -34,11 +35,12 @@ class Gate {
   Gate& operator=(Gate&&) = delete;
   ~Gate();
 
-  /// Waits until no other writer holds the gate, and enters. TryLater if the limit of `waiting`
-  /// passes first.
+  /// Waits until no other writer holds the gate, and then holds it. TryLater if the time limit of
+  /// `waiting` passes first.
   Result<Hold> enter();
-  /// Removes the lock file, for when there is no database to guard. Writers that wait for the gate
-  /// create a new file when their turn comes. Requires: the hold is of this gate.
+  /// Removes the lock file. Call this function if the database that the gate guards does not exist.
+  /// Writers that wait for the gate create a new file when their turn comes. Requires: `hold` is of
+  /// this gate.
   void remove_file(const Hold& hold);
 
  private:

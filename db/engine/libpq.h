@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: PostgreSQL's client library. It is loaded when the first server is opened, so
-// that programs and the runtime library start without it. Thread-safe.
+// Private to db/: libpq, the client library of PostgreSQL. It is loaded when the first server is
+// opened, so programs and the runtime library also start on machines that do not have it.
+// Thread-safe.
 
 #include <libpq-fe.h>
 
@@ -33,8 +34,8 @@ namespace tw::db {
   X(PQgetlength)              \
   X(PQclear)
 
-// Version 14 or newer of the library has these: statements are sent before the replies to earlier
-// ones have arrived.
+// The functions of the pipeline mode, which libpq has from version 14 on. In this mode a program
+// sends statements before the replies to earlier statements have arrived.
 #ifdef LIBPQ_HAS_PIPELINING
 #define TW_LIBPQ_PIPELINE_FUNCTIONS(X) \
   X(PQenterPipelineMode)               \
@@ -53,7 +54,8 @@ struct Libpq {
   bool has_pipeline = false;  ///< true if the library has the functions of pipelines
 };
 
-/// Loads the library, which stays loaded. Environment if this machine does not have it.
+/// Loads the library at the first call; it stays loaded. Environment if this machine does not have
+/// the library.
 Result<const Libpq*> libpq();
 
 }  // namespace tw::db

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: a connection to a PostgreSQL server. Tables lie in the schema `tilewright` of the
-// database that the address names. Writers wait for each other at an advisory lock, which the
-// server frees when its holder disconnects.
+// Private to db/: a connection to a PostgreSQL server. The tables lie in the schema `tilewright` of
+// the database that the address names. A writer holds an advisory lock, for which other writers
+// wait. The server frees the lock when its holder disconnects.
 //
 // If the connection is lost outside a transaction, the next statement or transaction reconnects and
-// runs normally. If it is lost inside a transaction, statements fail with TryLater. While the
-// server cannot be reached, everything fails with TryLater, and a new connection is tried every
-// half minute. Not thread-safe.
+// runs normally. If it is lost inside a transaction, all statements of this transaction fail with
+// TryLater. While the server cannot be reached, all functions fail with TryLater, and a new
+// connection is tried every half minute. Not thread-safe.
 
 #include <map>
 #include <memory>
@@ -30,7 +30,8 @@ class PostgresConnection final : public Connection {
  public:
   struct Options {
     bool writable = true;  ///< false: the server refuses changes
-    /// Waits for other writers; on_message is told when the server is lost and when it is back.
+    /// Options of waits for other writers. waiting.on_message also gets a message when the
+    /// connection to the server is lost and when it is back.
     Waiting waiting = {};
     int64_t read_limit_ms = 0;  ///< time after which statements fail with TryLater; 0: never
   };
@@ -48,7 +49,8 @@ class PostgresConnection final : public Connection {
   /// Requires: the tables exist.
   Result<bool> is_read_only() override;
   Status execute(const std::string& sql) override;
-  /// The server gets the statement when it runs first, not here.
+  /// Prepares a statement. It is sent to the server when it first runs, so errors in its SQL are
+  /// reported only then.
   Result<std::unique_ptr<PreparedStatement>> prepare(std::string_view sql) override;
   Result<std::unique_ptr<PreparedStatement>> prepare_copy(std::string_view table,
                                                           std::string_view columns) override;
@@ -59,7 +61,7 @@ class PostgresConnection final : public Connection {
   bool is_in_transaction() const override { return in_transaction_; }
   bool locks_each_read() const override { return false; }
   Result<std::optional<int64_t>> schema_version() override;
-  /// Creates the schema `tilewright` if it is absent.
+  /// Stores the version. Creates the schema `tilewright` if it is absent.
   Status set_schema_version(int64_t version) override;
   Result<EngineInfo> engine() override;
   Result<std::vector<std::string>> integrity() override;
@@ -67,16 +69,17 @@ class PostgresConnection final : public Connection {
   /// Runs a statement with the parameters $1, $2, ... in binary form. The first time, the statement
   /// is prepared on this connection.
   Result<PostgresReply> run(const std::string& sql, const std::vector<std::string>& parameters);
-  /// Queues a statement that returns no rows. It is sent before the next request, together with the
-  /// other queued statements.
+  /// Queues a statement that returns no rows. All queued statements are sent together, before the
+  /// next request.
   Status run_soon(const std::string& sql, std::vector<std::string> parameters);
-  /// A COPY ... FROM STDIN. The server takes no other statement until the COPY has ended.
+  /// A running statement COPY ... FROM STDIN, which sends rows. The server takes no other statement
+  /// until the COPY has ended.
   class CopyStream {
    public:
     explicit CopyStream(PostgresConnection& connection) : connection_(connection) {}
     /// Requires: a transaction that writes.
     Status begin(const std::string& sql);
-    /// Sends bytes to the COPY. Errors are reported by end().
+    /// Sends bytes of rows to the server. If this fails, end() returns the error.
     void put(std::string_view bytes);
     Status end();
     /// Aborts the COPY, and with it the transaction; no rows are written.
@@ -93,7 +96,7 @@ class PostgresConnection final : public Connection {
   /// Applies the settings of a connection that has just been made.
   Status settle();
   void disconnect();
-  /// Closes a connection that was lost and records why.
+  /// Closes a connection that was lost and stores the reason in why_lost_.
   void lose();
   Status reconnect_if_lost();
   Error lost() const;
@@ -103,13 +106,13 @@ class PostgresConnection final : public Connection {
   };
   Status run_waiting();
   PostgresReply run_together(const std::vector<WaitingStatement>& statements);
-  /// Prepares a statement if this connection has not prepared it yet. If that fails, `names_` does
-  /// not get it.
+  /// Prepares a statement if this connection has not prepared it yet. Sets `name` to the name of
+  /// the prepared statement. Adds the name to `names_` only on success.
   PostgresReply prepare_once(const std::string& sql, std::string& name);
   PostgresReply run_once(const std::string& sql, const std::vector<std::string>& parameters);
   PostgresReply end_copy_once(const char* error);
-  /// Sends a request and returns the reply. If the connection turns out to be lost outside a
-  /// transaction, it reconnects and sends the request again.
+  /// Sends a request and returns the reply. If the connection turns out to be lost, and no
+  /// transaction is open, reconnects and sends the request again.
   template <typename Request>
   Result<PostgresReply> ask(const Request& request);
   Result<PostgresReply> checked(PostgresReply reply);

@@ -17,11 +17,12 @@ struct sqlite3_stmt;
 
 namespace tw::db {
 
-/// The error for a result code of SQLite, with a message that says what to do.
+/// Returns the error for a result code of SQLite, with a message that says what to do. `path` is
+/// the file, `detail` the text of SQLite.
 Error database_error(std::string_view operation, const std::string& path, int sqlite_code,
                      std::string_view detail);
 
-/// The error for a damaged or unexpected file.
+/// Returns the error for a file that is damaged or is not a database of this program.
 Error damaged(std::string_view operation, const std::string& path, std::string_view detail);
 
 class SqliteConnection final : public Connection {
@@ -35,8 +36,8 @@ class SqliteConnection final : public Connection {
     int64_t read_limit_ms = 0;  ///< time after which statements fail with TryLater; 0: never
   };
 
-  /// Opens the file with defensive settings and limits of SQLite. `path` is taken literally, not as
-  /// a URI.
+  /// Opens a file with SQLite's defensive settings and limits, because the file may be damaged or
+  /// hostile. `path` is taken literally, not as a URI.
   static Result<std::unique_ptr<SqliteConnection>> open(const std::string& path, Options options);
 
   SqliteConnection(const SqliteConnection&) = delete;
@@ -45,8 +46,8 @@ class SqliteConnection final : public Connection {
 
   const std::string& path() const override { return path_; }
   const Dialect& dialect() const override { return sqlite_dialect(); }
-  /// True also if the file was opened for writing but it or its directory cannot be written: SQLite
-  /// then falls back to reading.
+  /// True if the file was opened for reading. Also true if it was opened for writing but the file
+  /// or its directory does not allow it, because SQLite then opens the file for reading.
   Result<bool> is_read_only() override;
   Status execute(const std::string& sql) override;
   Result<std::unique_ptr<PreparedStatement>> prepare(std::string_view sql) override;
@@ -65,11 +66,11 @@ class SqliteConnection final : public Connection {
     void operator()(sqlite3_stmt* statement) const;
   };
   using Compiled = std::map<std::string, std::unique_ptr<sqlite3_stmt, Finalize>, std::less<>>;
-  /// Keeps a compiled statement, which was reset, for the next prepare() of the same text.
+  /// Keeps a compiled statement for the next prepare() of its text. Requires: the statement was
+  /// reset.
   void keep(Compiled::node_type statement);
 
-  /// Replaces the content of `to` by the content of this file, page by page, as one committed
-  /// state.
+  /// Replaces the content of the file of `to` by one committed state of this file, page by page.
   Status copy_pages(SqliteConnection& to);
 
  private:

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: connections and statements for both engines, SQLite with one file
+// Private to db/: interfaces of connections and statements, for both engines: SQLite with one file
 // (sqlite_connection.h) and a PostgreSQL server (postgres_connection.h). SQL is written once, with
-// `?` for parameters; dialect.h has the words that differ. Every call resets its Statement before
-// it returns, because an SQLite statement that is left open after a row keeps a shared lock, which
-// prevents all other processes from committing. Not thread-safe; do not use after a fork.
+// `?` for parameters; dialect.h has the parts that differ between the engines.
+//
+// Every call resets its Statement before it returns. An SQLite statement that is left open after a
+// row keeps a shared lock, which prevents all other processes from committing. Not thread-safe; do
+// not use a connection after a fork.
 
 #include <cstdint>
 #include <functional>
@@ -21,20 +23,20 @@
 
 namespace tw::db {
 
-/// The current row of a result, valid inside the callback only. Reading a column that is NULL or of
-/// another type gives 0 or an empty text.
+/// The current row of a result, which is valid only while the callback runs. Columns are numbered
+/// from 0. A column that is NULL or of another type reads as 0 or as an empty text.
 class Row {
  public:
   virtual ~Row() = default;
   virtual int64_t integer(int column) const = 0;
   virtual double real(int column) const = 0;
   virtual std::string text(int column) const = 0;
-  /// The bytes of the column, valid as long as the row.
+  /// The bytes of the column, which are valid as long as the row is.
   virtual std::string_view blob(int column) const = 0;
 };
 
-/// A prepared statement of an engine. Calls of bind() set the parameters in order. After each run
-/// the next bind() sets the first parameter again.
+/// A prepared statement of an engine. The first call of bind() sets the first parameter, the second
+/// call the second parameter, and so on. After each run it begins again with the first parameter.
 class PreparedStatement {
  public:
   using Visitor = std::function<bool(const Row&)>;  ///< returns false to stop
@@ -62,8 +64,8 @@ class Connection {
  public:
   virtual ~Connection() = default;
 
-  /// The name of the database in messages: the path of the file, or the address of the server,
-  /// which holds no password.
+  /// The name of the database in messages: the path of the file, or the address of the server. The
+  /// address holds no password.
   virtual const std::string& path() const = 0;
   virtual const Dialect& dialect() const = 0;
   /// True if writing would fail, because the file, its directory or the role on the server allows
@@ -73,17 +75,18 @@ class Connection {
   /// Runs one or more statements without parameters.
   virtual Status execute(const std::string& sql) = 0;
   virtual Result<std::unique_ptr<PreparedStatement>> prepare(std::string_view sql) = 0;
-  /// Prepares adding rows to a table: values are bound row after row, in the order of `columns`
-  /// (names, separated by commas), and a run writes all rows, or none if the engine refuses one.
-  /// Requires: dialect().has_copy.
+  /// Prepares a statement that adds many rows to a table. `columns` has the names of columns,
+  /// separated by commas. Call bind() for each value of the first row in this order, then of the
+  /// next row. A run writes all rows, or no row if the engine refuses one of them. Requires:
+  /// dialect().has_copy.
   virtual Result<std::unique_ptr<PreparedStatement>> prepare_copy(std::string_view table,
                                                                   std::string_view columns);
   /// Number of rows that the last statement changed.
   virtual int64_t changes() const = 0;
 
-  /// Begins a transaction. A Write transaction keeps other writers out; TryLater if another writer
-  /// holds the database longer than the wait limit. A Read transaction sees one state of the
-  /// database throughout.
+  /// Begins a transaction. In a Read transaction all reads see one state of the database. A Write
+  /// transaction also keeps other writers out; TryLater if another writer holds the database longer
+  /// than the time limit of waits.
   virtual Status begin(Access access) = 0;
   virtual Status commit() = 0;
   /// Undoes and ends the open transaction; does nothing if there is none.
@@ -98,15 +101,17 @@ class Connection {
   virtual Status set_schema_version(int64_t version) = 0;
 
   virtual Result<EngineInfo> engine() = 0;
-  /// The faults that a check of the stored structures finds; empty if there are none.
+  /// Checks the stored structures, such as pages and indexes. Returns a text for each fault; empty
+  /// if there are none.
   virtual Result<std::vector<std::string>> integrity() = 0;
 
-  /// Runs the SQL and returns the first column of the first row.
+  /// Runs a statement without parameters and returns the first column of its first row.
   Result<int64_t> integer(const std::string& sql);
   Result<std::string> text(const std::string& sql);
 };
 
-/// A prepared statement for use by db/. It must not outlive its connection.
+/// A prepared statement of either engine; the functions of db/ use this class. It must not outlive
+/// its connection.
 class Statement {
  public:
   using Visitor = PreparedStatement::Visitor;
@@ -124,10 +129,10 @@ class Statement {
   /// Runs the statement and visits the first row. Returns false if there is no row.
   Result<bool> one(const std::function<void(const Row&)>& visit);
   Status run();
-  /// Runs a statement that returns no rows, now or later: at the latest before the next other
-  /// statement or the end of the transaction, which then reports the error. A server gets many such
-  /// statements in one request. Requires: a transaction that writes; changes() is not called for
-  /// this statement.
+  /// Runs a statement that returns no rows, now or later, so that a server gets many statements by
+  /// one request. It runs at the latest before the next statement of another kind, or before the
+  /// end of the transaction; either then returns the error. Requires: a transaction that writes;
+  /// changes() is not called for this statement.
   Status run_soon() { return prepared_->run_soon(); }
 
  private:
@@ -140,8 +145,8 @@ class Statement {
 class Transaction {
  public:
   static Result<Transaction> begin(Connection& connection);  ///< for writing
-  /// Begins a transaction in which all reads see one state. If a transaction is open already, its
-  /// state is used, and this object does not end it.
+  /// Begins a transaction in which all reads see one state of the database. If a transaction is
+  /// open already, reads see its state, and the new object does not end that transaction.
   static Result<Transaction> begin_reading(Connection& connection);
   Transaction(Transaction&& other) noexcept
       : connection_(std::exchange(other.connection_, nullptr)) {}

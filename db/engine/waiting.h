@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Waits of the database for another process: their time limit, clock and messages. Not thread-safe.
+// Waits of a database for locks that other processes hold: their time limit, clock and messages.
+// Not thread-safe.
 
 #include <cstdint>
 #include <functional>
@@ -11,8 +12,8 @@ namespace tw::db {
 
 using OnMessage = std::function<void(std::string_view)>;
 
-/// Options of a wait. A merge reads the other database on a second thread and calls now_ms and
-/// sleep_ms there; on_message is always called on the thread that started the merge.
+/// Options of a wait. A merge reads the other database on a second thread, which also calls now_ms
+/// and sleep_ms; on_message is always called on the thread that started the merge.
 struct Waiting {
   int64_t limit_ms = 60'000;
   std::function<int64_t()> now_ms = {};        ///< monotonic; empty: the steady clock
@@ -20,14 +21,15 @@ struct Waiting {
   OnMessage on_message = {};                   ///< called while a wait lasts; may be empty
 };
 
-/// The time by the clock of `waiting`, in milliseconds.
+/// Returns the time by the clock of `waiting`, in milliseconds.
 int64_t now_ms(const Waiting& waiting);
 
-/// The moment at which reading must end. Thread-safe if the clock is.
+/// The moment at which reading has to end. Thread-safe if the clock of the options is.
 class Deadline {
  public:
   Deadline() = default;  ///< a deadline that never passes
-  /// The moment `limit_ms` milliseconds from now by the clock of `waiting`; 0: never.
+  /// Makes a deadline that passes `limit_ms` milliseconds from now by the clock of `waiting`; 0:
+  /// never.
   Deadline(Waiting waiting, int64_t limit_ms);
   bool has_passed() const;
 
@@ -36,14 +38,15 @@ class Deadline {
   int64_t at_ms_ = INT64_MAX;
 };
 
-/// Waits for a lock, any number of times with the same options. For each wait, call begin(), then
-/// call wait() between attempts until the lock is free or wait() returns false.
+/// Waits for a lock; an object serves any number of waits, one after another. For each wait call
+/// begin(). Then call wait() between attempts to take the lock, until an attempt succeeds or wait()
+/// returns false.
 class LockWait {
  public:
-  /// `what` names, in messages, the thing that is waited for.
+  /// `what` is the name of the locked thing in messages.
   LockWait(Waiting waiting, std::string what);
   void begin();
-  /// Sleeps a little and returns true; returns false once the limit has passed.
+  /// Sleeps a little and returns true; returns false if the time limit of the options has passed.
   bool wait();
 
  private:

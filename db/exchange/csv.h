@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Records as rows of a table (RFC 4180), for spreadsheets and data frames. The columns are the
-// fields of TW_RECORD_FIELDS, in that order, then `hash`. Samples are separated by spaces. A row
-// holds all fields, so that reading it gives an equal record. Free functions; thread-safe.
+// Records as rows of CSV (RFC 4180), for spreadsheets and data frames. The columns are the fields
+// of TW_RECORD_FIELDS, in that order, then `hash`. The numbers of samples_ns are separated by
+// spaces. A row holds all fields, so reading it gives an equal record. Free functions; thread-safe.
 
 #include <iosfwd>
 #include <string>
@@ -13,18 +13,18 @@
 
 namespace tw::db {
 
-/// The first row, which has the names of the columns, with its line end.
+/// Returns the first row, which has the names of the columns, with its line end.
 std::string csv_header();
 std::string to_csv(const Record& record);
 
-/// Reads the next row: its cells and its text. Returns false at the end of the input. Quoted cells
-/// may hold line feeds. A row that is longer than max_line_bytes gives no cells, and its text is
-/// cut.
+/// Reads the next row. Sets `cells` to its cells and `text` to the whole row. Returns false at the
+/// end of the input. Quoted cells may hold line feeds. If the row is longer than max_line_bytes,
+/// `cells` is empty and `text` has only the beginning of the row.
 Result<bool> next_csv_row(std::istream& in, std::vector<std::string>& cells, std::string& text);
 
-/// The record of a row whose columns have these names. Columns of later record versions may be
-/// absent. Invalid if the row is no record. The hash is taken from the row and not checked: call
-/// check().
+/// Returns the record of a row whose columns have the names `names`; Invalid if the row is not a
+/// record. Columns of record versions 2 and 3 may be absent. Takes the hash from the row without
+/// checking it: call check() on the result.
 Result<Record> from_csv(const std::vector<std::string>& names,
                         const std::vector<std::string>& cells);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Private to db/: reads all records of a database on a second thread, so that a merge can write
-// records to another database meanwhile. Reading and hashing take a third of the time of a merge.
-// Only one thread may call next().
+// records to another database at the same time. Reading and hashing take a third of the time of a
+// merge. Only one thread may call next().
 //
 //   TW_TRY(const auto reading, ReadAhead::open(path, waiting));
 //   while (true) {
@@ -32,19 +32,20 @@ namespace tw::db {
 
 class ReadAhead {
  public:
-  /// Opens the database, whose path is canonical, and begins to read. The callbacks of `waiting`
-  /// are called on the threads that Waiting describes.
+  /// Opens the database at `path`, a result of canonical_path(), and begins to read. Waiting says
+  /// on which threads the callbacks of `waiting` are called.
   static Result<std::unique_ptr<ReadAhead>> open(const std::string& path, const Waiting& waiting);
 
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
   ~ReadAhead();
 
-  /// The next records, without damaged ones, in the order in which they were stored; empty at the
-  /// end. Fails as Store::for_each() does.
+  /// Waits for the next records and returns them, without damaged records, in the order in which
+  /// they were stored. Returns an empty vector at the end. Fails if reading the database fails.
   Result<std::vector<Record>> next();
 
-  /// The database that was read. Requires: next() has returned an empty vector.
+  /// The database that was read. Requires: next() has returned an empty vector, so that the second
+  /// thread has ended.
   Store& store() { return *store_; }
 
  private:
@@ -52,8 +53,8 @@ class ReadAhead {
       : on_message_(std::move(on_message)), owner_(std::this_thread::get_id()) {}
 
   Status read_all();
-  /// Hands records to next(). False if the ReadAhead is being destroyed, so that nobody will take
-  /// them.
+  /// Hands records to next(), and waits if next() still has others to return. Returns false if the
+  /// ReadAhead is being destroyed; reading then stops.
   bool push(std::vector<Record> records);
   void say(std::string_view message);
   void deliver(std::unique_lock<std::mutex>& lock);
@@ -68,7 +69,8 @@ class ReadAhead {
   std::vector<std::string> messages_;  ///< messages that the owner's thread must pass on
   bool is_ended_ = false, is_given_up_ = false;
 
-  /// Last member, so that the thread ends before the other members are destroyed.
+  /// The result of the second thread. It is the last member, so that this thread ends before the
+  /// other members are destroyed.
   std::future<Status> reading_;
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: the trials of a group as a TrialSource for the rule of the best trial
-// (ranking.h), and the table `best`, which has one row for each group that has a best trial. The
-// table is a function of the trials: every transaction that writes updates it, and verify()
-// compares it with a recomputation.
+// Private to db/: the trials of a group in tables, as a TrialSource for the rule of the best trial
+// (ranking.h); and the table `best`, which has one row for each group that has a best trial. The
+// table follows from the trials. Each transaction that writes trials updates it, and verify()
+// recomputes it and compares.
 
 #include <cstdint>
 #include <functional>
@@ -32,15 +32,15 @@ struct SessionRow {
 };
 using SessionRows = std::map<int64_t, SessionRow>;  ///< by id
 
-/// The trials of a group with status Ok, read by indexes. Reads see one state of the database only
-/// if a transaction is open.
+/// The trials of a group, of which those with status Ok and a latency count as timed. They are read
+/// by indexes. Reads see one state of the database only if a transaction is open.
 class TrialsInTable final : public TrialSource {
  public:
   TrialsInTable(Connection& connection, int64_t group) : connection_(connection), group_(group) {}
 
   TrialStatus status() const override { return TrialStatus::Ok; }
   Result<std::vector<TimingSession>> sessions() override;
-  /// This function and those below require that sessions() was called.
+  /// All functions from here on require that sessions() was called before.
   Result<std::vector<RankedTrial>> trials_of(const std::string& schedule_hash) override;
   Result<std::vector<std::string>> shared_by(const std::string& session) override;
   Status by_cost(double least_cost, double least_peak,
@@ -61,49 +61,53 @@ class TrialsInTable final : public TrialSource {
   int64_t group_;
   SessionRows sessions_;
   std::map<std::string, int64_t> ids_;
-  /// The schedules that each session shares with others; nullopt until they are needed.
+  /// For each session the schedules that it shares with others (shared_by()); nullopt until they
+  /// are first needed.
   std::optional<std::map<int64_t, std::vector<std::string>>> shared_;
 };
 
-/// All trials of a group, except those whose texts or status cannot be read.
+/// Returns all trials of a group, except those whose texts or status cannot be read.
 Result<std::vector<RankedTrial>> candidates_of(Connection& connection, int64_t group);
 
-/// The trials of a group, sorted by hash, and the judgement of each.
+/// The trials of a group, sorted by hash, and the judgement of each trial at the same index.
 struct JudgedGroup {
   std::vector<RankedTrial> trials;
   std::vector<Judgement> judgements;
 };
 Result<JudgedGroup> judged_group(Connection& connection, int64_t group);
 
-/// Updates the peak of a group, and the ratio of each of its sessions to the majority, after trials
-/// were inserted and counted. It compares the sessions on the schedules that the new trials may
-/// affect, or on all shared schedules if the peak changed so that other trials count. Requires: a
-/// write transaction.
+/// Updates two things after trials of a group were inserted and counted: the peak of the group, and
+/// for each of its sessions the ratio of its latencies to those of the majority. The sessions are
+/// compared on the schedules that the new trials may affect. If the peak has moved so far that
+/// other trials count as disturbed, they are compared on all shared schedules. Requires: a write
+/// transaction.
 Status compare_sessions(Connection& connection, const GroupChange& change);
 
-/// ranked_trial() of a record that was just stored in this row, with hashes in the form of the
-/// tables.
+/// Returns ranked_trial() of a record that was just stored in this row. Its hashes are in the form
+/// of the tables, which is shorter than hex digits.
 RankedTrial ranked_trial_of_row(const Record& record, int64_t row);
 
-/// Computes the peak and the best trial of a new group. `trials` are all trials of the group; they
-/// were inserted and counted by the transaction that made the group. Requires: too few sessions to
-/// compare them with each other; a write transaction.
+/// Computes the peak and the best trial of a new group from `trials`, which are all its trials. The
+/// present transaction has made the group and has inserted and counted these trials. Requires: the
+/// group has too few sessions for comparing them (two at most); a write transaction.
 Status derive_new_group(Connection& connection, int64_t group,
                         const std::vector<RankedTrial>& trials);
 
-/// Updates the row of a group in the table `best`. Reads only trials that may be the best; it reads
-/// all trials of the group if no trial with status Ok is believed. Requires: a write transaction.
+/// Updates the row of a group in the table `best`. Reads only trials that may be the best trial,
+/// but all trials of the group if no trial with status Ok is believed. Requires: a write
+/// transaction.
 Status refresh_best(Connection& connection, int64_t group);
 
-/// Recomputes everything that is derived from the trials of a group, after some of them were
-/// deleted. Requires: a write transaction.
+/// Recomputes all rows that are derived from the trials of a group. Call this function after trials
+/// were deleted. Requires: a write transaction.
 Status refresh_group(Connection& connection, int64_t group);
 
-/// Recomputes everything that is derived from trials, for all groups.
+/// Recomputes all rows that are derived from trials, for all groups. Requires: a write transaction.
 Status refresh_all(Connection& connection);
 
-/// The number of derived rows that differ from a recomputation: rows that it does not have plus
-/// rows that it adds. A row with wrong values counts twice.
+/// Recomputes all derived rows and returns the number of differences: stored rows that the
+/// recomputation does not have, plus rows that only the recomputation has. A row with wrong values
+/// counts twice.
 Result<int64_t> count_wrong_rows(Connection& connection);
 
 }  // namespace tw::db

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: tables of the groups of comparable trials and of the sessions that measured them,
-// and derived tables that the rule of the best trial (ranking.h) reads. All of these are derived
-// from the trials. A transaction that stores trials updates only what they change, so that no
-// commit has to read the other trials of a group. docs/database_format.md lists the tables.
+// Private to db/: the tables of groups (the comparable trials of one workload) and of sessions
+// (runs that measured trials of a group), and further tables that the rule of the best trial
+// (ranking.h) reads. All rows are derived from the trials. A transaction that stores trials updates
+// only the rows that these trials change, so no commit has to read the other trials of a group.
+// docs/database_format.md lists the tables.
 
 #include <cstdint>
 #include <functional>
@@ -36,11 +37,11 @@ struct GroupKey {
 };
 
 GroupKey group_key_of(const Record& record);
-/// The key of the group whose records are at this place.
+/// Returns the key of the group whose records agree with all members of `place`.
 GroupKey group_key_at(const Key& place);
 
-/// 32 bytes that identify a group in indexes. An index over the texts of the key would be ten times
-/// as large, and indexes of PostgreSQL cannot hold long texts.
+/// Returns 32 bytes that identify a group in indexes. An index over the texts of the key would be
+/// ten times as large, and indexes of PostgreSQL cannot hold long texts.
 std::string group_digest(const GroupKey& key);
 
 /// A row of the table `groups`.
@@ -50,25 +51,30 @@ struct Group {
   int64_t trials = 0;  ///< number of trials in the group
 };
 
-/// The names of the tables and indexes of groups and sessions, each with the SQL that creates it.
+/// Returns the names of the tables and indexes of groups and sessions, each with the SQL that
+/// creates the table or index.
 std::vector<std::pair<std::string, std::string>> group_objects(const Dialect& dialect);
 
-/// The SQL "CREATE INDEX groups_last ..." of the index by which groups are listed. In a file the
-/// index has all columns that for_each_group() reads, in a quarter of the bytes of the rows.
+/// Returns the SQL "CREATE INDEX groups_last ..." of the index by which groups are listed. In a
+/// file this index has all columns that for_each_group() reads, and a quarter of the bytes of the
+/// rows.
 std::string create_groups_last_sql(const Dialect& dialect);
 
-/// Visits every group, in an order that is the same in every database. Groups are read in portions.
+/// Visits every group, in an order that is the same in all databases. Groups are read some at a
+/// time, so that memory does not grow with their number. Stops at the first error of `visit` and
+/// returns it.
 Status each_group(Connection& connection, const std::function<Status(const Group&)>& visit);
 
-/// The groups with these layouts of the workload whose key has this hash (hex), sorted.
+/// Returns the groups of a workload, given by the hash of its key (hex), with the given layouts,
+/// sorted by key.
 Result<std::vector<Group>> groups_of(Connection& connection, const std::string& workload_hash,
                                      const std::string& layouts);
 
-/// The group with this key; nullopt if no trial has this key.
+/// Returns the group with this key; nullopt if no trial has the key.
 Result<std::optional<Group>> find_group(Connection& connection, const GroupKey& key);
 
-/// Finds the rows of the groups and sessions of records that are about to be inserted, and adds
-/// rows that are missing.
+/// Finds the rows in the tables of groups and sessions to which records belong that are about to be
+/// inserted, and adds missing rows.
 class Memberships {
  public:
   explicit Memberships(Connection& connection) : connection_(connection) {}
@@ -87,8 +93,9 @@ class Memberships {
   };
   Result<KnownGroup> group_of(const Record& record);
   Result<Session*> session_of(const KnownGroup& group, const Record& record);
-  /// Empties a column of a session, and its known value `known`, if a record of the session has
-  /// another value than the records before.
+  /// Compares `value`, the host or toolchain of a record, with the value `known` of the records of
+  /// its session so far. If they differ, empties `known` and the column, because the session then
+  /// has several values.
   Status note_several(const Session& session, std::string_view column, std::string& known,
                       const std::string& value);
 
@@ -97,23 +104,24 @@ class Memberships {
   std::map<std::pair<int64_t, std::string>, Session> sessions_;
 };
 
-/// The effect of inserted trials on the comparison of a group's sessions.
+/// The effect of inserted trials on a group: what has to be compared anew for the rule of the best
+/// trial.
 struct GroupChange {
   int64_t group = 0;
   bool is_new = false;       ///< true if the inserted trials are all trials of the group
   bool is_compared = false;  ///< true if the group has enough sessions for comparing them
-  /// Schedules of the inserted trials that at least three sessions have tried.
+  /// Those schedules of the inserted trials of which at least three sessions have trials.
   std::set<std::string> shared;
   std::set<int64_t> timed;  ///< sessions of those inserted trials that count as timed
 };
 
-/// Counts trials that are being inserted, and adds the counts to the tables of groups and sessions.
+/// Counts the trials that a transaction inserts, and adds the counts to the tables of groups and
+/// sessions.
 class TrialCounts {
  public:
-  /// Counts a record. `seq` is the number of its row, which is larger than those of all earlier
-  /// calls.
+  /// Counts a record. `seq` is the number of its row. Requires: `seq` grows from call to call.
   void add(const Record& record, const Membership& membership, int64_t seq);
-  /// Updates the tables. Requires: the trials are stored; a write transaction.
+  /// Adds the counts to the tables. Requires: the trials are stored; a write transaction.
   Status store(Connection& connection);
   /// One GroupChange for each group of the counted trials. Requires: store() was called.
   std::vector<GroupChange> changes() const;
@@ -141,14 +149,14 @@ class TrialCounts {
   std::set<int64_t> accusers_;  ///< sessions of trials that prove a schedule wrong
 };
 
-/// Counts the trials of a group again, after trials were deleted or the counts were changed from
-/// outside.
+/// Counts the trials of a group anew and stores the counts. Call this function after trials were
+/// deleted, or if another program may have changed the counts.
 Status recount_group(Connection& connection, int64_t group);
 
-/// Counts the trials of each status again.
+/// Counts the trials of each status anew and stores the counts.
 Status recount_statuses(Connection& connection);
 
-/// The number of rows whose counts do not agree with the trials.
+/// Returns the number of rows in the tables of counts that do not agree with the trials.
 Result<int64_t> count_wrong_counts(Connection& connection);
 
 }  // namespace tw::db

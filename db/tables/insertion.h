@@ -11,9 +11,9 @@
 
 namespace tw::db {
 
-/// Stores the records whose hashes are not stored yet, and updates everything that is derived from
-/// trials. Returns the number of records that were stored. Requires: the records passed check(); a
-/// write transaction.
+/// Stores those records whose hashes are not in the database, and updates all rows that are derived
+/// from trials. Returns the number of records that were stored. Requires: the records passed
+/// check(); a write transaction.
 Result<int64_t> insert_records(Connection& connection, std::span<const Record> records);
 
 }  // namespace tw::db

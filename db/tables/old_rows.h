@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: records as rows of the table `trials` of schema versions 1 to 3, where each field
-// is a column. Migration and recovery of databases of these versions read rows by this header.
+// Private to db/: reads records from the table `trials` of schema versions 1 to 3, in which each
+// field is a column. Migration and recovery of such databases use these functions.
 
 #include <string>
 #include <vector>
@@ -12,18 +12,18 @@
 
 namespace tw::db {
 
-/// The last schema version with rows of this form.
+/// The last schema version in which each field is a column.
 inline constexpr int last_old_version = 3;
 
-/// Definitions of the columns that a schema version added, for ALTER TABLE.
+/// Returns the definitions of the columns that a schema version added, for ALTER TABLE.
 std::vector<std::string> columns_added_by(int version, const Dialect& dialect);
 
-/// A SELECT of the rows of `table` with the columns of that schema version. A condition may be
-/// appended. Its rows are read by old_record_of().
+/// Returns a SELECT of the rows of `table`, which has the columns of the given schema version. A
+/// condition may be appended. old_record_of() reads the rows of the result.
 std::string select_old_trials_sql(std::string_view table, int version);
-/// The record of a row; an error if it does not agree with its hash.
+/// Returns the record of a row; an error if the record does not agree with its hash.
 Result<Record> old_record_of(const Row& row, int version);
-/// The number (seq) of the row.
+/// Returns the number (seq) of the row.
 int64_t old_seq_of(const Row& row);
 
 }  // namespace tw::db

@@ -11,10 +11,11 @@
 
 namespace tw::db {
 
-/// Most lines that the table keeps.
+/// Largest number of lines in the table.
 inline constexpr int64_t most_quarantined = 10'000;
 
-/// Adds lines until the table has most_quarantined; drops the rest. Requires: a write transaction.
+/// Adds lines until the table has most_quarantined lines. All further lines are lost. Requires: a
+/// write transaction.
 Status add_quarantined(Connection& connection, std::span<const Quarantined> bad);
 
 }  // namespace tw::db

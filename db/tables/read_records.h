@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Private to db/: a cache of records that were read and agree with their hashes, so that they need
-// not be read and hashed again. A record never changes, since its hash identifies its content, but
-// its row may be deleted and then hold another record. So callers compare the hash of the row with
-// the cached hash before they use the record, and writes by other processes do no harm. Not
+// not be read and hashed again. A record never changes, but its row may be deleted, and another
+// record may then get the number of the row. Before a caller uses a cached record, it compares the
+// hash that the row has now with the cached hash. So writes by other processes do no harm. Not
 // thread-safe.
 
 #include <cstddef>
@@ -25,11 +25,11 @@ class ReadRecords {
   /// The cached record of a row; null if there is none. Valid until the next keep().
   const Kept* find(int64_t row) const;
 
-  /// Caches the record that was read from a row. If all records would take more than most_bytes,
-  /// the cache is emptied first. Requires: check(record).
+  /// Caches the record that was read from a row. If the cache would then take more than most_bytes,
+  /// it is emptied first. Requires: check(record) is Ok.
   void keep(int64_t row, const Record& record);
 
-  /// The most memory that the cache may take, which is enough for some 3,000 records.
+  /// Largest size of the cache in bytes, which is enough for some 3,000 records.
   static constexpr size_t most_bytes = 8 << 20;
 
  private:

@@ -21,14 +21,14 @@ inline constexpr int64_t schema_version = 5;
 /// database.
 Status create_objects(Connection& connection);
 
-/// As create_objects(), in a transaction of its own.
+/// As create_objects(), but begins and commits a transaction of its own.
 Status create_schema(Connection& connection);
 
-/// The schema version of a Tilewright database; an error for any other database.
+/// Returns the schema version of a Tilewright database; an error for any other database.
 Result<int64_t> version_of(Connection& connection);
 
-/// Ok if the file has exactly the tables and indexes of this program. Others are refused, since a
-/// file from elsewhere may have triggers and views, which would run.
+/// Ok if the file has exactly the tables and indexes of this program; otherwise an error. A file
+/// from elsewhere may have triggers and views with SQL that would run.
 Status check_objects(SqliteConnection& connection);
 
 /// A step that changes a database from schema version `from` to `from` + 1.
@@ -37,22 +37,23 @@ struct Migration {
   std::function<Status(Connection&)> apply;
 };
 
-/// The steps that this program knows, oldest first.
+/// The steps that this program has, from the oldest version on.
 std::span<const Migration> known_migrations();
 
-/// Migrates the database from its version to version `to`. Requires: a write transaction.
+/// Migrates the database from its version to version `to` by the given steps. Requires: a write
+/// transaction.
 Status apply_steps(Connection& connection, std::span<const Migration> steps, int64_t to);
 
-/// Copies the file to NAME.vN.backup, then migrates it to version `to` in one transaction, so that
-/// the file has either the old or the new version if the process is killed. Requires: the writer
-/// gate is held.
+/// Copies the file NAME to NAME.vN.backup, where N is its version, and then migrates it to version
+/// `to` in one transaction. If the process is killed, the file has either the old or the new
+/// version. Requires: the writer gate is held.
 Status migrate(SqliteConnection& connection, std::span<const Migration> steps, int64_t to);
 
-/// Writes a consistent copy to `target`. If the copying fails, there is no file `target`. Requires:
-/// no file `target` exists.
+/// Writes a consistent copy of a database to the new file `target`. If this fails, no such file is
+/// left. Requires: no file `target` exists.
 Status back_up(SqliteConnection& from, const std::string& target);
 
-/// Syncs the directory of `path`, so that a rename in it is durable.
+/// Syncs the directory that contains `path`, so that a rename of the file survives power loss.
 void sync_directory_of(const std::string& path);
 
 }  // namespace tw::db
