@@ -63,9 +63,9 @@ class Claiming {
  private:
   int64_t expires_ms() const { return now_ms_ + static_cast<int64_t>(claim_s * 1e3); }
 
-  /// True if trials of other sessions have settled the schedule (TriedSchedules): a trial proves
-  /// something else than that the schedule is wrong, or a session on this host or two sessions
-  /// prove it wrong.
+  /// True if trials of other sessions have settled the schedule (TriedSchedules). One of these is
+  /// enough: a trial whose status says something else than that the schedule is wrong; a session on
+  /// this host that proves the schedule wrong; two sessions that prove it wrong.
   Result<bool> is_settled(const std::string& schedule) {
     if (!group_) return false;
     TW_TRY(Statement select,

@@ -186,8 +186,9 @@ WantedKernel kernel_of_row(const Row& row) {
   return kernel;
 }
 
-/// Adds the kernels to the demands with these row numbers, with the members that follow from the
-/// trials. `places` maps the row number of each demand to its index.
+/// Reads the kernels of the demands whose row numbers are `ids`, with the members that are computed
+/// from the trials, and adds them to `demands`. `places` maps the row number of each demand to its
+/// index in `demands`.
 Status add_kernels(Connection& connection, std::span<const int64_t> ids,
                    const std::map<int64_t, size_t>& places, std::vector<Demand>& demands) {
   TW_TRY(

@@ -21,9 +21,10 @@ struct Winners {
   double latency_ns = 0;
   std::string device;
 
-  /// True if the best schedule here has a higher efficiency than the best schedule of `other`,
-  /// which was measured on another device of the same class. If the efficiencies are equal, for
-  /// example 0 without peaks, the lower latency decides, then the text of the device.
+  /// True if the best schedule here has a higher efficiency than that of `other`, which was
+  /// measured on another device of the same class. If both efficiencies are equal, for example 0
+  /// because the peaks are unknown, the lower latency decides, then the order of the texts of the
+  /// devices.
   bool is_better_than(const Winners& other) const {
     return std::tuple(-efficiency, latency_ns, std::string_view(device)) <
            std::tuple(-other.efficiency, other.latency_ns, std::string_view(other.device));
@@ -51,8 +52,8 @@ Winners winners_of(std::vector<RankedTrial> group, const std::string& device, in
   return winners;
 }
 
-/// The model of the device and, if the record has it, the microarchitecture, since processors of
-/// several generations may have the same model name.
+/// Returns a text for the class of a device: the model and, if the record has it, the
+/// microarchitecture, because processors of several generations may have the same model name.
 Result<std::string> class_of(Store::State& state, const Winners& winners) {
   TW_TRY(const std::optional<Record> best, state.read(winners.rows.front()));
   std::string name(model_of(winners.device));

@@ -8,8 +8,8 @@
 namespace tw::db {
 namespace {
 
-/// The number of ASCII bytes at the beginning of the text, counted in whole words. Most texts are
-/// ASCII only.
+/// Returns the number of ASCII bytes at the beginning of the text, rounded down to whole words of
+/// the processor. It is a fast check for most texts, which are ASCII only.
 size_t ascii_bytes(std::string_view text) {
   constexpr uint64_t high_bits = 0x8080'8080'8080'8080;
   size_t bytes = 0;
@@ -25,8 +25,8 @@ bool is_between(char c, unsigned char low, unsigned char high) {
   return byte >= low && byte <= high;
 }
 
-/// The length in bytes of the first character of the text; 0 if it is not valid UTF-8 (RFC 3629:
-/// the shortest form, no surrogates, at most U+10FFFF).
+/// Returns the length in bytes of the first character of the text; 0 if the text does not begin
+/// with valid UTF-8 (RFC 3629: the shortest form, no surrogates, at most U+10FFFF).
 size_t character_bytes(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
   if (first < 0x80) return 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers below a database: their answers, and their failures. A database works without its layers,
-// so a layer that is damaged or cannot be reached only causes a message.
+// Answers of the layers below a database. A database works without its layers, so a layer that is
+// damaged or cannot be reached only causes a message.
 
 #include <fmt/format.h>
 

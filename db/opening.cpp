@@ -63,8 +63,8 @@ Status create_unnamed(const std::string& fresh, const StoreOptions& options) {
   return create_schema(*connection);
 }
 
-// The file is renamed to its path when it is complete, so that a process that is killed here leaves
-// no incomplete file at this path.
+// Creates a database file. The file gets its path by a rename when it is complete, so a process
+// that is killed before leaves no incomplete file at this path.
 Status create_file(const std::string& path, const StoreOptions& options) {
   const std::string fresh = path + ".new";
   remove_unfinished(fresh);
@@ -169,9 +169,8 @@ Error no_tables(const std::string& address) {
                       address)};
 }
 
-// Creates or migrates the tables. The version is read again inside the transaction, which only one
-// process at a time can hold, because another process may have created or migrated the tables
-// meanwhile.
+// Creates or migrates the tables on a server. Another process may have done so in the meantime, so
+// the version is read again inside the transaction, which only one process at a time can hold.
 Status make_or_migrate(Connection& connection) {
   TW_TRY(Transaction transaction, Transaction::begin(connection));
   TW_TRY(const std::optional<int64_t> version, connection.schema_version());
@@ -182,8 +181,8 @@ Status make_or_migrate(Connection& connection) {
   return transaction.commit();
 }
 
-// Creates the spool's directory when a store is opened: a tuner without a usable spool should fail
-// at its start, not later when the server becomes unreachable.
+// Creates the directory of the spool. This is done when a store is opened, because a tuner without
+// a usable spool should fail at its start, not later when the server becomes unreachable.
 Status prepare_spool(const std::string& directory) {
   std::error_code error;
   if (!directory.empty()) fs::create_directories(directory, error);

@@ -24,9 +24,10 @@ struct Removable {
   const char* reason;
 };
 
-/// The trials that were not timed, and the believed trials that are clearly slower than the answer,
-/// except trials of the answer's schedule and trials that prove a schedule wrong. They are sorted
-/// by latency, because the fastest are kept (PruneRules::keep).
+/// Returns the trials that may be deleted: those that were not timed, and believed trials that are
+/// clearly slower than the answer. Trials of the answer's schedule and trials that prove a schedule
+/// wrong are not among them. They are sorted by latency, because the fastest of them may have to
+/// stay (PruneRules::keep).
 std::vector<Removable> removable_of(const std::vector<RankedTrial>& group,
                                     const std::vector<Judgement>& judgements, const Ranked& best,
                                     const PruneRules& rules) {
@@ -103,8 +104,9 @@ void plan_group(const std::vector<RankedTrial>& group, bool is_old, const PruneR
   for (const Removable& trial : removed) plan.remove(group[trial.index].trial, trial.reason);
 }
 
-/// The groups that have no trial made at `before_ms` or later. The time of the trial that was
-/// stored last rules most groups out; a merge may store older trials after newer ones.
+/// Returns the groups all of whose trials were made before `before_ms`. The time of the trial that
+/// was stored last excludes most other groups at once. It is not enough, because a merge may store
+/// older trials after newer ones.
 Result<std::set<int64_t>> old_groups(Connection& connection, int64_t before_ms) {
   std::set<int64_t> old;
   if (before_ms <= 0) return old;

@@ -69,8 +69,8 @@ Result<LayerManifest> manifest_of(const Json& json) {
 
 // ---- files of a copy ----
 
-/// A lock that is held while a copy is updated, so that no two processes or threads change the copy
-/// at once. The system frees the lock if its holder dies.
+/// A lock that is held while a copy is updated, so that only one process or thread at a time
+/// changes the copy. The system frees the lock if its holder dies.
 class CopyLock {
  public:
   static Result<CopyLock> take(const std::string& folder) {
@@ -91,8 +91,8 @@ class CopyLock {
   int file_;
 };
 
-/// A folder for files that are not complete yet. It also removes files that killed processes left
-/// in the folder. Requires: the CopyLock is held.
+/// A folder for files that are not complete yet. Making the object also removes files that killed
+/// processes left in the folder. Requires: the CopyLock is held.
 class Unfinished {
  public:
   explicit Unfinished(const std::string& folder) : path_(folder + "/unfinished") {
@@ -200,8 +200,8 @@ Status make_database(const std::string& lines, const std::string& path, const Wa
   return {};
 }
 
-/// Removes the databases of earlier versions of the layer, except for the version before this one,
-/// which a process may be about to open.
+/// Removes the databases of earlier versions of the layer. The database of the previous version
+/// stays, because a process may be about to open it.
 void remove_earlier(const std::string& folder, const std::string& present,
                     const std::string& before) {
   std::error_code ignored;

@@ -15,24 +15,26 @@ namespace {
 constexpr double lowest_peak = 2.0 / 3.0;
 // `flops` counts the direct algorithm; Winograd F(6,3), the leanest in use, needs a fifth of it.
 constexpr double plausible_efficiency = 6;
-// The factor by which a kernel may exceed the described bandwidth and be believed. The description
-// of a machine has its clock and rates under load, while a short kernel may run at the highest
-// clock; and the compulsory traffic may count reads that a strided kernel leaves out.
+// The largest bandwidth that is believed, as a multiple of the bandwidth by the description of the
+// machine. The description has the clock and the rates under load, but a short kernel may run at
+// the highest clock. The compulsory traffic may also count elements that a strided kernel does not
+// read.
 constexpr double plausible_bandwidth = 2;
 constexpr double outlier_deviations = 3, least_outlier = 0.25;
 constexpr double deviations_per_mad = 1.4826;  // of a normal distribution
 // With fewer sessions there is no majority.
 constexpr size_t fewest_voters = 3;
-// A crash may be the fault of the machine, and a record may be forged, so a second session has to
-// see it too. The finals of a run measure its winner twice. A schedule that was timed once is not
-// used if it failed once in a session that has timed other schedules, so that a run does not get an
-// answer that it has itself proved wrong.
+// Numbers of sessions that have to prove a schedule wrong to ban it, and of trials that protect a
+// schedule from a single such session. A crash may be the fault of the machine, and a record may be
+// forged, so a second session has to see it too. A schedule that only one trial timed is not
+// protected, so that a run does not get an answer that the run itself has proved wrong. The winner
+// of a run has two trials, because the comparison at the end of the run measures it again.
 constexpr size_t fewest_accusers = 2, fewest_witnesses = 2;
-// A schedule that a single host timed must be confirmed before use if it is more than `wide_margin`
-// times as fast as every schedule that sessions of other hosts measured, and these sessions are at
-// least `fewest_rivals`. If they are of one host, a second trial confirms the schedule. If they are
-// of several hosts, a trial on another host is needed, since a host that measures wrongly does so
-// again.
+// A schedule that a single host timed has to be confirmed before it is used, if it is more than
+// `wide_margin` times as fast as all schedules that at least `fewest_rivals` sessions of other
+// hosts measured. If these sessions are of one host, a second trial confirms the schedule. If they
+// are of several hosts, a trial on another host is needed, because a host that measures wrongly
+// would measure wrongly again.
 constexpr double wide_margin = 2;
 constexpr size_t fewest_rivals = 2;
 
@@ -110,8 +112,8 @@ Estimate estimate_of(const Sessions& sessions) {
   return upper_median(estimates);
 }
 
-/// The sessions that timed a schedule with the same toolchain. Only these are compared, since
-/// another version of the compiler generates different code for the schedule.
+/// The sessions that timed one schedule with the same toolchain. Only such sessions are compared,
+/// because another version of the compiler generates other code for the schedule.
 struct Voters {
   std::vector<double> latencies = {};
   double low = 0, high = 0;  ///< the middle two
@@ -135,8 +137,8 @@ std::map<std::string_view, Voters> voters_among(const Sessions& sessions) {
   return all;
 }
 
-/// The relative distance from the median beyond which a session's timing of a schedule is an
-/// outlier.
+/// Returns the largest relative distance of a session's latency from the median at which it is not
+/// an outlier, such as 0.25.
 double outlier_distance(const std::vector<double>& latencies) {
   const double median = upper_median(latencies);
   std::vector<double> distances;
@@ -175,8 +177,8 @@ bool has_believed(const JudgedSchedule& schedule) {
 
 }  // namespace
 
-// Each session has one vote, whatever the number of its trials. Of two middle peaks the lower one
-// is taken, so that a foreign session with a high peak does not outvote the only other session.
+// Each session has one vote, however many trials it has. Of two middle peaks the lower one is
+// taken, so that a foreign session with a high peak does not outvote the only other session.
 double group_peak(const std::vector<TimingSession>& sessions) {
   std::vector<double> peaks;
   for (const TimingSession& session : sessions)
@@ -207,8 +209,8 @@ Evidence evidence_of(const std::vector<RankedTrial>& schedule) {
   return evidence;
 }
 
-/// Applies the rule to given schedules of a group. It reads the trials of other schedules that it
-/// needs from the source, and caches the results.
+/// Applies the rule of the best trial to single schedules of a group. Reads the trials of other
+/// schedules from the source if the rule needs them, and caches the results.
 class Rule {
  public:
   static Result<Rule> of(TrialSource& source) {
@@ -233,8 +235,9 @@ class Rule {
     if (const auto known = ratios_on_.find(schedule); known != ratios_on_.end())
       return &known->second;
     TW_TRY(const JudgedSchedule* const judged, timed(schedule));
-    // Costs are used because their ratios equal those of latencies and do not change in the last
-    // bit when the group's peak changes. The ratios are stored.
+    // The ratios are computed from costs, not from scaled latencies. Both have equal ratios, but
+    // those of costs do not change in the last bit when the peak of the group changes. This matters
+    // because the ratios are stored.
     const Sessions sessions =
         sessions_by(*judged, [&](size_t i) { return timing_cost(judged->trials[i]); });
     const std::map<std::string_view, Voters> voters = voters_among(sessions);
@@ -255,8 +258,8 @@ class Rule {
     return sessions;
   }
 
-  /// Visits the timings of undisturbed trials whose cost is at least `least_cost`, sorted by
-  /// latency at the group's peak.
+  /// Visits the timings of trials with an undisturbed peak and a cost of at least `least_cost`. The
+  /// smallest latency, scaled to the peak of the group, comes first.
   Status by_latency(double least_cost,
                     const std::function<Result<bool>(const Timing&, double latency_ns)>& visit) {
     return source_.by_cost(least_cost, lowest_peak * peak_, [&](const Timing& timing) {
@@ -285,11 +288,10 @@ class Rule {
     return &timed_.emplace(schedule, std::move(result)).first->second;
   }
 
-  /// Doubts the timings of a schedule that was proved wrong. One session does not ban a schedule
-  /// for all: a trial that proves it wrong counts against the timings of its own session, and
-  /// against the timings of all sessions once two sessions have such a trial. If only a single
-  /// trial timed the schedule, one such session is enough if it has timed other schedules of the
-  /// group.
+  /// Doubts the timings of a schedule that was proved wrong. A proof by one session counts only
+  /// against the timings of this session. If two sessions have a proof, it counts against the
+  /// timings of all sessions. If at most one trial found the schedule right, a single session is
+  /// enough, provided that it has timed other schedules of the group.
   Status doubt_refuted(JudgedSchedule& schedule) {
     const Evidence evidence = evidence_of(schedule.trials);
     if (evidence.accusers.empty()) return {};
@@ -333,9 +335,9 @@ class Rule {
     return &voted_.emplace(schedule, std::move(result)).first->second;
   }
 
-  /// Doubts sessions that are much faster or slower than the majority on shared schedules. The
-  /// cause is another clock or another machine, so the session's other timings are not comparable
-  /// either.
+  /// Doubts all timings of sessions that are much faster or slower than the majority on shared
+  /// schedules. Such a session has another clock or another machine, so its timings of other
+  /// schedules cannot be compared either.
   Status doubt_outvoted_sessions(JudgedSchedule& schedule) {
     for (size_t i = 0; i < schedule.trials.size(); ++i) {
       if (!is_believed(schedule.judgements[i])) continue;
@@ -378,8 +380,8 @@ class Rule {
   }
 
   /// Doubts a schedule that only one host timed and that is far faster than all schedules that
-  /// others measured, until there is a second trial (such as in the finals of a run) or a trial of
-  /// a second host.
+  /// other hosts measured, until it is confirmed: by a second trial, or by a trial of another host
+  /// if there are several other hosts.
   Status doubt_unconfirmed(JudgedSchedule& schedule) {
     const Sessions sessions = sessions_of(schedule);
     if (sessions.empty()) return {};
@@ -408,8 +410,8 @@ class Rule {
     return others;
   }
 
-  /// The smallest latency of a schedule that a session of another host measured; 0 if there is
-  /// none.
+  /// Returns the smallest latency that a session of another host measured for any schedule; 0 if
+  /// there is none.
   Result<double> fastest_of_others(const std::string& host) {
     if (const auto known = fastest_.find(host); known != fastest_.end()) return known->second;
     std::set<std::string_view> names;

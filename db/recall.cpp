@@ -51,9 +51,9 @@ Result<Doubts> doubts_of_all(Connection& connection, int64_t group) {
   return doubts;
 }
 
-/// Judges some trials of a group: the fastest of those whose calibration was not disturbed, which
-/// would make them look fast, and the first trials by hash of the schedule, which are a sample of
-/// all trials.
+/// Judges some trials of a group. These are the fastest trials, without those whose measured peak
+/// was disturbed and which therefore look too fast; and the first trials in the order of the hashes
+/// of their schedules, which are a sample of all trials.
 Result<Doubts> doubts_of_some(Connection& connection, int64_t group, int64_t most) {
   TrialsInTable trials(connection, group);
   TW_TRY(const std::vector<TimingSession> sessions, trials.sessions());
@@ -97,8 +97,8 @@ struct Verdicts {
   bool is_settled = false;     ///< a trial says something else
 };
 
-/// True if a session of the host is among the accusers of a schedule, the sessions that prove it
-/// wrong. `sessions` are all sessions of the group.
+/// True if one of the sessions that prove a schedule wrong (`verdicts`) ran on the given host.
+/// `sessions` are all sessions of the group.
 Result<bool> accuses(TrialsInTable& trials, const SessionRows& sessions, const Verdicts& verdicts,
                      const std::string& host) {
   for (const int64_t id : verdicts.accusers) {

@@ -19,9 +19,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The efficiency above which a record is refused. Counted in operations of the direct algorithm,
-// Winograd variants and split-bf16 products on matrix units reach about five times the f32 peak; no
-// machine reaches ten times.
+// The efficiency above which a record is refused. Efficiencies are computed from the operations of
+// the direct algorithm. By these, Winograd variants and products of split bf16 on matrix units
+// reach about five times the f32 peak, and no kernel reaches ten times.
 constexpr double impossible_efficiency = 10;
 // The description of a machine is of its clock under load; no clock is ten times that.
 constexpr double impossible_bandwidth = 10;
@@ -177,8 +177,8 @@ Status status_of(const std::string& problem) {
                   problem));
 }
 
-// A record is flat except for its list of samples. Values that nest deeper are dropped while
-// parsing, so that a hostile line takes no memory.
+// A callback for the JSON parser that drops values which are nested deeper than a record, so that a
+// hostile line takes no memory. A record is one object with numbers, texts and one list of samples.
 bool shallow(int depth, Json::parse_event_t, Json&) { return depth <= 2; }
 
 }  // namespace

@@ -22,8 +22,8 @@ Status Recorder::flush() {
     stored_ += *appended;
     pending_.clear();
   }
-  // The database takes records, so the spooled records, including those of earlier runs, are moved
-  // to it. If that fails, nothing is lost, and the next flush tries again.
+  // The database has just taken records, so it also gets the records in the spool, including those
+  // of earlier runs. If this fails, no record is lost, and the next flush tries again.
   const Result<AppendSummary> drained = spool_.drain(*store_);
   if (drained) stored_ += *drained;
   return {};

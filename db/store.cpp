@@ -43,8 +43,8 @@ Status insert_calibrations(Connection& connection, std::span<const Calibration> 
 // A database that holds more was not written by us; one is at most some 12 KiB in memory.
 constexpr int64_t most_calibrations = 4096;
 
-/// The calibrations that a statement selects and that agree with their hashes; others are counted
-/// as damaged.
+/// Returns the calibrations that a statement selects and that agree with their hashes. Others are
+/// counted as damaged.
 Result<std::vector<Calibration>> read_calibrations(Store::State& state, Statement& statement) {
   std::vector<Calibration> found;
   int64_t damaged = 0;
@@ -128,8 +128,8 @@ bool is_answer(Store::State& state, const Record& record, const Key& key, const 
   return accepted.value_or(false);
 }
 
-// The best usable record of a group other than `served`, the record that the table `best` names and
-// that is damaged or not accepted; nullopt if there is none.
+// Returns the best record of a group that `accepts` accepts, other than `served`; nullopt if there
+// is none. `served` is the record in the table `best`, which is damaged or not accepted.
 Result<std::optional<Record>> next_best(Store::State& state, const Key& key, const Accept& accepts,
                                         const Served& served) {
   TW_TRY(std::vector<RankedTrial> rest, candidates_of(state.connection, served.group));
@@ -220,8 +220,8 @@ std::string_view order_clause(Order order) {
 // Rows whose numbers are in memory, where they are read in the order of these.
 constexpr int64_t numbers_at_once = 4096;
 
-/// The numbers of the rows that match a filter. The records are read afterwards, 64 at a time
-/// (State::read()).
+/// Selects the numbers of the rows that match a filter. State::read() reads the records afterwards,
+/// 64 at a time.
 class RowNumbers {
  public:
   RowNumbers(Connection& connection, const Filter& filter)
@@ -269,7 +269,7 @@ class RowNumbers {
 // Records that are read by one statement, and under one lock.
 constexpr size_t rows_at_once = 64;
 
-/// Reads the records that match a filter, some rows at a time. No lock is held while the caller
+/// Reads the records that match a filter, some rows at a time, and holds no lock while the caller
 /// works on the records.
 class Matching {
  public:
@@ -337,8 +337,9 @@ const std::string& select_rows_sql() {
   return sql;
 }
 
-/// A SELECT of these rows with their numbers bound. There are only two statements: for one row, and
-/// for a fixed number of rows, where the last row is repeated if there are fewer.
+/// Returns a SELECT of these rows, with their numbers bound. Only two statements are ever prepared:
+/// one for a single row, and one for a fixed number of rows. If there are fewer rows than this, the
+/// last row is bound several times.
 Result<Statement> select_of(Connection& connection, std::span<const int64_t> rows) {
   const bool is_single = rows.size() == 1;
   TW_TRY(Statement select,
@@ -348,8 +349,8 @@ Result<Statement> select_of(Connection& connection, std::span<const int64_t> row
   return select;
 }
 
-/// Adds, for each selected row, its record or the reason why the record is damaged. An error if a
-/// row cannot be read.
+/// Adds to `found` the record of each selected row, or the reason why the record is damaged.
+/// Returns an error if a row cannot be read.
 Status add_records(Statement& select, FoundRecords& found) {
   return select.each([&](const Row& row) {
     Result<Record> record = record_of(row);
@@ -365,8 +366,8 @@ Status find_records(Connection& connection, std::span<const int64_t> rows, Found
   TW_TRY(Statement all, select_of(connection, rows));
   Status done = add_records(all, found);
   if (done || done.error().code == ErrorCode::TryLater) return done;
-  // If a page cannot be read, the chunk fails although only some rows lie on that page, so each row
-  // is read by itself.
+  // If a page cannot be read, the request for all rows fails, although only some rows lie on that
+  // page. So each row is read by itself.
   for (const int64_t row : rows) {
     TW_TRY(Statement single, select_of(connection, {&row, 1}));
     done = add_records(single, found);

@@ -25,7 +25,7 @@ const Dialect& sqlite_dialect() {
   return dialect;
 }
 
-// A B-tree entry of PostgreSQL has at most some 2,700 bytes, while a text of a record may have
+// An entry of a B-tree of PostgreSQL has at most some 2,700 bytes, but a text of a record may have
 // 4,096. So indexes hold only hashes, numbers, and the beginning of the operator's name.
 const Dialect& postgres_dialect() {
   static constexpr Dialect dialect = {

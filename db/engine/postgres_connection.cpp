@@ -31,8 +31,8 @@ class PostgresReply {
   }
   /// True if the server waits for the data of a COPY.
   bool is_copying() const { return library_->PQresultStatus(result_) == PGRES_COPY_IN; }
-  /// True if this reply shows that the connection has ended: the server says so, or the error has
-  /// no message of the server. The status of the connection may change only later.
+  /// True if this reply shows that the connection has ended: the server says so, or the error did
+  /// not come from the server. libpq may report the end in the status of the connection only later.
   bool is_last() const {
     if (is_ok() || is_copying()) return false;
     const std::string state = sqlstate();
@@ -66,22 +66,22 @@ class PostgresReply {
 
 namespace {
 
-// Timeouts for a server that does not answer. With the system's timeouts, a tuner would wait for
-// minutes for a host that is down.
+// Seconds to wait for a server that does not answer. With the timeouts of the system, a tuner would
+// wait for minutes if the host is down.
 constexpr const char* connect_timeout_s = "10";
 constexpr const char* tcp_user_timeout_ms = "20000";
-// Pause between attempts to reconnect. An attempt takes connect_timeout_s at most, so at most a
-// quarter of the time is spent on waiting for a host that is down.
+// Pause between attempts to reconnect. An attempt takes 10 s at most (connect_timeout_s), so a
+// tuner spends at most a quarter of its time on waiting for a host that is down.
 constexpr int64_t attempt_every_ms = 30'000;
-// The server's lock_timeout: the duration of one attempt to take a lock. Messages and interrupts
-// are handled between attempts.
+// Duration of one attempt to take a lock, which is the lock_timeout of the server. Messages and
+// interrupts are handled between attempts.
 constexpr int lock_slice_ms = 250;
 constexpr int64_t writers_lock = 0x54574442;  // "TWDB"
 // Rows of a copy that are sent together.
 constexpr size_t copied_bytes = 64 << 10;
 constexpr int oldest_server = 120'000;
-// The most statements that are sent together. Their replies, of some 30 bytes each, fit the buffers
-// of the connection, so that the server never waits until they are read.
+// Largest number of statements that are sent together. Their replies have some 30 bytes each and
+// fit into the buffers of the connection, so the server never waits until the replies are read.
 constexpr size_t most_waiting = 256;
 
 void say_nothing(void*, const char*) {}
@@ -140,8 +140,8 @@ std::string numbered(std::string_view sql) {
   return text;
 }
 
-// Parameters have no declared type. The server infers the type from the column that the parameter
-// belongs to, so that text goes into columns of bytes unchanged.
+// A prepared statement of a server. Its parameters have no declared type. The server infers each
+// type from the column of the parameter, so text goes unchanged into columns of bytes.
 class PostgresStatement final : public PreparedStatement {
  public:
   PostgresStatement(PostgresConnection& connection, std::string_view sql)
@@ -171,8 +171,8 @@ class PostgresStatement final : public PreparedStatement {
   std::vector<std::string> parameters_;
 };
 
-// https://www.postgresql.org/docs/current/sql-copy.html, "Binary Format": each value is written as
-// its length and then the bytes of a binary parameter.
+// Adds rows by COPY in the format of https://www.postgresql.org/docs/current/sql-copy.html, "Binary
+// Format": each value is its length, and then the bytes that it has as a binary parameter.
 class PostgresCopy final : public PreparedStatement {
  public:
   PostgresCopy(PostgresConnection& connection, std::string_view table, std::string_view columns)
@@ -463,7 +463,7 @@ PostgresReply PostgresConnection::run_together(const std::vector<WaitingStatemen
                                  v.lengths.data(), v.binary.data(), 1);
   }
   library_.PQpipelineSync(connection_);
-  // Each statement gives a reply and then a null. The reply of the first statement that failed is
+  // For each statement libpq returns a reply and then a null. If a statement failed, its reply is
   // the answer; the server does not run the statements after it.
   PostgresReply answer(library_, library_.PQgetResult(connection_));
   for (int nulls = answer.is_absent(); !answer.is_absent() && nulls < 2;) {
@@ -583,8 +583,8 @@ Result<bool> PostgresConnection::is_read_only() {
   return answer != 0;
 }
 
-// Reads the catalogs as tables. to_regclass() may answer from a cache from before the lock was
-// taken, and so miss tables that another process has just created.
+// Reads the tables of the system catalog. The function to_regclass() may answer from a cache that
+// is older than the lock, and so miss tables that another process has just created.
 Result<std::optional<int64_t>> PostgresConnection::schema_version() {
   TW_TRY(const int64_t is_there,
          integer("SELECT count(*) FROM pg_class WHERE relname = 'schema_version' AND relnamespace "

@@ -27,8 +27,8 @@ constexpr std::pair<int, int> limits[] = {
     {SQLITE_LIMIT_WORKER_THREADS, 0},
 };
 
-// No memory mapping: with several writers it turns an I/O error into a signal. The page cache grows
-// to 32 MB, which holds all pages that a merge writes in one transaction.
+// Memory mapping is off, because with it an I/O error becomes a signal. The page cache grows to 32
+// MB, which is enough for all pages that a merge writes in one transaction.
 constexpr const char* settings =
     "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA mmap_size=0;"
     "PRAGMA synchronous=EXTRA; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-32000;";

@@ -33,13 +33,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Records of one transaction. The number is large enough that syncing, and writing index pages once
-// for each batch, do not dominate an import, and small enough that other writers wait only some 0.1
-// s.
+// Number of records in one transaction. Each transaction syncs the file and writes pages of
+// indexes; with this many records these costs do not dominate an import. Other writers wait only
+// some 0.1 s.
 constexpr size_t batch_size = 4096;
 
-// Reads the next line; false at the end. Of a line that is too long, only as much is kept in memory
-// as is needed to refuse it. The buffer of a file throws if the file cannot be read.
+// Reads the next line; returns false at the end. If a line is too long, only its beginning is kept,
+// which is enough to refuse it. Fails if the file cannot be read: the buffer of the stream then
+// throws.
 Result<bool> next_line(std::istream& in, std::string& line) try {
   line.clear();
   std::streambuf* buffer = in.rdbuf();
@@ -127,8 +128,8 @@ class Batches {
   AppendSummary summary_;
 };
 
-// If the first `most_leading` lines have no record or calibration, the file is taken to be
-// something else. Until then the lines are kept in memory.
+// If none of the first `most_leading` lines is a record or calibration, the file is not an export.
+// Until a record or calibration is found, the lines are kept in memory.
 constexpr size_t most_leading = 64;
 
 constexpr std::string_view database_magic = "SQLite format 3";
@@ -219,10 +220,9 @@ Status copy_to_file(Store& store, const std::string& path) {
 
 // ---- recover ----
 
-// A private copy, with the journal that belongs to it: SQLite may then mend the copy.
-/// Extends a file that was cut off with zeros. SQLite does not open a file that is shorter than its
-/// header says; with the zeros, the missing pages count as broken pages only. (File format: page
-/// size at 16, pages at 28, big endian.)
+/// Appends zeros to a file that was cut off, up to the size in its header. SQLite does not open a
+/// file that is shorter than this; with the zeros, the missing pages only count as broken pages.
+/// (File format: page size at byte 16, number of pages at byte 28, big endian.)
 void fill_up(const std::string& path) {
   std::array<unsigned char, 32> header = {};
   std::ifstream file(path, std::ios::binary);
@@ -239,6 +239,8 @@ void fill_up(const std::string& path) {
   if (!error && has < bytes && bytes <= most_bytes) fs::resize_file(path, bytes, error);
 }
 
+/// A private copy of a damaged file and its journal. SQLite may repair the copy; the file itself is
+/// only read. The destructor deletes the copy.
 class Copy {
  public:
   static Result<Copy> make(const std::string& damaged, const std::string& folder) {
@@ -273,15 +275,16 @@ class Copy {
 // No row is stored in fewer bytes.
 constexpr int64_t least_row_bytes = 128;
 
-/// The row numbers to try in a damaged file: since rows are numbered consecutively, all numbers up
-/// to the number of rows that fit the file, and larger numbers that were found.
+/// The row numbers to try in a damaged file. Rows are numbered consecutively, so these are all
+/// numbers up to the number of rows that fit into the file, and larger numbers that were found.
 struct RowsToTry {
   int64_t up_to = 0;
   std::set<int64_t> beyond = {};
 };
 
-/// Finds the row numbers. A scan stops at the first broken page, so the table is scanned from both
-/// ends, and its indexes are scanned too, since they may name rows between two broken pages.
+/// Finds the row numbers to try. A scan of a table stops at the first broken page, so the table is
+/// scanned from both ends. Its indexes are scanned too, because they may have the numbers of rows
+/// between two broken pages.
 RowsToTry rows_to_try(Connection& connection, int64_t file_bytes) {
   // The indexes of the present schema, and those of versions 1 to 3.
   constexpr const char* scans[] = {

@@ -79,8 +79,8 @@ Result<double> stored_median_peak(Connection& connection, int64_t session) {
   return median_of(counts);
 }
 
-/// Those of the given schedules of which at least `fewest_sharing` sessions of the group have
-/// trials.
+/// Returns those of the given schedules of which at least `fewest_sharing` sessions of the group
+/// have trials.
 Result<std::set<std::string>> shared_among(Connection& connection, int64_t group,
                                            const std::set<std::string>& schedules) {
   const Dialect& d = connection.dialect();

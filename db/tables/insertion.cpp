@@ -23,8 +23,8 @@ constexpr size_t least_copied = 32;
 // Hashes that one statement asks for, where there are so many. Each statement is a round trip.
 constexpr size_t many_asked = 512;
 
-/// Adds records to the table of trials. The transaction keeps other writers out, so that new rows
-/// can be numbered from the last row on.
+/// Adds records to the table of trials. The transaction keeps other writers out, so new rows can be
+/// numbered from the last row on.
 class TrialInsertion {
  public:
   TrialInsertion(Connection& connection, int64_t last)
@@ -73,9 +73,9 @@ class TrialInsertion {
     return rows.run();
   }
 
-  /// The hashes of those records that are in the table already. A scalar subquery for each hash
-  /// uses the index; for a list of hashes, a server that planned the statement when the table was
-  /// empty would scan the whole table.
+  /// Returns the hashes of those records that are in the table already. The statement has a scalar
+  /// subquery for each hash, which uses the index. With a list of hashes (IN), a server that
+  /// planned the statement when the table was empty would scan the whole table.
   Result<std::set<std::string>> hashes_there(std::span<const Record> records) {
     const std::string mark = fmt::format("(CAST(? AS {}))", connection_.dialect().blob);
     const size_t together = records.size() < many_asked ? least_copied : many_asked;
@@ -106,8 +106,8 @@ class TrialInsertion {
       of_new_groups_[membership.group].push_back(ranked_trial_of_row(record, last_));
   }
 
-  /// Updates everything that is derived from the trials of a group. All trials of a new group are
-  /// in memory, which saves some ten requests to a server for each group.
+  /// Updates all rows that are derived from the trials of a group. If the group is new, all its
+  /// trials are in memory, which saves some ten requests to a server.
   Status derive(const GroupChange& change) {
     if (change.is_new && !change.is_compared)
       return derive_new_group(connection_, change.group, of_new_groups_[change.group]);

@@ -77,8 +77,8 @@ Status from_2_to_3(Connection& connection) { return add_columns(connection, 3); 
 
 constexpr int64_t rows_together = 512;
 
-/// Reads some of the old rows after number `seq` and advances `seq` to the last of them. A row that
-/// does not agree with its hash is added to `damaged`.
+/// Reads the next rows after number `seq` and sets `seq` to the number of the last of them. A row
+/// that does not agree with its hash is added to `damaged`.
 Result<std::vector<Record>> next_old_records(Connection& connection, int64_t& seq,
                                              std::vector<Quarantined>& damaged) {
   TW_TRY(Statement select,
@@ -99,8 +99,9 @@ Result<std::vector<Record>> next_old_records(Connection& connection, int64_t& se
   return records;
 }
 
-/// Version 4 has rows that hold a complete record with packed texts, and tables of groups and
-/// sessions for the rule of the best trial. A row that does not agree with its hash is quarantined.
+/// Migrates to version 4, in which a row holds a complete record with packed texts, and tables of
+/// groups and sessions serve the rule of the best trial. A row that does not agree with its hash is
+/// quarantined.
 Status from_3_to_4(Connection& connection) {
   TW_RETURN_IF_ERROR(connection.execute(
       "DROP TABLE best; DROP INDEX trials_group; DROP INDEX trials_op; ALTER TABLE trials RENAME "
@@ -118,9 +119,9 @@ Status from_3_to_4(Connection& connection) {
   return connection.execute("DROP TABLE old_trials");
 }
 
-/// Version 5 adds the tables of demand and of claims, and the wide index by which groups are
-/// listed. A file of version 4 has a narrower index of the same name; a file that was migrated from
-/// an older version has the wide index already.
+/// Migrates to version 5, which adds the tables of demands and of claims, and a wider index by
+/// which groups are listed. A file of version 4 has a narrower index with the same name. A file
+/// that is migrated from an older version has the wider index already.
 Status from_4_to_5(Connection& connection) {
   TW_RETURN_IF_ERROR(connection.execute("DROP INDEX groups_last"));
   TW_RETURN_IF_ERROR(connection.execute(create_groups_last_sql(connection.dialect())));

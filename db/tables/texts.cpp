@@ -12,8 +12,8 @@ namespace {
 
 // A blob begins with the number of the dictionary that it was made with.
 constexpr char dictionary_number = 1;
-// Compression level. At level 3 the packed texts of a trial of a convolution take 218 bytes. Level
-// 9 makes 184 bytes of them, but storing a record then takes a quarter more instructions.
+// Compression level. With level 3 the packed texts of a trial of a convolution take 218 bytes. With
+// level 9 they take 184 bytes, but storing a record takes a quarter more instructions.
 constexpr int level = 3;
 // A text that is longer was not written by this program (limits of check()).
 constexpr size_t most_bytes = 4 << 20;
