@@ -2,7 +2,8 @@
 #pragma once
 // Lookups in addition to Store::best(): the evidence for an answer, and the answers of other
 // devices, targets and layers. The answer for a key is the record that Store::best() returns. A
-// layer is a database below this one that is only read. Not thread-safe, as the Store.
+// layer is a database below this one that is only read. Like a Store, these functions are not
+// thread-safe.
 
 #include <cstdint>
 #include <functional>
@@ -18,7 +19,7 @@ namespace tw::db {
 
 /// Returns the answer for the key with its evidence: the sessions that timed it, the interval of
 /// its latency, and records with a smaller latency that are not used. The result has at most
-/// `limit` of the latter; 0: all. nullopt if there is no answer.
+/// `limit` of these records; 0: all. nullopt if there is no answer.
 Result<std::optional<Explanation>> explain(Store& store, const Key& key, int64_t limit = 0);
 /// Returns the best record of each device that is of another model than the key's device and that
 /// `accepts` accepts. First come at most `most` records of this database, sorted by efficiency, the

@@ -3,8 +3,8 @@
 // Claims of schedules. Several runs may tune the same workload on the same class of devices and
 // share a database. They divide the schedules among themselves: a run, called a session here,
 // claims a schedule before it builds the schedule. A claim ends with its run, or expires if the run
-// was killed. Expiry follows the clock of the database, so the clocks of hosts need not agree. Not
-// thread-safe, as the Store.
+// was killed. Expiry follows the clock of the database, so the clocks of hosts need not agree. Like
+// a Store, these functions are not thread-safe.
 
 #include <cstdint>
 #include <span>

@@ -60,8 +60,8 @@ struct Demand {
   int64_t asked = 1;     ///< number of times that the demand was stored
 };
 
-/// Selects demands. A member without a value selects all demands; a demand has to agree with all
-/// other members.
+/// Selects the demands that agree with all members that have a value. Members without a value are
+/// ignored.
 struct DemandFilter {
   std::optional<std::string> target = {};
   std::optional<std::string> device = {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Maintenance of a database: checking its whole content, listing quarantined lines and doubted
-// records, and deleting records by rules. Not thread-safe, as the Store.
+// records, and deleting records by rules. Like a Store, these functions are not thread-safe.
 
 #include <cstdint>
 #include <map>

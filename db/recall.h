@@ -41,11 +41,10 @@ std::string schedule_key(std::string_view schedule);
 /// The schedules of a place that were tried.
 struct TriedSchedules {
   int64_t known = 0;  ///< number of schedules that have a trial
-  /// The schedule_key() of each schedule that needs no further trial. A schedule is settled by each
-  /// of these:
-  /// - a trial with any status but Unstable, Lost and those that prove a schedule wrong;
-  /// - trials of two sessions that prove the schedule wrong;
-  /// - a trial that proves it wrong by a session on the host that asks.
+  /// The schedule_key() of each schedule that needs no further trial. A schedule is settled by a
+  /// trial that shows anything else than that the schedule is wrong; trials with status Unstable or
+  /// Lost show nothing. It is also settled if two sessions prove it wrong, or if one session on the
+  /// host that asks does.
   std::set<std::string> settled;
 };
 

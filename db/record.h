@@ -100,7 +100,7 @@ struct Record {
   int64_t codegen_abi = 1;
   int64_t threads = 1;
   /// Layouts that the caller asked for, such as "in=NCHW16c out=NHWC", then the state of the caches
-  /// unless it was hot. Empty if the schedule was free to choose all layouts.
+  /// unless it was hot. Empty if the schedule was free to choose all layouts and was timed hot.
   std::string layouts;
   std::string schedule;  ///< begins with its language version, "tw1"
   /// Text that identifies the description of the machine (Machine) for which the schedule was
@@ -169,7 +169,7 @@ double efficiency(const Record& record);
 std::string canonical_text(const Record& record);
 
 /// Returns the record with its three hashes set. A verified_error that is not finite becomes the
-/// largest double, because JSON has no infinity.
+/// largest double, because check() refuses numbers that are not finite.
 Record seal(Record record);
 
 /// Ok if the hashes of the record are right and its values are possible; otherwise an error that

@@ -103,8 +103,8 @@ enum class Order {
   Created,  ///< by created_ms, then by hash: equal in all databases with the same records
 };
 
-/// Selects records. A member without a value selects all records; a record has to agree with all
-/// other members.
+/// Selects the records that agree with all members that have a value. Members without a value are
+/// ignored.
 struct Filter {
   std::optional<std::string> workload = {};
   std::optional<std::string> op = {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Copies records and calibrations between databases, and between databases and files. Not
-// thread-safe, as the Store.
+// Copies records and calibrations between databases, and between databases and files. Like a Store,
+// these functions are not thread-safe.
 
 #include <iosfwd>
 #include <string>

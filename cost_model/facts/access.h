@@ -35,12 +35,13 @@ CacheLines lines_of(const CacheLevel& cache);
 enum class Pattern { Contiguous, Broadcast, Strided, Gather };
 
 /// A term of an index: the movement of the index when one level advances by an iteration. For
-/// example, the index `4 * x + k` has a term with the coefficient 4 for x, and one with 1 for k.
+/// example, the index `4 * x + k` has two terms, with the coefficient 4 for x and the coefficient 1
+/// for k.
 struct IndexTerm {
   size_t level;
   double coefficient;      ///< mean movement per iteration: 1/4 for the index x / 4
   double most = 1e300;     ///< limit on the total movement over the level: 3 for `x % 4`
-  double unit = 0;         ///< each movement is a multiple of this: 2 for 2 * (x / 4)
+  double unit = 0;         ///< all movements are multiples of this: 2 for 2 * (x / 4)
   bool irregular = false;  ///< true if the index is not affine in the level, as in x / 4 or x % 4
 };
 /// The index of one dimension of the buffer, as a sum of terms.
@@ -73,9 +74,9 @@ Access make_access(const schedules::Buffer& buffer, const std::vector<dsl::Expr>
 /// `levels`.
 Pattern pattern(const Access& access, size_t level);
 
-/// True if every vector begins at a multiple of `bytes` bytes from the beginning of the buffer. All
-/// vector levels in `levels` together form one vector. For example, a dot product has two vector
-/// levels: its lanes, and the products that each lane sums.
+/// True if all vectors begin at multiples of `bytes` bytes from the beginning of the buffer. All
+/// vector levels in `levels` together form one vector. For example, 16 lanes that each sum 4
+/// products of a dot product are one vector of 64 elements.
 bool is_aligned(const Access& access, const std::vector<Level>& levels, double bytes);
 
 /// The indices that one dimension takes while the chosen levels iterate and the other levels are
@@ -145,7 +146,7 @@ struct Origins {
 using AllOrigins = SmallVector<Origins, 8>;  ///< one for each dimension
 /// Adds the origin of an access to `origins`, which may be empty.
 void add_origin(const Access& access, AllOrigins& origins);
-/// True if the first iterations of all accesses access the same element.
+/// True if all accesses whose origins were added access the same element in their first iterations.
 inline bool are_one(const AllOrigins& origins) {
   return std::all_of(origins.begin(), origins.end(), [](const Origins& o) { return o.count == 1; });
 }
@@ -169,10 +170,10 @@ double distinct_elements(const Access& access, const std::vector<Level>& levels,
 /// whole cache lines.
 struct Footprint {
   double bytes = 0;
-  /// The lines in each used set of L1, times the bytes of a way, if lines lie at such distances
-  /// that they share few sets; 0 if the lines spread over the sets evenly. If these bytes exceed
-  /// the size of L1, the lines evict each other. For example, 14 lines at distances of 2 KiB use 2
-  /// sets of a way of 4 KiB, 7 lines each: 28 KiB, although the lines have less than 1 KiB.
+  /// Bytes of L1 that the lines need because they share few sets; 0 if they spread over the sets
+  /// evenly. It is the number of lines in each used set, times the bytes of a way. For example, 14
+  /// lines at distances of 2 KiB use 2 sets of a way of 4 KiB, 7 lines in each. They need 7 * 4 KiB
+  /// = 28 KiB of L1. If L1 is smaller, they evict each other.
   double aliased_bytes = 0;
   /// Runs are stretches of memory without a gap of a line or more. `lines_a_run` is the number of
   /// lines in each run. `distance` is the greatest common divisor of the distances of runs, in
@@ -181,8 +182,8 @@ struct Footprint {
 };
 Footprint footprint(const Access& access, std::span<const Extent> extents, CacheLines lines);
 
-/// Computes the footprint of an access, of which the lines have the geometry `lines`. If `origins`
-/// is not empty, the footprint covers the access repeated at each of these origins.
+/// Computes the footprint of an access in a cache with the geometry `lines`. If `origins` is not
+/// empty, the footprint covers the access repeated at each of these origins.
 template <typename Varies>
 Footprint footprint(const Access& access, const std::vector<Level>& levels, const Varies& varies,
                     CacheLines lines, const AllOrigins& origins = {}) {

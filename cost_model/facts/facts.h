@@ -82,8 +82,9 @@ struct BlockFacts {
   /// begin. 1 if each iteration has its own sums; infinite in a block without sums.
   double sum_iterations = INFINITY;
   double unrolled_loops = 0;
-  /// Bytes that one iteration of each loop around the block touches, from the innermost serial loop
-  /// outward to the task. An iteration of an outer loop includes all iterations of the inner loops.
+  /// For each loop around the block, the bytes that one iteration touches, from the innermost
+  /// serial loop outward to the task. An iteration of an outer loop includes all iterations of the
+  /// inner loops.
   std::vector<double> footprints;
 };
 
@@ -98,8 +99,8 @@ struct PhaseFacts {
   double tasks = 1;
   std::vector<BlockFacts> blocks;
   Traffic traffic{};
-  /// Loads into each cache that wait for each other in sequence, because no prefetcher has fetched
-  /// their lines.
+  /// Number of loads into each cache for which the core waits one after another, because no
+  /// prefetcher has fetched their lines ahead.
   Traffic waits{};
   double written_back = 0;  ///< the part of the traffic of L3 that is written back to memory
   /// Bytes from memory at the beginnings of stretches: the first 8 KiB of each range of memory that

@@ -36,16 +36,16 @@ struct WarpInstructions {
 struct SectionFacts {
   WarpInstructions instructions;
   double executions = 0;  ///< executions by one block
-  double warps = 1;       ///< warps that execute it
+  double warps = 1;       ///< warps that execute the section
   double sectors = 0;     ///< 32-byte sectors, loaded and stored
   double stored_sectors = 0;
   double tma_sectors = 0;    ///< the part of `sectors` that TMA copies, which bypasses L1
-  double tma_cycles = 0;     ///< the part of `shared_cycles` in which TMA writes them
+  double tma_cycles = 0;     ///< the part of `shared_cycles` of writes by TMA
   double shared_cycles = 0;  ///< cycles of shared memory, bank conflicts included
   double accumulators = 1;   ///< independent sums
   double chain = 0;          ///< updates of one sum, which wait for each other
   double tensor_chain = 0;   ///< the part of `chain` by tensor tiles
-  double tensor_fma = 0;     ///< multiply-adds of tensor tiles, in units of 16-bit ones
+  double tensor_fma = 0;     ///< multiply-adds of tensor tiles, as equivalents of 16-bit ones
   double drains = 0;        ///< times that a warpgroup waits until its tensor instructions are done
   double operands = 0;      ///< registers for values in flight
   double partial_sums = 0;  ///< registers of products that are added to the sums outside of tiles
@@ -56,7 +56,7 @@ struct SectionFacts {
 /// Facts of a pipeline: a loop in which each iteration starts asynchronous copies to shared memory
 /// that a later iteration uses.
 struct PipelineFacts {
-  double entries = 0;     ///< times that one block enters it
+  double entries = 0;     ///< times that one block enters the loop
   double iterations = 0;  ///< iterations of one block, over all entries
   double ahead = 1;       ///< number of iterations from the start of a copy to its use
   /// Range of the sections inside of the loop: from first_section to last_section - 1.

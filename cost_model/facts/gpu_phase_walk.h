@@ -118,8 +118,9 @@ class GpuPhaseWalk {
   /// that its lanes hold, and the tensor instructions.
   Status visit_tile(const Loop& loop);
 
-  /// Counts the part of one warp in warpgroup instructions, whose number is `instructions`. Such an
-  /// instruction reads both factors from shared memory itself, and overlaps with earlier ones.
+  /// Counts the costs of one warp for `instructions` warpgroup instructions, which four warps
+  /// execute together. Such an instruction reads both factors from shared memory itself, and
+  /// overlaps with earlier instructions.
   static void add_warpgroup(SectionFacts& s, const schedules::TensorNest& nest,
                             double instructions);
 
@@ -136,7 +137,8 @@ class GpuPhaseWalk {
 
   // ---- sections ----
 
-  /// Returns the section of the current statement, and creates the section at its first statement.
+  /// Returns the section to which the current statement belongs. Creates the section if the
+  /// statement is the first one in it.
   SectionFacts& section();
 
   /// Returns the number of copies that unrolled and vector loops make of the current statement.
@@ -171,9 +173,10 @@ class GpuPhaseWalk {
                                       const WarpPoint& point) const;
   static LaneValues swizzled(const Buffer& buffer, LaneValues addresses);
 
-  /// Returns the number of bytes that a thread accesses by one instruction. Contiguous elements
-  /// along the innermost vector or unrolled loop form one access of up to 16 bytes, if all
-  /// addresses are multiples of its size. For example, 4 adjacent f32 are one access of 16 bytes.
+  /// Returns the number of bytes that a thread accesses by one instruction: the size of an element,
+  /// or up to 16 bytes if elements are contiguous along the innermost vector or unrolled loop and
+  /// all addresses are multiples of this number. For example, 4 adjacent f32 at a multiple of 16
+  /// bytes are one access of 16 bytes.
   int64_t width(const Buffer& buffer, const std::vector<Expr>& indices) const;
   WarpAccess look_at(const Buffer& buffer, const std::vector<Expr>& indices, int64_t bytes,
                      const std::vector<Expr>& conditions) const;
@@ -186,14 +189,15 @@ class GpuPhaseWalk {
   double add_access(SectionFacts& s, const Buffer& buffer, const std::vector<Expr>& indices,
                     bool is_store, const std::vector<Expr>& conditions, double turns);
 
-  /// Adds the traffic of `count` accesses to global memory in one execution of the section, by
-  /// `bytes` bytes for each lane. `warp` says what each access touches. The caller counts the loads
-  /// and stores.
+  /// Adds the traffic of an access to global memory. A warp makes the access `count` times in one
+  /// execution of the section, and each lane accesses `bytes` bytes each time. `warp` says what one
+  /// such access touches. The caller counts the loads and stores.
   void add_global_traffic(SectionFacts& s, Access access, bool is_store, double count,
                           const WarpAccess& warp, double bytes);
 
-  /// Returns the bytes that all threads of a block touch in one iteration of the serial loops
-  /// before level `first`: serial loops run from this level on, all other loops run completely.
+  /// Returns the bytes that all threads of a block touch while the serial loops from level `first`
+  /// on run completely and the serial loops before stay at one iteration. Loops over threads,
+  /// unrolled loops and vector loops always run completely.
   double within(const Access& access, size_t first) const;
 
   /// True if a private buffer of a thread has to be in memory and not in registers, because an

@@ -29,8 +29,8 @@ struct Level {
 };
 
 /// Makes a level. Computes its trips from its bounds and from `outer`, the levels around it,
-/// outermost first. If the bounds depend on data, the trips are the difference of the bounds if it
-/// is constant, else 0.
+/// outermost first. If the bounds depend on data, the trips are the distance of the bounds; 0 if
+/// this distance depends on data too.
 Level make_level(const std::vector<Level>& outer, std::string variable, dsl::Expr begin,
                  dsl::Expr end, schedules::LoopKind kind);
 

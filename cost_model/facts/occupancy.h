@@ -10,8 +10,8 @@
 namespace tw::cost_model {
 
 // Resources are allocated in units: whole warps, 8 registers per thread, 128 bytes of shared
-// memory. CUDA also reserves 1 KiB of shared memory for each block. Both numbers are those of
-// CUDA's occupancy calculator.
+// memory. CUDA also reserves 1 KiB of shared memory for each block. The units and the reserved
+// memory are those of CUDA's occupancy calculator.
 inline constexpr double registers_granule = 8, reserved_shared_bytes = 1024;
 
 /// The numbers of resident blocks on a multiprocessor that each resource would allow if it were the

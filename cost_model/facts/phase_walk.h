@@ -109,8 +109,8 @@ struct Loaded {
   AllOrigins origins = {};
   double addresses = 0;
   double shared = 0;  // number of values that earlier statements have loaded too
-  // Largest number of values that registers have to hold at a time from the statement that loads
-  // them to the next statement that uses them.
+  // Largest number of values that registers have to hold at a time because a later statement of the
+  // block uses them again.
   double most_shared = 0;
 };
 
@@ -133,8 +133,8 @@ struct Fetched {
   bool is_stored = false;  // the phase stores to the buffer
 };
 
-/// Returns the size in bytes of a cache (0: L1, 1: L2, 2: L3). A level that the machine lacks
-/// counts as large as the level before it.
+/// Returns the size in bytes of a cache (0: L1, 1: L2, 2: L3). If the machine lacks this cache,
+/// returns the size of the largest cache before it.
 inline double capacity_of(const Machine& machine, size_t cache) {
   int64_t bytes = 0;
   for (size_t level = 0; level <= cache; ++level)
@@ -227,8 +227,9 @@ class PhaseWalk {
   static std::optional<double> step_along(const Access& access, size_t level);
 
   /// True if both factors of a dot product lie in memory in the order in which the instruction
-  /// reads them: the elements that one lane multiplies are adjacent and, for the factor that
-  /// differs by lane, so are the lanes. Requires: the loop over lanes is the last level.
+  /// reads them. In both factors, the elements that one lane multiplies have to be adjacent. In the
+  /// factor that differs by lane, the elements of one lane also have to follow those of the lane
+  /// before. Requires: the loop over lanes is the last level.
   Result<bool> has_neighbours(const DotProduct& dot);
 
   /// Counts a dot product that the target computes by `instruction`; `target` is the index of the
@@ -244,9 +245,9 @@ class PhaseWalk {
 
   // ---- trees ----
 
-  /// Returns the index in levels_ of the innermost serial loop around the current block, the first
-  /// of the loops that repeat the block's statements. If there is no such loop, returns the index
-  /// of the first level inside of the current node.
+  /// Returns the index in levels_ of the first loop that repeats the statements of the current
+  /// block: the innermost serial loop around it. If the block is not in a serial loop, returns the
+  /// index of the first unrolled or vector loop of the block.
   size_t first_varying_level();
 
   /// Returns the number of partial sums that the innermost loop, which is unrolled, adds to a
@@ -275,9 +276,10 @@ class PhaseWalk {
   std::optional<size_t> vector_level() const;
   bool differs_by_lane(const Expr& condition) const;
 
-  /// Returns the share of the registers of a contiguous vector access that straddle two cache
-  /// lines; 0 for other patterns, and if every vector is known to begin at a multiple of the
-  /// register width (of the line, if the width does not divide the line).
+  /// Returns the share of the vector registers of an access that straddle two cache lines. It is 0
+  /// for accesses that are not contiguous, and if all vectors are known to begin at multiples of
+  /// the register width. If this width does not divide a line, they have to begin at multiples of a
+  /// line.
   double split_share(const Access& access, Pattern how) const;
   double lanes() const;
   double registers_for(double lanes, double element_bytes) const;
@@ -313,8 +315,8 @@ class PhaseWalk {
   void mark_vectorized(size_t buffer, const Access& access);
 
   /// Counts the loads of one operand. An address that several copies of the statement load counts
-  /// once. `into_registers` is true if the statement does not store to memory, so that a loaded
-  /// value stays valid for later statements of the block.
+  /// once. `into_registers` is true if the statement stores its result in registers and not in
+  /// memory, so that loaded values stay valid for later statements of the block.
   Operand add_load(BlockFacts& block, const Site& site, const Access& access, size_t buffer,
                    bool into_registers);
   static double size_of(const Access& access) { return size_bytes(access.buffer->type); }
@@ -329,8 +331,9 @@ class PhaseWalk {
   double kept_values(const Site& site, const Access& access) const;
 
   /// Returns the number of values that two successive iterations of an unrolled loop have in
-  /// common: all values if the access does not depend on the loop, the overlap of taps for a
-  /// window, else 0. `loop` is the index of the loop in levels_.
+  /// common. If the access does not depend on the loop, these are all values of an iteration. If
+  /// iterations access overlapping taps of a window, these are the values of the overlap. Otherwise
+  /// returns 0. `loop` is the index of the loop in levels_.
   double shared_values(const Site& site, const Access& access, size_t loop) const;
   void add_target(BlockFacts& block, const Site& site, size_t target);
   void add_store(BlockFacts& block, const Site& site, const Access& access, size_t target);
@@ -342,9 +345,9 @@ class PhaseWalk {
   void add_chains(BlockFacts& block, const Site& site, const Access& access, size_t target,
                   double latency = 1);
 
-  /// Stores the numbers of a statement in the block: `chains` independent sums (accumulators), each
-  /// with `depth` updates in sequence (chain). Does nothing if an earlier statement of the block
-  /// has more updates, which are chains * depth.
+  /// Sets the numbers of the block that describe its sums: `chains` independent sums
+  /// (accumulators), each with `depth` updates in sequence (chain). Does nothing if an earlier
+  /// statement of the block makes more updates; a statement makes chains * depth updates.
   static void note_chains(BlockFacts& block, double chains, double depth, bool loop_reduces,
                           double iterations);
 

@@ -36,7 +36,7 @@ struct Dialect {
 };
 
 /// The parts for SQLite. They must not change, because opening a file compares the text of its
-/// schema with the text that they give, letter by letter.
+/// schema, letter by letter, with the SQL that is made from these parts.
 const Dialect& sqlite_dialect();
 
 const Dialect& postgres_dialect();

@@ -130,9 +130,10 @@ class Statement {
   Result<bool> one(const std::function<void(const Row&)>& visit);
   Status run();
   /// Runs a statement that returns no rows, now or later, so that a server gets many statements by
-  /// one request. It runs at the latest before the next statement of another kind, or before the
-  /// end of the transaction; either then returns the error. Requires: a transaction that writes;
-  /// changes() is not called for this statement.
+  /// one request. It runs at the latest before the next statement that is not run by run_soon(), or
+  /// before the end of the transaction. If it fails then, that statement or the end of the
+  /// transaction returns the error. Requires: a transaction that writes; changes() is not called
+  /// for this statement.
   Status run_soon() { return prepared_->run_soon(); }
 
  private:

@@ -14,8 +14,8 @@ namespace tw::db {
 /// Largest number of lines in the table.
 inline constexpr int64_t most_quarantined = 10'000;
 
-/// Adds lines until the table has most_quarantined lines. All further lines are lost. Requires: a
-/// write transaction.
+/// Adds lines until the table has most_quarantined lines; all further lines are not stored.
+/// Requires: a write transaction.
 Status add_quarantined(Connection& connection, std::span<const Quarantined> bad);
 
 }  // namespace tw::db
