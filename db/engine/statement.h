@@ -36,7 +36,8 @@ class Row {
 };
 
 /// A prepared statement of an engine. The first call of bind() sets the first parameter, the second
-/// call the second parameter, and so on. After each run it begins again with the first parameter.
+/// call the second parameter, and so on. After each run the next call of bind() sets the first
+/// parameter again.
 class PreparedStatement {
  public:
   using Visitor = std::function<bool(const Row&)>;  ///< returns false to stop
