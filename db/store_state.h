@@ -65,7 +65,8 @@ struct Store::State {
   /// As read(seq), but keeps the record in a cache, for rows that are read many times.
   Result<std::optional<Record>> read_again(int64_t seq);
 
-  /// As the public functions with these names, but without the answers of layers.
+  /// As the functions of Store with these names, but they search this database alone, not the
+  /// layers (read-only databases of a team) below it.
   Result<std::optional<Record>> best(const Key& key, const Accept& accepts);
   Result<std::vector<Record>> best_elsewhere(const Key& key, int64_t most, const Accept& accepts);
   Result<std::optional<Explanation>> explain(const Key& key, int64_t limit);

@@ -92,8 +92,8 @@ struct Assignment {
 };
 
 struct Solution {
-  /// Distinct assignments of finite cost, cheapest first. There are fewer than the `count` that
-  /// solve() was asked for if no more exist, or if a limit ended the search.
+  /// Distinct assignments of finite cost, cheapest first. solve() returns fewer than the `count` it
+  /// was asked for if no more exist, or if a limit ended the search.
   std::vector<Assignment> assignments;
   /// Every assignment costs at least this much; infinite if no assignment has a finite cost.
   double lower_bound = 0;

@@ -299,10 +299,11 @@ struct Pad {
                       field("elements", &Pad::elements));
   }
 };
-/// Swizzles the shared buffer of a stage that cache_operand or cache_result made. Within each 128
-/// bytes, chunks of 16 bytes are permuted, so that elements of successive rows lie in different
-/// banks. It is the swizzle of TMA and wgmma by 32, 64 or 128 bytes (CU_TENSOR_MAP_SWIZZLE_128B).
-/// Neither values nor indices in the program change: see Buffer::swizzle.
+/// Swizzles the shared buffer of a stage that cache_operand or cache_result made: chunks of 16
+/// bytes are permuted, so that elements of successive rows lie in different banks. `bytes` is the
+/// size of the groups in which chunks change places: 32, 64 or 128, as in
+/// CU_TENSOR_MAP_SWIZZLE_32B, _64B and _128B, the patterns that TMA and wgmma know. Neither values
+/// nor indices in the program change; Buffer::swizzle has the formula.
 struct Swizzle {
   static constexpr std::string_view name = "swizzle";
   std::string stage;

@@ -90,8 +90,8 @@ struct TuningRun {
   /// Stores the records that are still in memory. Sets `unstored` to the error if that fails, or to
   /// nullopt.
   void store_all();
-  /// Adds a note for each record that the database has quarantined since the last call, that is,
-  /// kept aside because its latency is impossible.
+  /// Adds a note for each record that the database has quarantined (kept aside, because its latency
+  /// is impossible) since the last call.
   void tell_refused();
   /// The share by which another `seconds` of search are expected to shorten the weighted sum of the
   /// latencies of all tasks that have begun.

@@ -54,7 +54,8 @@ class HostEmulator {
 
   /// Runs the kernel to its end. `arguments` are the kernel's pointers, scratch memory last.
   /// Invalid if
-  /// - some but not all threads reach a barrier or an instruction of their warp,
+  /// - only some threads reach a barrier, or an instruction that all threads of a warp must execute
+  ///   together (such as mma),
   /// - threads wait for TMA copies that never arrive, or
   /// - a block writes beyond the shared memory of the launch.
   ///

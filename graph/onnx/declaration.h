@@ -130,8 +130,8 @@ Status add_named(Builder& builder, std::string_view op, const dsl::Attributes& a
 /// Adds the tensor `output`: `value` in the shape `shape`. Requires: both have as many elements.
 Status add_reshape(Builder& builder, const Value& value, const Shape& shape,
                    const std::string& output);
-/// As add_reshape(), but gives the new tensor a fresh name and returns it. Returns `value` itself
-/// if it already has the shape.
+/// As add_reshape(), but the new tensor gets a name that no other tensor has. Returns this tensor,
+/// or `value` itself if it already has the shape.
 Result<Value> reshaped(Builder& builder, const Value& value, const Shape& shape);
 /// Adds the tensor `output`: the value with permuted dimensions, where dimension i of `output` is
 /// dimension order[i] of the value. Constants are permuted at import, since weights may be too

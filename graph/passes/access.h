@@ -118,8 +118,8 @@ bool fits_32_bits(const dsl::Stage& sum, double largest_term);
 /// factors.
 const dsl::Read* factor_read(const dsl::Expr& factor);
 
-/// For a stage that is a sum of products of two factors: the reads in both factors, as
-/// factor_read() finds them. nullopt for other stages, and for scans.
+/// For a stage that is a sum of products of two factors: the read of the first factor and the read
+/// of the second, as factor_read() finds them. nullopt for other stages, and for scans.
 std::optional<std::pair<const dsl::Read*, const dsl::Read*>> factors_of(const dsl::Stage& stage);
 
 /// The factors of a sum of products: `weights` is a constant of the graph, `data` is not.

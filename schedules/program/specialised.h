@@ -32,13 +32,16 @@ struct Limits;
 /// Number of producer threads of a block: four warps. Only one of these threads issues the copies.
 inline constexpr int64_t producer_threads = 128;
 
+/// The two programs of a specialised phase: the producer warps run one, which issues the copies,
+/// and all other warps run the other, which computes.
 struct SpecialisedBody {
   Block producer;
   Block consumer;
 };
 
-/// Divides the phase's body. The blocks that identify TMA copies (TmaCopy::body) are shared with
-/// the phase's body, so they can be found by address. Requires: check_specialised() succeeds.
+/// Divides the body of a phase into the statements of its producers and those of its consumers. A
+/// TMA copy is identified by the address of its block (TmaCopy::body). These blocks are not copied,
+/// so the addresses are valid for the result, too. Requires: check_specialised() succeeds.
 SpecialisedBody specialised_body(const Phase& phase);
 
 /// Checks a specialised phase; a phase that is not specialised passes. The phase must have one

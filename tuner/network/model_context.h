@@ -36,8 +36,8 @@ struct ModelContext {
   /// Seconds for one race, in which whole networks are timed (race.h).
   double race_s() const { return std::min(0.05 * share_s, 10.0); }
   /// Number of races. The first compares the best plans. With several threads, a second one times
-  /// the steps on one thread, on all threads and side by side, and a third one compares the network
-  /// before and after that choice.
+  /// each step on one thread, on all threads, and side by side with other steps, and chooses the
+  /// fastest way. A third one then compares the whole network with and without these choices.
   int races() const { return threads() > 1 ? 3 : 1; }
   /// Seconds that are reserved for building the best plans.
   double building_s() const { return std::min(0.15 * share_s, 5.0); }
