@@ -6,8 +6,9 @@
     bench/tables.py --check    # exit code 1 where a page differs from what the JSON says
     bench/tables.py --print    # every table on standard output
 
-A region of a page begins with `<!-- begin table NAME -->` and ends with `<!-- end table -->`. A figure is a
-median with its 95 % interval. Rows that a rule excludes are listed below their table.
+A region of a page begins with `<!-- begin table NAME -->` and ends with `<!-- end table -->`. The script replaces the
+text between these two lines by the table NAME of TABLES. A figure is a median with its 95 % interval. objection()
+decides which rows of a file are left out; a list below the table names them and the reasons.
 """
 import argparse
 import difflib
@@ -25,11 +26,13 @@ RESULTS = ROOT / "bench" / "results"
 PAGES = ("README.md", "bench/README.md", "docs/scale.md")
 REGION = re.compile(r"(<!-- begin table (\w+) -->\n).*?(<!-- end table -->)", re.DOTALL)
 
-HIGH = 2.0  # above this ratio the peer has no fast kernel: means are also given without these rows
+# Means are also given without the rows whose ratio is above this. In such rows the peer has no fast kernel for the
+# shape, or our kernel uses another algorithm.
+HIGH = 2.0
 FEWEST_ROUNDS = 6  # the least number of rounds whose median has a 95 % interval
-MOST_CALL_SHARE = 0.02  # of a peer's time that may be the cost of a call without work
+MOST_CALL_SHARE = 0.02  # a row is left out if the peer's call overhead is a larger share of the peer's time
 
-# Folders of bench/results: the name of the machine, and what tables say of it.
+# For each folder of bench/results: the name of the machine, and its description in the table of machines.
 MACHINES = {
     "zen4_2_cores": ("Zen 4", "two virtual cores of an AMD Zen 4 server, AVX-512"),
     "zen3_2_cores": ("Zen 3", "two virtual cores of an AMD Zen 3 server, AVX2"),
@@ -40,35 +43,38 @@ MACHINES = {
     "h200": ("H200", "one NVIDIA H200, CUDA 13.0"),
 }
 
-# Facts about a run that its JSON does not have, by the name of the file. The name includes the folder if the files of
-# this name of other machines are of other runs.
+# Facts about a run that its JSON does not have, by the name of the file. A key with a folder, such as
+# "zen5_2_cores/NAME", is for the file of that machine alone; a key without a folder is for all machines.
 REMARKS = {
-    "resnet50_conv_known": "46 s of tuning from a database of the odd ones",
-    "resnet50_conv_again": "the kernels of the first row, timed again by another process",
-    "resnet50_qlinear_again": "tuned anew from an empty database",
-    "resnet50_conv_bf16_again": "from the database of the run of 6 s",
-    "network_pruned_1x16_again": "the same from an empty database again",
-    "zen5_2_cores/network_densenet121_2_threads": "after a second run of 2 minutes from the database of the first",
-    "network_resnet50_20_s_2_threads": "after 20 s from a database of the other six networks; two earlier "
-                                       "runs, whose files were not kept, were slower",
+    "resnet50_conv_known": "46 s of tuning for all rows, from a database with the trials of `odd_conv`",
+    "resnet50_conv_again": "the kernels of the run with 12 s of tuning, timed again by another process",
+    "resnet50_qlinear_again": "second run, from an empty database again",
+    "resnet50_conv_bf16_again": "second run, from the database of the run with 6 s",
+    "few_bits_again": "second run",
+    "network_pruned_1x16_again": "second run, from an empty database again",
+    "zen5_2_cores/network_densenet121_2_threads": "tuned twice for 2 minutes, the second time from the database of the "
+                                                  "first",
+    "network_resnet50_20_s_2_threads": "tuned for 20 s, from a database of the other six networks; two earlier runs, "
+                                       "whose files were not kept, were slower",
 }
 
 NETWORKS = {"resnet18": "ResNet-18", "resnet50": "ResNet-50", "vgg16": "VGG-16",
             "mobilenet_v2": "MobileNetV2", "densenet121": "DenseNet-121",
             "inception_v3": "Inception-v3", "ssd_resnet50": "SSD-ResNet-50, 512x512",
             "bert_base": "BERT-base encoder, 128 tokens", "squeezenet": "SqueezeNet",
-            "pruned_1x16": "feed-forward of BERT, 80 % zeros in blocks of 1x16",
-            "pruned_4x4": "feed-forward of BERT, 80 % zeros in blocks of 4x4"}
-# Networks that are no part of a mean: the peers multiply their zeros.
+            "pruned_1x16": "feed-forward part of a BERT layer, 80 % of the weights zero, in blocks of 1x16",
+            "pruned_4x4": "feed-forward part of a BERT layer, 80 % of the weights zero, in blocks of 4x4"}
+# Pruned networks, which no geometric mean includes: the peers also multiply by the zero weights, ours do not.
 APART = ("pruned_1x16", "pruned_4x4")
-STATES = {"hot": "", "cold": "weights from memory",
-          "network": "as in a network: weights and outputs in memory, inputs just written"}
+# The text for the state of the caches at the start of a call, by the name that --state of bench takes.
+STATES = {"hot": "", "cold": "weights in memory, not in caches",
+          "network": "caches as in a network: weights and outputs in memory, inputs just written"}
 PEERS = {"onednn": "oneDNN", "halide": "Halide's Adams2019", "ggml": "GGML of llama.cpp", "cublas": "cuBLAS", "cudnn": "cuDNN",
          "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "pytorch": "PyTorch"}
 
 
 class Failure(Exception):
-    """One line for the user."""
+    """An error whose text is one line for the user; it ends the script with exit code 1."""
 
 
 # ---- documents ----------------------------------------------------------------------------------
@@ -77,8 +83,8 @@ class Failure(Exception):
 @dataclass(frozen=True)
 class Document:
     """A file of bench/results."""
-    machine: str  # the folder
-    name: str  # without .json
+    machine: str  # the folder of the file, such as "zen4_2_cores"
+    name: str  # the name of the file without .json
     json: dict
 
     @property
@@ -95,13 +101,13 @@ class Document:
 
     @property
     def is_limited(self):
-        """True if the processor has AVX-512 and its instruction sets were limited."""
+        """True if the processor has AVX-512, but kernels were limited to AVX2 (TILEWRIGHT_MAX_ISA)."""
         return self.name.endswith("_avx2")
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A median with its interval."""
+    """A median with its 95 % interval [low, high]."""
     value: float
     low: float
     high: float
@@ -109,7 +115,7 @@ class Figure:
     def __post_init__(self):
         if not self.low <= self.value <= self.high:
             raise Failure(f"[tables] {self.value} lies outside of its interval [{self.low}, {self.high}]: "
-                          "they are not of one statistic")
+                          "they are of different statistics")
 
     def text(self, digits):
         return f"{self.value:.{digits}f} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
@@ -117,7 +123,7 @@ class Figure:
 
 @dataclass
 class Table:
-    """A table in Markdown, and the rows that were left out of it."""
+    """A table in Markdown, and the list of notes below it, such as the rows that were left out."""
     header: list
     rows: list = field(default_factory=list)
     notes: list = field(default_factory=list)
@@ -134,7 +140,8 @@ class Table:
 
 
 def wrapped(text, width=100):
-    """The text broken at spaces into lines; lines after the first are indented as in an item of a list."""
+    """The text broken at spaces into lines of at most `width` columns. Lines after the first begin with two spaces, as
+    in an item of a list."""
     lines = [""]
     for word in text.split(" "):
         if lines[-1] and len(lines[-1]) + len(word) >= width:
@@ -146,7 +153,7 @@ def wrapped(text, width=100):
 def load_documents(folder=RESULTS):
     paths = sorted(folder.glob("*/*.json"))
     if not paths:
-        raise Failure(f"[tables] {folder}: there are no results, <machine>/<name>.json")
+        raise Failure(f"[tables] {folder}: expected files <machine>/<name>.json, found none")
     return [Document(path.parent.name, path.stem, json.loads(path.read_text())) for path in paths]
 
 
@@ -155,8 +162,8 @@ def geometric_mean(values):
 
 
 def ratio_of(row, version):
-    """The median of the rounds' ratios. In files of version 1 that is `ratio_median`, as their `ratio` is one of
-    minima."""
+    """The median over the rounds of the peer's time divided by ours. `version` is the `schema_version` of the file. In
+    files of version 1 this median is called `ratio_median`; their `ratio` is computed from the least times."""
     return Figure(row["ratio_median" if version == 1 else "ratio"], row["ratio_low"], row["ratio_high"])
 
 
@@ -164,7 +171,7 @@ def ratio_of(row, version):
 
 
 def objection(row, document):
-    """The reason why a row is not quoted; None if it is."""
+    """The reason why a row is left out of the tables; None if the row is quoted."""
     wanted = document.json["options"]["rounds"]
     if "error" in row:
         return f"not timed ({row['error']})"
@@ -173,15 +180,15 @@ def objection(row, document):
     if row.get("disturbed"):
         return row["disturbed"]
     if wanted < FEWEST_ROUNDS:
-        return f"{wanted} rounds give no interval of 95 %, which takes {FEWEST_ROUNDS}"
+        return f"only {wanted} rounds were asked for; a 95 % interval takes {FEWEST_ROUNDS}"
     call_us = row.get("peer_call_us", 0)
     if call_us > MOST_CALL_SHARE * row["peer_us"]:
-        return f"a call without work takes {100 * call_us / row['peer_us']:.0f} % of the peer's time"
+        return f"call overhead is {100 * call_us / row['peer_us']:.0f} % of the peer's time"
     return None
 
 
 def quotable(document):
-    """The rows that may be quoted, and the other rows with the reasons."""
+    """Two lists: the rows that may be quoted, and a pair (row, reason) for each of the other rows."""
     rows, refused = [], []
     for row in document.json["rows"]:
         reason = objection(row, document)
@@ -193,6 +200,7 @@ def quotable(document):
 
 
 def refusal(document, refused):
+    """A note that names the rows that were left out. `refused` is the second list of quotable()."""
     reasons = "; ".join(f"{row['name']} ({reason})" for row, reason in refused)
     return f"Left out of `{document.machine}/{document.name}`: {reasons}."
 
@@ -201,7 +209,8 @@ def refusal(document, refused):
 
 
 def machines(documents):
-    table = Table(["machine", "folder", "what", "caches", "f32 multiply-adds of a core, GFLOP/s"])
+    table = Table(["machine", "folder of its results", "processor or GPU", "caches; of a GPU, memory and L2",
+                   "measured peak of one core in f32, GFLOP/s"])
     for machine in sorted({d.machine for d in documents}):
         own = [d for d in documents if d.machine == machine]
         peaks = [row["peak_gflops"] for d in own if not d.is_limited and "peer" in d.json
@@ -248,7 +257,7 @@ def kernel_title(document):
     options = document.json["options"]
     remarks = [STATES[options["cache"]], remark_on(document)]
     if options.get("budget_s"):
-        remarks.append(f"{options['budget_s']:g} s of tuning a row")
+        remarks.append(f"{options['budget_s']:g} s of tuning for each row")
     return ", ".join(filter(None, [suite_title(document), *remarks]))
 
 
@@ -260,7 +269,7 @@ def mean_text(ratios):
     text = f"{geometric_mean(values):.3f}"
     if usual and len(usual) < len(values):
         count = len(values) - len(usual)
-        text += f"; {geometric_mean(usual):.3f} without the {count} above {HIGH:.0f}"
+        text += f"; {geometric_mean(usual):.3f} without the {count} row{'' if count == 1 else 's'} above {HIGH:.0f}"
     return text
 
 
@@ -272,19 +281,21 @@ def verdicts(ratios):
 
 
 def named(row, ratio):
+    """A text such as "1.021 [0.933, 1.101] (r21)": a ratio and the name of its row."""
     return f"{ratio.text(3)} ({row['name']})"
 
 
 def kernels(documents):
-    table = Table(["machine", "suite", "ISA", "threads", "rows", "peer",
-                   "peer's time / ours: geometric mean", "faster, same, slower", "lowest", "highest", ""])
+    table = Table(["machine", "suite and conditions", "instruction set", "threads", "rows quoted", "peer",
+                   "peer's time / ours: geometric mean", "ours faster, same, slower", "lowest ratio", "highest ratio",
+                   "source"])
     for document in kernel_documents(documents):
         rows, refused = quotable(document)
         if refused:
             table.notes.append(refusal(document, refused))
         if 2 * len(rows) < len(document.json["rows"]):
-            table.notes.append(f"Left out: `{document.machine}/{document.name}`, of which fewer than half "
-                               "of the rows may be quoted.")
+            table.notes.append(f"All of `{document.machine}/{document.name}` is left out, as fewer than half of its "
+                               "rows may be quoted.")
             continue
         ratios = [ratio_of(row, document.json["schema_version"]) for row in rows]
         ordered = sorted(zip(ratios, rows), key=lambda pair: pair[0].value)
@@ -301,8 +312,8 @@ def kernels(documents):
 
 
 def gpu_title(document):
-    """The title of a row about a GPU: the suite, the type of its arrays and other facts of its first row, or the
-    network."""
+    """The title of a row about a GPU. For a suite it has the name of the suite, and from the suite's first row the data
+    type, the number of images and the layouts; for a network it has the network's name."""
     row = document.json["rows"][0]
     if document.json["suite"] == "gpu_network":
         return ", ".join([NETWORKS[row["name"]], "f32, 1 image"])
@@ -312,13 +323,14 @@ def gpu_title(document):
     layouts = [words[1].rstrip("} ")] if len(words) > 1 else []
     remarks = [remark_on(document)]
     if document.json["options"].get("budget_s"):
-        remarks.append(f"{document.json['options']['budget_s']:g} s of tuning a row")
+        remarks.append(f"{document.json['options']['budget_s']:g} s of tuning for each row")
     return ", ".join(filter(None, [f"`{document.json['suite']}`", data_type(document), *images, *layouts, *remarks]))
 
 
 def gpus(documents):
-    table = Table(["machine", "what", "rows", "peer", "peer's time / ours: geometric mean", "faster, same, slower",
-                   "lowest", "highest", ""])
+    table = Table(["machine", "suite or network, and conditions", "rows quoted", "peer",
+                   "peer's time / ours: geometric mean", "ours faster, same, slower", "lowest ratio", "highest ratio",
+                   "source"])
     for document in [d for d in documents if d.is_of_gpu]:
         rows, refused = quotable(document)
         if refused:
@@ -345,16 +357,19 @@ def network_documents(documents):
 
 
 def peers_of(document):
-    """For each peer, its name and version, and the ratio of its time to ours."""
+    """A dictionary from the name of each peer to a pair: the peer's name with its version, and the ratio of the peer's
+    time to ours. Peers whose row is left out are missing."""
     return {row["peer"].split()[0]: (row["peer"], ratio_of(row, document.json["schema_version"]))
             for row in document.json["rows"] if objection(row, document) is None}
 
 
 def remark_on(document):
+    """The text of REMARKS about a file; an empty text if there is none."""
     return REMARKS.get(f"{document.machine}/{document.name}", REMARKS.get(document.name, ""))
 
 
 def is_of_mean(document):
+    """True if the geometric means of networks include this file."""
     return "20_s" not in document.name and document.json["network"]["name"] not in APART
 
 
@@ -364,8 +379,8 @@ def network_title(document):
 
 
 def networks(documents):
-    table = Table(["machine", "network", "threads", "ours, ms", "ONNX Runtime's time / ours",
-                   "OpenVINO's time / ours", ""])
+    table = Table(["machine", "network", "threads", "our time of a call, ms", "ONNX Runtime's time / ours",
+                   "OpenVINO's time / ours", "source"])
     means, versions = {}, set()
     for document in network_documents(documents):
         refused = [(row, reason) for row in document.json["rows"] if (reason := objection(row, document))]
@@ -385,21 +400,23 @@ def networks(documents):
                            time.text(2 if time.value < 10 else 1), *cells, f"[JSON]({document.path})"])
     for (machine, threads), of_peers in sorted(means.items()):
         counts = {len(values) for values in of_peers.values()}
-        table.rows.append([machine, f"geometric mean of {'/'.join(map(str, counts))}", str(threads), "",
+        table.rows.append([machine, f"geometric mean of {'/'.join(map(str, counts))} networks", str(threads), "",
                            *(f"{geometric_mean(of_peers[name]):.3f}" if name in of_peers else "-"
                              for name in ("onnxruntime", "openvino")), ""])
     table.notes.append("Peers: " + ", ".join(
         f"{PEERS[text.split()[0]]} {text.split()[1]}" for text in sorted(versions)) +
-        ". Rounds of networks are not watched for other processes, so that none is refused; the interval "
-        "alone says how steady they were. The geometric mean has no row of a second budget, "
-        "and no pruned network.")
+        ".")
+    table.notes.append("The comparison of networks does not detect disturbances by other processes, so no row is left "
+                       "out for that reason. Only the intervals show how steady the rounds were.")
+    table.notes.append("The geometric means leave out the run of 20 s and the pruned networks.")
     return table
 
 
 # ---- the zoo ------------------------------------------------------------------------------------
 
-REFUSED = ("import", "plan")  # stages of a model that got no artifact
-FAILED = ("run", "wrong")  # stages of a model whose artifact failed or computed something else
+# Values of the field `stage` in rows of the zoo.
+REFUSED = ("import", "plan")  # no artifact was made: the model could not be imported, or not planned
+FAILED = ("run", "wrong")  # an artifact was made, but it failed or computed wrong outputs
 
 
 def zoo_stages(rows):
@@ -422,7 +439,8 @@ def zoo_verdict(rows):
 
 
 def zoo_runs(document):
-    """[(threads, seconds of tuning, rows that are right, rows that may be quoted)]"""
+    """A list with a tuple for each combination of threads and seconds of tuning: (threads, seconds of tuning, rows with
+    right outputs, those of them that may be quoted)."""
     runs = sorted({(row["threads"], row["budget_s"]) for row in document.json["rows"]})
     quoted, _ = quotable(document)
     return [(threads, budget_s, *(
@@ -436,14 +454,15 @@ def zoo_tuning(budget_s):
 
 
 def zoo_summary(content):
-    """The lines of the summary of a run."""
+    """The summary that `bench --zoo` prints at its end: a line with the verdict, and a line for each item of
+    zoo_runs(). `content` is the JSON of the run."""
     document = Document("", "", content)
     lines = [zoo_verdict(content["rows"])]
     for threads, budget_s, right, rows in zoo_runs(document):
         line = f"threads {threads}, tuning {zoo_tuning(budget_s)}: {len(right)} right, {len(rows)} timed undisturbed"
         if rows:
             values = [row["ratio"] for row in rows]
-            line += (f", better peer's time / ours: geometric mean {geometric_mean(values):.3f}, "
+            line += (f", faster peer's time / ours: geometric mean {geometric_mean(values):.3f}, "
                      f"{min(values):.3f} to {max(values):.3f}")
         lines.append(line)
     return "\n".join(lines)
@@ -454,8 +473,9 @@ def zoo_documents(documents):
 
 
 def zoo(documents):
-    table = Table(["machine", "threads", "tuning", "timed", "better peer's time / ours: geometric mean",
-                   "faster, same, slower", "lowest", "highest", "ready after: median, longest, s", ""])
+    table = Table(["machine", "threads", "tuning of each model", "models quoted, of those with right outputs",
+                   "faster peer's time / ours: geometric mean", "ours faster, same, slower", "lowest ratio",
+                   "highest ratio", "time to plan, tune and compile a model, s: median, longest", "source"])
     for document in zoo_documents(documents):
         for threads, budget_s, right, rows in zoo_runs(document):
             if not right:
@@ -470,15 +490,20 @@ def zoo(documents):
                                f"{statistics.median(seconds):.1f}, {max(seconds):.1f}",
                                f"[JSON]({document.path})"])
         place = f"`{document.machine}/{document.name}`"
-        table.notes.append(f"{place}: {zoo_verdict(document.json['rows'])}.")
+        table.notes.append(f"Outcomes in {place}: {zoo_verdict(document.json['rows'])}.")
         reasons = [(row, objection(row, document)) for row in document.json["rows"] if row["stage"] == "right"]
-        if disturbed := [f"{row['name']} on {row['threads']} ({reason})" for row, reason in reasons if reason]:
-            table.notes.append(f"Not timed in {place}, or disturbed: {'; '.join(disturbed)}.")
+        if disturbed := [f"{row['name']} on {threads_text(row)} ({reason})" for row, reason in reasons if reason]:
+            table.notes.append(f"Left out of {place}: {'; '.join(disturbed)}.")
     return table
 
 
+def threads_text(row):
+    return f"{row['threads']} thread{'' if row['threads'] == 1 else 's'}"
+
+
 def zoo_cell(row, document):
-    """The cell of a model's row: its time and ratio, or else the stage that failed."""
+    """The last two cells of a model's row: our time and the ratio; or the stage that failed and its message; or two
+    dashes if the row is left out."""
     if "error" in row:
         return [row["stage"], row["error"].replace("|", "\\|")]
     if objection(row, document):
@@ -490,8 +515,9 @@ def zoo_cell(row, document):
 
 
 def zoo_models(documents):
-    table = Table(["machine", "model", "of", "threads", "tuning", "ours, ms; or the stage that failed",
-                   "better peer's time / ours; or the message"])
+    table = Table(["machine", "model", "origin", "threads", "tuning",
+                   "our time of a call, ms; or the stage that failed",
+                   "faster peer's time / ours, and this peer; or the message"])
     for document in zoo_documents(documents):
         for row in document.json["rows"]:
             table.rows.append([document.machine_name, f"`{row['name']}`", row["origin"], str(row["threads"]),
@@ -501,11 +527,13 @@ def zoo_models(documents):
 
 # ---- the ablation -------------------------------------------------------------------------------
 
+# Names of the ways of choosing layouts, by their names in JSON; docs/networks.md explains them.
 CHOICES = {"row_major": "row-major", "blocked": "blocked", "uniform": "transforms eliminated",
            "local_best": "local best", "global": "global"}
 
 
 def milliseconds(row):
+    """The cell with the measured time of a plan."""
     if "error" in row:
         return "not measured"
     figure = Figure(*(row[f"measured{key}_us"] / 1e3 for key in ("", "_low", "_high")))
@@ -513,14 +541,15 @@ def milliseconds(row):
 
 
 def joint_gain(network):
-    """Time of the plan "transforms eliminated" divided by the time of the global plan."""
+    """A text with the time of the plan "transforms eliminated" divided by the time of the global plan. If the file has
+    no interval of this ratio, the text says if the intervals of the two times overlap."""
     if known := network.get("global_to_uniform"):
         return Figure(known["ratio"], known["low"], known["high"]).text(3)
     rows = {row["name"]: row for row in network["rows"]}
     uniform, best = rows["uniform"], rows["global"]
     apart = best["measured_high_us"] < uniform["measured_low_us"]
     return (f"{uniform['measured_us'] / best['measured_us']:.3f}, "
-            f"intervals {'apart' if apart else 'overlap'}")
+            f"intervals {'do not overlap' if apart else 'overlap'}")
 
 
 def ablation_objection(network):
@@ -534,8 +563,9 @@ def ablation_objection(network):
 
 
 def ablation(documents):
-    table = Table(["machine", "network, threads", "tuning, s", *CHOICES.values(),
-                   "transforms eliminated / global", ""])
+    table = Table(["machine", "network, threads", "tuning of all plans, s",
+                   *(f"{name}, ms" for name in CHOICES.values()),
+                   "time of transforms eliminated / time of global", "source"])
     for document in documents:
         if document.json.get("suite") != "ablation":
             continue
@@ -555,10 +585,11 @@ def ablation(documents):
 
 # ---- searches -----------------------------------------------------------------------------------
 
-STRATEGIES = {"evolution": "empty database", "taught": "taught", "analytic": "without the pretrained model",
-              "blind": "evolution without a model", "random": "random", "tvm": "TVM's MetaSchedule",
-              "adams2019": "Halide's Adams2019"}
-TRIALS = ("1", "4", "16", "64")
+# Texts for the strategies, by the names that --strategies of bench takes.
+STRATEGIES = {"evolution": "our search, empty database", "taught": "our search, *taught*",
+              "analytic": "our search without the pretrained model", "blind": "evolution without a model",
+              "random": "random points", "tvm": "TVM's MetaSchedule", "adams2019": "Halide's Adams2019"}
+TRIALS = ("1", "4", "16", "64")  # numbers of trials after which the table has the speed that a search reached
 
 
 def share(value):
@@ -566,7 +597,8 @@ def share(value):
 
 
 def search(documents):
-    table = Table(["machine", "suite", "budget", "strategy", *(f"{count}" for count in TRIALS), "end", ""])
+    table = Table(["machine", "suite", "budget for a workload", "strategy",
+                   *(f"after {count} trial{'' if count == '1' else 's'}" for count in TRIALS), "at the end", "source"])
     for document in documents:
         if "search" not in document.json:
             continue
@@ -574,22 +606,23 @@ def search(documents):
         budget = f"{options['budget_s']:g} s" + (
             f", at most {options['trials']} trials" if options["trials"] else "")
         for summary in document.json["search"]["summary"]:
-            table.rows.append([document.machine_name, f"`{options['suite']}`, {summary['rows']} rows",
+            table.rows.append([document.machine_name, f"`{options['suite']}`, {summary['rows']} workloads",
                                budget, STRATEGIES.get(summary["strategy"], summary["strategy"]),
                                *(share(summary["shares"].get(count)) for count in TRIALS),
                                share(summary["winner"]), f"[JSON]({document.path})"])
         disturbed = [f"{row['name']} ({row['disturbed']})" for row in rows if row.get("disturbed")]
         if disturbed:
             table.notes.append(
-                f"`{document.machine}/{document.name}` was disturbed in {', '.join(disturbed)}. The means "
-                f"contain this of {len(rows)} rows: the file holds no curve of a single row.")
+                f"In `{document.machine}/{document.name}` other processes disturbed {', '.join(disturbed)}. The means "
+                f"over its {len(rows)} workloads include what was disturbed, because the file has no figures of single "
+                "workloads from which means without it could be computed.")
         if any(s["strategy"] == "tvm" for s in document.json["search"]["summary"]):
             table.notes.append(
-                "TVM: one round of 16 candidates fits into this budget, before its model has learned "
-                "anything, so the row says how far 16 trials come and not how far MetaSchedule does. Its "
-                "arrays are row-major and its weights are not packed ahead, which ours are.")
-    table.notes.append("Both runs are there if a suite was run twice. A geometric mean over workloads "
-                       "has no interval; the runs show how far it moves.")
+                "In this budget TVM measures one round of 16 candidates, before its model has learned anything. So the "
+                "row shows what 16 trials reach, not what MetaSchedule can reach. Its arrays are row-major and its "
+                "weights are not packed ahead; our layouts are free and our weights are packed ahead.")
+    table.notes.append("If a suite was run twice, the table has both runs. A geometric mean over workloads has no "
+                       "interval; the difference between two runs shows how much it varies.")
     return table
 
 
@@ -597,21 +630,25 @@ def search(documents):
 
 
 def planning(documents):
-    table = Table(["machine", "network", "operators", "schemes", "predicting, s", "cheapest plan, ms",
-                   "three plans, ms", "cheapest plan of those offered", ""])
+    table = Table(["machine", "network", "operators", "schemes", "predicting all schemes, s",
+                   "finding the cheapest plan, ms", "finding the three cheapest plans, ms",
+                   "cheapest plan of these schemes", "source"])
     for document in documents:
         for row in document.json.get("rows", []) if "series_parallel" in document.json else []:
             proof = "proved" if row["is_optimal"] else f"not proved, gap {100 * row['gap']:.1f} %"
             table.rows.append([document.machine_name, NETWORKS[row["network"]], str(row["operators"]),
                                str(row["schemes"]), f"{row['predicting_s']:.2f}", f"{row['plan_ms']:.1f}",
                                f"{row['three_plans_ms']:.1f}", proof, f"[JSON]({document.path})"])
-    table.notes.append("Each time is the least of the rounds. A plan without records takes both: the "
-                       "prediction of all schemes, and the solver.")
+    table.notes.append("A scheme is one way to run an operator: the layouts of its tensors, and its time. A plan "
+                       "chooses a scheme for each operator. Planning without records takes the time of predicting "
+                       "all schemes and the time of finding a plan.")
+    table.notes.append("Times of finding plans are the least of several rounds.")
     return table
 
 
 def repeated(documents):
-    """Lines about the largest changes of ratios to the peer when stored kernels are timed again."""
+    """Rows of a table about second runs, whose files are named *_again. Each row has the largest change of a ratio
+    between the first run and the second run, which may have tuned its kernels anew."""
     lines = []
     for again in documents:
         if not again.name.endswith("_again"):
@@ -621,61 +658,65 @@ def repeated(documents):
         before = {row["name"]: ratio_of(row, first.json["schema_version"]) for row in quotable(first)[0]}
         moved = [abs(ratio_of(row, again.json["schema_version"]).value / before[row["name"]].value - 1)
                  for row in quotable(again)[0] if row["name"] in before]
-        lines.append([again.machine_name, f"{suite_title(again)} timed again: largest change of a ratio",
-                      f"{100 * max(moved):.1f} % of {len(moved)} rows", f"[JSON]({again.path})"])
+        lines.append([again.machine_name, f"{suite_title(again)}, second run: largest change of a ratio to the peer",
+                      f"{100 * max(moved):.1f} %, {len(moved)} rows compared", f"[JSON]({again.path})"])
     return lines
 
 
 def service(documents):
-    table = Table(["machine", "", "measured", ""])
+    table = Table(["machine", "figure", "measured", "source"])
     for d in documents:
         def row(what, value):
             table.rows.append([d.machine_name, what, value, f"[JSON]({d.path})"])
         if "twins" in d.json:
             s = d.json["summary"]
-            row("a kernel against its copy: called different",
+            row("two copies of one kernel are compared: found different",
                 f"{s['equal_apart']} of {s['equal']} comparisons")
-            row(f"a copy slowed by {100 * s['slowdown']:.0f} %: found", f"{s['slowed_found']} of {s['slowed']}")
+            row(f"one of the two copies is slowed by {100 * s['slowdown']:.0f} %: found slower",
+                f"{s['slowed_found']} of {s['slowed']} comparisons")
         if "throughput" in d.json and "total" in d.json:
-            row("candidates built, verified and measured or abandoned",
+            row("candidates that a search tries, valid or not",
                 f"{d.json['total']['candidates_per_s']:.1f} a second")
         if "of_best" in d.json:
-            row(f"first picks of {len(d.json['results'])} workloads, share of the best found: records of "
-                "another machine", f"{d.json['of_best']['shipped']:.3f}")
-            row("the same by the cost model alone", f"{d.json['of_best']['model']:.3f}")
+            speed = (f"first kernels of {len(d.json['results'])} workloads, speed as a share of the best found "
+                     "(geometric mean)")
+            row(f"{speed}: chosen from records of another machine", f"{d.json['of_best']['shipped']:.3f}")
+            row(f"{speed}: chosen by the cost model alone", f"{d.json['of_best']['model']:.3f}")
         if "database" in d.json and d.name in ("database", "database_postgresql"):
             b = d.json["database"]
             engine = b["engine"].split(",")[0]
-            row(f"{engine}, {b['records']:,} records: lookup, commit",
+            row(f"{engine}, {b['records']:,} records: time of a look-up, of a commit",
                 f"{b['lookup_us']:.0f} µs, {b['commit_ms']:.1f} ms")
-            row(f"{engine}: merging", f"{b['merged_per_s']:,.0f} records a second")
+            row(f"{engine}: merging a file of records", f"{b['merged_per_s']:,.0f} records a second")
         if "scoring" in d.json:
-            row(f"points scored on {d.json['threads']} threads", f"{d.json['points_per_s']:,.0f} a second")
+            row(f"points whose times the cost model predicts, on {d.json['threads']} threads",
+                f"{d.json['points_per_s']:,.0f} a second")
     table.rows += repeated(documents)
     return table
 
 
 def databases(documents):
-    """The table of costs of a database of synthetic records, by engine and size, on the machine with most sizes."""
+    """The table of what a database of synthetic records costs, with a column for each engine and size. All columns are
+    of the machine with the most such files."""
     found = [d for d in documents if "growth" in d.json.get("database", {})]
     machine = max((d.machine for d in found), key=lambda name: sum(d.machine == name for d in found), default=None)
     found = sorted((d for d in found if d.machine == machine),
                    key=lambda d: (d.json["database"]["engine"].startswith("Postgre"), d.json["database"]["records"]))
     bases = [d.json["database"] for d in found]
     table = Table(["", *(f"{b['engine'].split(' ')[0]}, {b['records']:,} records" for b in bases)])
-    figures = [("bytes a record, with indexes", lambda b: f"{b['bytes'] / b['records']:.0f}"),
-               ("look-up, first of its key, many together", lambda b: f"{b['first_lookup_us']:.0f} µs"),
-               ("look-up again, many together", lambda b: f"{b['lookup_us']:.1f} µs"),
-               ("look-up by itself", lambda b: f"{b['lookup_alone_us']:.0f} µs"),
+    figures = [("bytes for each record, with indexes", lambda b: f"{b['bytes'] / b['records']:.0f}"),
+               ("look-up of a key among many, the first time", lambda b: f"{b['first_lookup_us']:.0f} µs"),
+               ("look-up of a key among many, again", lambda b: f"{b['lookup_us']:.1f} µs"),
+               ("look-up of a single key", lambda b: f"{b['lookup_alone_us']:.0f} µs"),
                ("commit of one record", lambda b: f"{b['commit_ms']:.1f} ms"),
-               ("merging", lambda b: f"{b['merged_per_s']:,.0f} records a second"),
-               ("first page of `db serve`", lambda b: f"{b['first_page_ms']:.0f} ms"),
+               ("merging a file of records", lambda b: f"{b['merged_per_s']:,.0f} records a second"),
+               ("reading the first page of `db serve`", lambda b: f"{b['first_page_ms']:.0f} ms"),
                ("`db info`", lambda b: f"{b['info_ms']:.1f} ms"),
                ("`db prune` that deletes nothing", lambda b: f"{b['pruning_s']:.1f} s"),
-               ("most memory of the process", lambda b: f"{b['filling_mb']:.0f} MB")]
+               ("peak memory of the process", lambda b: f"{b['filling_mb']:.0f} MB")]
     for k, group in enumerate(bases[0]["growth"] if bases else []):
-        name = f"a group of {group['trials']:,} trials: "
-        figures += [(name + "commit", lambda b, k=k: f"{b['growth'][k]['commit_ms']:.1f} ms"),
+        name = f"in a group of {group['trials']:,} trials: "
+        figures += [(name + "commit of one trial", lambda b, k=k: f"{b['growth'][k]['commit_ms']:.1f} ms"),
                     (name + "start of a run", lambda b, k=k: f"{b['growth'][k]['start_ms']:.0f} ms")]
     for title, figure in figures:
         table.rows.append([title, *(figure(b) for b in bases)])
@@ -685,7 +726,10 @@ def databases(documents):
 
 
 def by_size(documents, suite, title, figures):
-    """A table with a column for each row of the first document of a suite and a line for each figure."""
+    """A table with a column for each row of the suite's first file, and a line for each figure.
+
+    `title(row)` is the heading of a column. `figures` are pairs of the name of a line and a function from a row to the
+    text of a cell."""
     found = [d for d in documents if d.json.get("suite") == suite][:1]
     rows = found[0].json["rows"] if found else []
     table = Table(["", *(title(row) for row in rows)])
@@ -697,48 +741,56 @@ def by_size(documents, suite, title, figures):
 
 def farms(documents):
     return by_size(documents, "farm", lambda r: f"{r['members']} member{'' if r['members'] == 1 else 's'}", [
-        ("processes of the members", lambda r: "3 each" if r["processes"] == r["members"] else str(r["processes"])),
-        ("jobs with recorded durations", lambda r: f"{r['jobs_per_s']:.0f} a second"),
+        ("processes of the members",
+         lambda r: "3 for each member" if r["processes"] == r["members"] else f"{r['processes']} for all"),
+        ("jobs that sleep as long as recorded", lambda r: f"{r['jobs_per_s']:.0f} a second"),
         ("share of the time in which members measure", lambda r: f"{100 * r['working_share']:.0f} %"),
-        ("time on the device beyond the recorded one, a job", lambda r: f"{r['beyond_ms']:.1f} ms"),
-        ("processor time of the scheduler, a job", lambda r: f"{r['scheduler_processor_ms']:.2f} ms"),
-        ("processor time of the client, a job", lambda r: f"{r['client_processor_ms']:.2f} ms"),
-        ("jobs without work", lambda r: f"{r['empty_jobs_per_s']:.0f} a second"),
-        ("a job without work by itself", lambda r: f"{r['single_job_ms']:.0f} ms"),
-        ("after a loss of the scheduler: all work again", lambda r: f"{r['all_work_again_s']:.1f} s"),
-        ("after a loss of the scheduler: jobs lost",
+        ("time on the device for each job, beyond the recorded time", lambda r: f"{r['beyond_ms']:.1f} ms"),
+        ("processor time of the scheduler for each job", lambda r: f"{r['scheduler_processor_ms']:.2f} ms"),
+        ("processor time of the client for each job", lambda r: f"{r['client_processor_ms']:.2f} ms"),
+        ("jobs that do nothing, many together", lambda r: f"{r['empty_jobs_per_s']:.0f} a second"),
+        ("a single job that does nothing, until its reply", lambda r: f"{r['single_job_ms']:.0f} ms"),
+        ("scheduler killed and restarted: time until all members work again",
+         lambda r: f"{r['all_work_again_s']:.1f} s"),
+        ("scheduler killed and restarted: jobs lost",
          lambda r: f"{r['jobs_lost']} of {r['jobs_meanwhile'] + r['jobs_lost']:,}"),
-        ("most memory of the scheduler", lambda r: f"{r['scheduler_mb']:.0f} MB"),
-        ("most memory of the client", lambda r: f"{r['client_mb']:.0f} MB")])
+        ("peak memory of the scheduler", lambda r: f"{r['scheduler_mb']:.0f} MB"),
+        ("peak memory of the client", lambda r: f"{r['client_mb']:.0f} MB")])
 
 
 def convolution(row):
-    """The name of a workload in a table: "conv 64x56x56, 3x3, 64"."""
+    """The name of a convolution in a table: "input 64 x 56 x 56, kernel 3 x 3, 64 output channels". The
+    input is channels x height x width, the kernel height x width."""
     values = dict(word.split("=") for word in row["workload"].split() if "=" in word)
-    return f"{values['c']} x {values['h']} x {values['w']}, {values['r']} x {values['s']}, {values['k']}"
+    return (f"input {values['c']} x {values['h']} x {values['w']}, kernel {values['r']} x {values['s']}, "
+            f"{values['k']} output channels")
 
 
 def side_by_side(documents):
     return by_size(documents, "side_by_side", convolution, [
-        ("one run of 512 trials", lambda r: f"{r['one']['ended_s']:.0f} s"),
-        ("its best after", lambda r: reached(r["one"])),
-        ("eight runs: as fast after", lambda r: reached(r["all"])),
-        ("as a share of 512 trials of one", lambda r: share_of_one(r, "all")),
-        ("schedules that two of eight measured", lambda r: f"{r['all']['repeated']} of {r['all']['trials']:,} trials"),
-        ("eight runs, two killed: as fast after", lambda r: reached(r["killed"])),
-        ("as a share, with two killed", lambda r: share_of_one(r, "killed")),
-        ("schedules measured twice, with two killed",
+        ("one run: time of all its 512 trials", lambda r: f"{r['one']['ended_s']:.0f} s"),
+        ("one run: time until its best kernel was found", lambda r: reached(r["one"])),
+        ("eight runs: time until a kernel as fast was found", lambda r: reached(r["all"])),
+        ("eight runs: this time / time of all trials of the one run", lambda r: share_of_one(r, "all")),
+        ("eight runs: schedules that several runs measured",
+         lambda r: f"{r['all']['repeated']} of {r['all']['trials']:,} trials"),
+        ("eight runs, two killed: time until a kernel as fast was found", lambda r: reached(r["killed"])),
+        ("eight runs, two killed: this time / time of all trials of the one run", lambda r: share_of_one(r, "killed")),
+        ("eight runs, two killed: schedules that several runs measured",
          lambda r: f"{r['killed']['repeated']} of {r['killed']['trials']:,} trials"),
-        ("runs of the other six that failed", lambda r: str(r["killed"]["failed"]))])
+        ("eight runs, two killed: number of the other six that failed", lambda r: str(r["killed"]["failed"]))])
 
 
 def reached(runs):
+    """A text with the seconds and trials until the runs had a kernel as fast as the best one of the single run."""
     if runs["reached_s"] == 0:
         return f"not within {runs['trials']:,} trials"
     return f"{runs['reached_s']:.0f} s, {runs['reached_trials']:,} trials"
 
 
 def share_of_one(row, runs):
+    """A text with the time of reached(), divided by the time of all trials of the single run; "-" if the runs never had
+    such a kernel. `runs` is the name of the case in JSON: "all" or "killed"."""
     return f"{row[runs]['reached_s'] / row['one']['ended_s']:.2f}" if row[runs]["reached_s"] > 0 else "-"
 
 
@@ -746,23 +798,23 @@ def networks_by_size(documents):
     return by_size(documents, "networks_by_size", lambda r: f"{r['operators']:,} operators", [
         ("nodes of the ONNX file", lambda r: f"{r['nodes']:,}"),
         ("distinct operators", lambda r: f"{r['distinct_operators']:,}"),
-        ("reading the file, and passes", lambda r: f"{r['importing_s']:.2f} s"),
-        ("predicting", lambda r: f"{r['predicting_s']:.1f} s"),
-        ("planning", lambda r: f"{r['planning_s']:.2f} s"),
-        ("plan of those offered", lambda r: "proved cheapest" if r["is_optimal"] else "not proved"),
-        ("building kernels and the file", lambda r: f"{r['building_s']:.1f} s"),
-        ("all of `tune --model`", lambda r: f"{r['seconds']:.1f} s"),
-        ("most memory of the process", lambda r: f"{r['peak_mb']:.0f} MB"),
+        ("reading the file and running graph passes", lambda r: f"{r['importing_s']:.2f} s"),
+        ("predicting the times of all schemes", lambda r: f"{r['predicting_s']:.1f} s"),
+        ("finding the cheapest plan", lambda r: f"{r['planning_s']:.2f} s"),
+        ("plan, among all plans of these schemes", lambda r: "proved cheapest" if r["is_optimal"] else "not proved"),
+        ("building the kernels and the file", lambda r: f"{r['building_s']:.1f} s"),
+        ("`tune --model` in all", lambda r: f"{r['seconds']:.1f} s"),
+        ("peak memory of the process", lambda r: f"{r['peak_mb']:.0f} MB"),
         ("the file that the runtime loads", lambda r: f"{r['output_mb']:.0f} MB"),
-        ("error of the outputs, of the largest", lambda r: f"{r['error']:.0e}")])
+        ("largest error of an output / largest output", lambda r: f"{r['error']:.0e}")])
 
 
 # ---- the first page -----------------------------------------------------------------------------
 
 
 def kernel_cell(documents, machine, suite):
-    """The mean ratio of a suite on one thread of a machine with all its instruction sets. If several versions of the
-    peer were measured, the fastest version counts."""
+    """A text with the mean ratio of a suite on one thread of a machine, without a limit on instruction sets. If several
+    versions of the peer were measured, the version with the lowest mean ratio counts. "-" if no run may be quoted."""
     found = [d for d in documents if d.machine == machine and d.json.get("suite") == suite
              and d.name.split("_onednn")[0] == suite and "rows" in d.json]
     cells = []
@@ -777,6 +829,8 @@ def kernel_cell(documents, machine, suite):
 
 
 def network_cell(documents, machine, peer):
+    """A text with the mean, lowest and highest ratio of the networks of a machine, on one thread; "-" if there are
+    none."""
     ratios = []
     for document in network_documents(documents):
         if (document.machine == machine and document.json["options"]["threads"] == 1
@@ -787,16 +841,16 @@ def network_cell(documents, machine, peer):
     if not ratios:
         return "-"
     values = [ratio.value for _, ratio in ratios]
-    return (f"{geometric_mean(values):.3f}, {min(values):.3f} to {max(values):.3f} ({len(values)} networks, "
+    return (f"{geometric_mean(values):.3f}, from {min(values):.3f} to {max(values):.3f} ({len(values)} networks, "
             f"{PEERS[peer]} {ratios[0][0].split()[1]})")
 
 
 def overview(documents):
     machines = sorted({d.machine for d in kernel_documents(documents) + network_documents(documents)})
     names = [next(d.machine_name for d in documents if d.machine == m) for m in machines]
-    table = Table(["time of the other / ours", *names])
+    table = Table(["time of the other library / ours", *names])
     for title, suite in (("convolutions of ResNet-50", "resnet50_conv"),
-                         ("odd convolutions", "odd_conv"), ("matrix products", "gemm")):
+                         ("convolutions of unusual shapes", "odd_conv"), ("matrix products", "gemm")):
         table.rows.append([title, *(kernel_cell(documents, m, suite) for m in machines)])
     for title, peer in (("whole networks, ONNX Runtime", "onnxruntime"),
                         ("whole networks, OpenVINO", "openvino")):
@@ -813,14 +867,15 @@ TABLES = {"machines": machines, "kernels": kernels, "gpus": gpus, "networks": ne
 
 
 def linking(page):
-    """A function that turns links relative to the root into links relative to the folder of the page."""
+    """Returns a function that makes links of a cell to files of bench/ relative to the folder of the page. For
+    bench/README.md it turns `](bench/results/a.json)` into `](results/a.json)`."""
     folder = posixpath.dirname(page) or "."
     return lambda cell: re.sub(r"\]\((bench/[^)]*)\)",
                                lambda link: f"]({posixpath.relpath(link[1], folder)})", cell)
 
 
 def filled(page, text, documents):
-    """The text of a page with its regions filled from the JSON."""
+    """The text of a page with its regions filled from the JSON. Failure if a region names no table of TABLES."""
     def table(match):
         if match[2] not in TABLES:
             raise Failure(f"[tables] {page}: '{match[2]}': expected one of {', '.join(TABLES)}")

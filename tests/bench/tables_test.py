@@ -38,7 +38,7 @@ class Rules(unittest.TestCase):
         for bad, reason in ((row("bad", 9.0, disturbed="0 of 10 rounds count", rounds=0),
                              "bad (0 of 10 rounds count)"),
                             (row("bad", 9.0, disturbed="other processes"), "bad (other processes)"),
-                            (row("bad", 9.0, peer_call_us=20.0), "bad (a call without work takes 2 %"),
+                            (row("bad", 9.0, peer_call_us=20.0), "bad (call overhead is 2 %"),
                             ({"name": "bad", "error": "no kernel"}, "bad (not timed (no kernel))")):
             with self.subTest(reason):
                 text = self.kernels(bad)
@@ -75,7 +75,7 @@ class Rules(unittest.TestCase):
 
     def test_means_are_also_given_without_the_rows_above_two(self):
         text = self.kernels(row("high", 8.0))
-        self.assertIn("2.621; 1.500 without the 1 above 2", text)
+        self.assertIn("2.621; 1.500 without the 1 row above 2", text)
 
     def test_the_first_version_has_medians_under_another_name(self):
         old = row("old", 9.0, ratio_median=1.25, ratio_low=1.2, ratio_high=1.3)

@@ -389,7 +389,7 @@ class Page(unittest.TestCase):
         self.assertIn("6 models: 2 refused, 1 failed or wrong, 3 right", text)
         self.assertIn("| 1 | none | 2 of 3 | 1.000 | 1, 0, 1 | 0.500 [0.450, 0.550] (b)", text)
         self.assertIn("| 2 | none | 2 of 2 | 1.500 |", text)
-        self.assertIn("c on 1 (3 of 10 rounds count)", text)
+        self.assertIn("c on 1 thread (3 of 10 rounds count)", text)
 
     def test_a_page_without_a_run_says_so(self):
         self.assertEqual(tables.zoo([]).text(str), "No run is committed yet.\n")
@@ -403,7 +403,7 @@ class Page(unittest.TestCase):
     def test_a_run_ends_with_the_same_figures(self):
         text = tables.zoo_summary(self.document.json)
         self.assertIn("6 models: 2 refused, 1 failed or wrong, 3 right\n", text)
-        self.assertIn("threads 1, tuning none: 3 right, 2 timed undisturbed, better peer's time / ours: "
+        self.assertIn("threads 1, tuning none: 3 right, 2 timed undisturbed, faster peer's time / ours: "
                       "geometric mean 1.000, 0.500 to 2.000", text)
 
 
