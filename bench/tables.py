@@ -175,10 +175,12 @@ def objection(row, document):
     wanted = document.json["options"]["rounds"]
     if "error" in row:
         return f"not timed ({row['error']})"
+    cause = row.get("disturbed")
     if row["rounds"] < min(wanted, FEWEST_ROUNDS):
-        return f"{row['rounds']} of {wanted} rounds count"
-    if row.get("disturbed"):
-        return row["disturbed"]
+        count = f"{row['rounds']} of {wanted} rounds count"
+        return count if not cause else cause if cause.startswith(count) else f"{count}: {cause}"
+    if cause:
+        return cause
     if wanted < FEWEST_ROUNDS:
         return f"only {wanted} rounds were asked for; a 95 % interval takes {FEWEST_ROUNDS}"
     call_us = row.get("peer_call_us", 0)
@@ -646,6 +648,11 @@ def planning(documents):
     return table
 
 
+def row_key(row):
+    """The name of a row's workload or model, its threads, and the seconds of tuning, if the row has these."""
+    return row["name"], row.get("threads"), row.get("budget_s")
+
+
 def repeated(documents):
     """Rows of a table about second runs, whose files are named *_again. Each row has the largest change of a ratio
     between the first run and the second run, which may have tuned its kernels anew."""
@@ -655,9 +662,9 @@ def repeated(documents):
             continue
         first = next(d for d in documents
                      if d.machine == again.machine and d.name == again.name.removesuffix("_again"))
-        before = {row["name"]: ratio_of(row, first.json["schema_version"]) for row in quotable(first)[0]}
-        moved = [abs(ratio_of(row, again.json["schema_version"]).value / before[row["name"]].value - 1)
-                 for row in quotable(again)[0] if row["name"] in before]
+        before = {row_key(row): ratio_of(row, first.json["schema_version"]) for row in quotable(first)[0]}
+        moved = [abs(ratio_of(row, again.json["schema_version"]).value / before[row_key(row)].value - 1)
+                 for row in quotable(again)[0] if row_key(row) in before]
         lines.append([again.machine_name, f"{suite_title(again)}, second run: largest change of a ratio to the peer",
                       f"{100 * max(moved):.1f} %, {len(moved)} rows compared", f"[JSON]({again.path})"])
     return lines

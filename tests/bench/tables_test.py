@@ -38,6 +38,7 @@ class Rules(unittest.TestCase):
         for bad, reason in ((row("bad", 9.0, disturbed="0 of 10 rounds count", rounds=0),
                              "bad (0 of 10 rounds count)"),
                             (row("bad", 9.0, disturbed="other processes"), "bad (other processes)"),
+                            (row("bad", 9.0, disturbed="steal", rounds=3), "bad (3 of 10 rounds count: steal)"),
                             (row("bad", 9.0, peer_call_us=20.0), "bad (call overhead is 2 %"),
                             ({"name": "bad", "error": "no kernel"}, "bad (not timed (no kernel))")):
             with self.subTest(reason):
@@ -87,6 +88,12 @@ class Rules(unittest.TestCase):
         text = text_of(tables.overview(documents))
         self.assertIn("| 1.200 (1 rows, oneDNN 3.2.0) |", text)
         self.assertNotIn("1.500", text)
+
+    def test_a_second_run_is_compared_with_rows_of_the_same_threads_and_tuning(self):
+        first = document([row("a", 1.0, budget_s=0), row("a", 3.0, budget_s=40.0), row("a", 5.0, threads=2, budget_s=0)])
+        again = document([row("a", 1.1, budget_s=0)], name="gemm_again")
+        ((*_, change, _),) = tables.repeated([first, again])
+        self.assertEqual(change, "10.0 %, 1 rows compared")
 
     def test_rows_are_counted_by_their_intervals(self):
         ratios = [tables.Figure(*f) for f in ((1.1, 1.05, 1.2), (1.0, 0.9, 1.1), (0.9, 0.8, 1.0),

@@ -389,7 +389,7 @@ class Page(unittest.TestCase):
         self.assertIn("6 models: 2 refused, 1 failed or wrong, 3 right", text)
         self.assertIn("| 1 | none | 2 of 3 | 1.000 | 1, 0, 1 | 0.500 [0.450, 0.550] (b)", text)
         self.assertIn("| 2 | none | 2 of 2 | 1.500 |", text)
-        self.assertIn("c on 1 thread (3 of 10 rounds count)", text)
+        self.assertIn("c on 1 thread (3 of 10 rounds count: steal)", text)
 
     def test_a_page_without_a_run_says_so(self):
         self.assertEqual(tables.zoo([]).text(str), "No run is committed yet.\n")
