@@ -40,8 +40,8 @@ struct AblationOptions {
 struct AblationRow {
   graph::Choice choice = graph::Choice::Global;
   std::string error;  ///< reason why the model was not timed; empty if it was
-  /// The sum of the times of the plan's kernels, and the sum of those of its transforms. Each
-  /// kernel and transform was timed by itself.
+  /// The sum of the times of the plan's kernels, and the sum of the times of its transforms (copies
+  /// into other layouts). Each kernel and transform was timed by itself.
   double kernels_ns = 0, transforms_ns = 0;
   size_t transforms = 0;
   double apart = 0;  ///< largest difference from the first row's outputs, relative to the largest

@@ -20,10 +20,11 @@ struct Agreement {
 /// random elements of each output with the interpreter, which computes in f64.
 ///
 /// Invalid if an error exceeds the tolerance; the message names the output and the contender that
-/// is wrong. The tolerance is that of the workload's accuracy class, or the error that rounding
-/// causes in the declared loops if that is larger. The peer may differ by `own_rounding` in
-/// addition (Contender::own_rounding()). Integers that are rounded from floats may differ by one,
-/// in one of ten thousand elements.
+/// is wrong. The tolerance is that of the workload's accuracy class. If the loops as they are
+/// declared, in their declared types, have a larger rounding error, the tolerance is this error.
+/// The two contenders may differ from each other by twice the tolerance. The peer's errors may be
+/// larger by `own_rounding` (Contender::own_rounding()). Integers that are rounded from floats may
+/// differ by one, in one of ten thousand elements.
 Result<Agreement> check_agreement(const dsl::Workload& workload, const dsl::Arrays& inputs,
                                   const dsl::Arrays& ours, const dsl::Arrays& peer, int samples,
                                   uint64_t seed, double own_rounding = 0);

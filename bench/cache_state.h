@@ -26,9 +26,9 @@ struct Arrays {
 };
 
 /// Brings the caches into the state Network. The calling thread evicts weights and outputs from all
-/// caches. Then it overwrites each activation with the values that it has, line by line from the
-/// first to the last, so that the activations are in its caches. Requires: no other thread uses the
-/// arrays.
+/// caches. Then it reads a byte of each cache line of the activations and writes the same value
+/// back, from the first line to the last, so that the activations are in the caches of this
+/// thread's core. Requires: no other thread uses the arrays.
 void enter_network_state(const Arrays& arrays);
 
 }  // namespace tw::bench

@@ -34,14 +34,15 @@ struct CompareOptions {
   uint64_t seed = 1;                 ///< seed of the input data
 };
 
-/// Returns the workload for which our kernel is tuned. It is that of the item, with the state of
-/// the caches that belongs to options.cache: on processors NetworkMemory (dsl::CacheState) for Cold
-/// and Network, in which constants come from memory, else Hot. On GPUs it is always Hot.
+/// Returns the workload for which our kernel is tuned: the item's workload with the state of the
+/// caches (dsl::CacheState) that fits options.cache. On processors, Cold and Network give
+/// NetworkMemory, in which constants come from memory. For Hot, and on GPUs, the item's state is
+/// not changed.
 dsl::Workload tuned_workload(const Item& item, const CompareOptions& options);
 
 /// Checks our contender and every form of the peer, then times our contender against the peer's
-/// fastest form. Forms with wrong results are left out and listed in row.wrong_forms. If no form is
-/// left, it fails with the error of the last one.
+/// fastest form. Forms with wrong results are left out and listed in row.wrong_forms. If all forms
+/// are wrong, it fails with the error of the last form.
 Status compare_contenders(const Item& item, const dsl::Arrays& inputs, Contender& ours,
                           std::vector<std::unique_ptr<Contender>> forms,
                           const CompareOptions& options, const tuner::Clock& clock, Row& row);

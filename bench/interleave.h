@@ -6,9 +6,9 @@
 // In its turn, a contender makes one call that is not timed, then a batch of calls that takes at
 // least min_batch_ns. Every figure is a median over the rounds, with a 95 % interval from order
 // statistics; a minimum would have no such interval. A watch may reject rounds, because another
-// process disturbed them. Rejected rounds are repeated, because such a disturbance may last longer
-// than ten rounds. Contenders on the processor are timed on the calling thread, those on a GPU by
-// the device's clock. The functions keep no state.
+// process disturbed them. Rejected rounds are repeated: a median of ten rounds does not help if a
+// disturbance lasts longer than all ten. Contenders on the processor are timed on the calling
+// thread, those on a GPU by the device's clock. The functions keep no state.
 
 #include <cstdint>
 #include <functional>

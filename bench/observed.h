@@ -29,8 +29,8 @@ Result<Observed> observe(int threads, const tuner::Clock& clock,
 /// Calls `timing`, which times contenders on a GPU, and observes the GPU. The clock of a GPU counts
 /// only our own work, so a disturbance shows only as a difference of the peaks before and after the
 /// timing. Busy tensor cores reach the power limit, which lowers the chip's clock for some time. So
-/// if the second peak is lower, it is measured again for about a second, until both are equal.
-/// Returns the first error.
+/// if the peak after the timing is lower, it is measured again for about a second, until it is near
+/// the peak before the timing. Returns the first error.
 Result<Observed> observe_device(runtime::Device& device, const std::function<Status()>& timing);
 
 /// Returns options for `rounds` rounds. If the contenders have several threads, the options have a

@@ -45,8 +45,8 @@ Result<Found> build_kernel(const dsl::Workload& workload, const Target& target,
                            const tuner::Environment& environment);
 
 /// Returns the best known kernel of the workload on this machine. `search` says if a search comes
-/// first. If there is no search, and no kernel is known that was tuned in the workload's state of
-/// the caches, it takes the best one that was tuned with hot caches. NoCandidate if there is none
+/// first. Without a search, if no kernel was tuned for the workload's state of the caches, it
+/// returns the best kernel that was tuned with hot caches. NoCandidate if there is no such kernel
 /// either.
 Result<Found> find_kernel(const dsl::Workload& workload, const Target& target,
                           const tuner::TuneOptions& options, Search search, db::Store& store,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Measures the time of planning whole networks: from the schemes that the tuner offers until a plan
-// is proved to be the cheapest. Also measures the solver alone, on random series-parallel networks.
-// No kernel is built or run. Thread-safe.
+// Measures the time of planning whole networks. A scheme is one way to run an operator, with its
+// layouts and its time. The measured time begins when the tuner has offered the schemes, and ends
+// when a plan is proved to be the cheapest. Also measures the solver alone, on random
+// series-parallel networks. No kernel is built or run. Thread-safe.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Draws random workloads. Some have shapes that are common in networks, others have odd shapes. The
-// cost model is trained on them. Searches are judged on them, because a cost model that was tuned
-// for the layers of known networks has not seen them. Free functions; thread-safe.
+// cost model is trained on such workloads. Searches are judged on them too: a cost model that is
+// good only for the layers of known networks would fail on them. Free functions; thread-safe.
 //
 //   TW_TRY(const std::vector<const Kind*> kinds, choose_kinds("conv,dense"));
 //   TW_TRY(const Item item, draw_item(*kinds[0], seed, 7));   // always the same for (seed, 7)
@@ -32,8 +32,8 @@ const std::vector<Kind>& kinds();
 Result<std::vector<const Kind*>> choose_kinds(std::string_view names);
 
 /// Draws workload `number` of a kind and names it, for example "conv_7". Draws are repeated until
-/// the size fits: inputs and outputs have at most 64 * 10^6 bytes, and the larger one of this
-/// number of bytes and the number of operations is from 10^4 to 10^9.
+/// the workload fits two limits. Inputs and outputs have together at most 64 * 10^6 bytes. The
+/// number of these bytes or the number of operations, whichever is larger, is from 10^4 to 10^9.
 Result<Item> draw_item(const Kind& kind, uint64_t seed, int64_t number);
 
 }  // namespace tw::bench

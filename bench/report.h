@@ -58,8 +58,9 @@ struct Heading {
   bool graphs = false;                 ///< a GPU's calls were submitted as graphs
 };
 
-/// Ratios above this limit show that the peer has no fast kernel for the workload. A few of them
-/// can decide a geometric mean, so the mean is also given without them.
+/// If the peer takes more than this many times as long as our kernel (Versus::ratio), it has no
+/// fast kernel for the workload. A few such rows can dominate the geometric mean, so the mean is
+/// also given without them.
 inline constexpr double high_ratio = 2;
 
 /// Summary of the rows with the same number of threads.

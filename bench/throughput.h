@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Measures how fast the tuner works: how many candidates it handles per second, and in which share
-// of the time it builds, verifies or measures. Not thread-safe.
+// Measures how fast the tuner works: how many candidates it handles per second, and what share of
+// the time it spends on building, verifying and measuring. Not thread-safe.
 
 #include <map>
 #include <nlohmann/json_fwd.hpp>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Measures how two times grow with the number of trials of a group, which are the trials of one
-// workload: the time of a commit into the group, and the time that a run that continues the group
-// needs to start. Trials are synthetic, with schedules from the workload's search space. They come
-// in sessions of 512 trials, some of whose schedules other sessions measured too. Not thread-safe.
+// Measures how two times grow with the size of a group (the trials of one workload): the time of a
+// commit that adds a trial to the group, and the time that a tuning run of this workload needs to
+// start. Trials are synthetic, with schedules from the workload's search space. Each session has
+// 512 trials, and some schedules are measured by several sessions. Not thread-safe.
 
 #include <cstdint>
 #include <string>

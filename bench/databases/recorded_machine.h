@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Simulated workers, which build and run nothing. The time of a kernel comes from a recording
-// (tuner/search/replay.h), and each trial waits as long as building and measuring would take. So
-// many simultaneous runs can be observed on a machine of two cores. Not thread-safe.
+// (tuner/search/replay.h), and each trial waits as long as building and measuring would take. As
+// waiting needs no processor, a machine of two cores can observe many simultaneous runs. Not
+// thread-safe.
 //
 // The latency of a schedule is that of the recorded trial with the most similar features. For a
-// recorded schedule that is its own trial. The latency is multiplied by a factor from 1 to 1.05
-// that is computed from the schedule's text, so that no two kernels are equally fast and more
-// trials find a faster best kernel.
+// recorded schedule this is its own trial. The latency is multiplied by a factor from 1 to 1.05
+// that is computed from the schedule's text. So no two kernels are equally fast, and a search with
+// more trials finds a faster kernel.
 
 #include <map>
 #include <string>

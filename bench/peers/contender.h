@@ -35,8 +35,8 @@ struct Setup {
 class Contender {
  public:
   virtual ~Contender() = default;
-  /// Brings the caches into the state that the setup asks for, if repeated calls alone do not do
-  /// so. Its time is not counted.
+  /// Brings the caches into the state `Setup::cache`. It does nothing if repeated calls bring the
+  /// caches into this state anyway. Its time is not counted.
   virtual void prepare_call() {}
   /// Makes one call. `call` is the number of the call, from 0 on, and selects the copy of the
   /// weights.
@@ -49,9 +49,9 @@ class Contender {
   /// Overhead of a call in ns, which was measured with a call that computes next to nothing. 0: it
   /// is unknown and small.
   virtual double empty_call_ns() const { return 0; }
-  /// The largest error that the library may add on random data because it rounds where the
-  /// definition does not, for example scales to f16. It is relative to the largest output. 0: it
-  /// has no such roundings.
+  /// The largest error that the library may add on random data because it rounds values that the
+  /// definition does not round. For example, GGML rounds the scale of each block of an operand to
+  /// f16. The error is relative to the largest output. 0: the library rounds no such values.
   virtual double own_rounding() const { return 0; }
   /// Returns the outputs of the last run() as logical row-major arrays. The keys are their names.
   virtual Result<dsl::Arrays> outputs() = 0;

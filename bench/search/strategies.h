@@ -57,8 +57,8 @@ struct Strategy {
 const std::vector<Strategy>& strategies();
 
 /// Returns the strategies in `names`, which are separated by commas. For an empty text it returns
-/// those that run by default and can run here; the others take minutes per workload. Usage for an
-/// unknown name, Environment for a named strategy that cannot run here.
+/// the strategies with `by_default` set that can run here. Usage for an unknown name, Environment
+/// for a named strategy that cannot run here.
 Result<std::vector<const Strategy*>> choose_strategies(std::string_view names,
                                                        const SearchTask& task);
 
