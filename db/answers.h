@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Lookups in addition to Store::best(): the evidence for an answer, and the answers of other
-// devices, targets and layers. The answer for a key is the record that Store::best() returns. A
-// layer is a database below this one that is only read. Like a Store, these functions are not
-// thread-safe.
+// Lookups in addition to Store::best(). The answer for a key is the record that Store::best()
+// returns. These functions return the evidence for an answer, and the answers for other devices,
+// for other targets and from the layers. A layer is a read-only database below this one, such as
+// that of a team. Like a Store, these functions are not thread-safe.
 
 #include <cstdint>
 #include <functional>
@@ -21,9 +21,9 @@ namespace tw::db {
 /// its latency, and records with a smaller latency that are not used. The result has at most
 /// `limit` of these records; 0: all. nullopt if there is no answer.
 Result<std::optional<Explanation>> explain(Store& store, const Key& key, int64_t limit = 0);
-/// Returns the best record of each device that is of another model than the key's device and that
-/// `accepts` accepts. First come at most `most` records of this database, sorted by efficiency, the
-/// highest first, then at most `most` records of each layer.
+/// Returns records of devices whose model is not that of the key's device: for each such device,
+/// its best record that `accepts` accepts. First come at most `most` records of this database,
+/// sorted by efficiency, the highest first, then at most `most` records of each layer.
 Result<std::vector<Record>> best_elsewhere(Store& store, const Key& key, int64_t most,
                                            const Accept& accepts = {});
 /// Returns the targets for which the key has an answer, sorted by text. Ignores `key.target`.

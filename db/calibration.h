@@ -27,11 +27,12 @@ struct Calibration {
   std::string device;           ///< text of the device, as in Record::device
   std::string machine;          ///< to_string(Machine)
   std::string program_version;  ///< version of the program that measured
-  /// Number that tells the newest calibration of a target and device, even if the clocks of
-  /// machines disagree: one more than the highest generation that the database had for this target
-  /// and device when the calibration was added.
+  /// The newest calibration of a target and device is the one with the highest generation; of equal
+  /// generations, the one with the highest `created_ms`, then that with the highest hash. It is
+  /// found even if the clocks of machines disagree, because add_calibration() sets the generation
+  /// to one more than the highest that the database has for this target and device.
   int64_t generation = 0;
-  int64_t created_ms = 0;  ///< time of the measurement, in ms since 1970; informative only
+  int64_t created_ms = 0;  ///< time of the measurement, in ms since 1970
   std::string hash;        ///< SHA-256 of canonical_text() in hex, derived by seal()
 
   friend bool operator==(const Calibration&, const Calibration&) = default;

@@ -23,9 +23,10 @@ namespace tw::db {
 /// any other doubt (trust.h).
 ///
 /// In an old group, all of whose trials were made before `before_ms`, prune() keeps only the
-/// records that prove a schedule wrong and those of the answer's schedule. A group that has no
-/// answer, or whose answer would change, keeps its records. Demands that were stored last before
-/// `before_ms` are deleted.
+/// records that prove a schedule wrong and those of the answer's schedule. If the answer would then
+/// change, the old group is pruned as any other group. A group that has no answer, or whose answer
+/// would change even so, keeps its records. Demands that were stored last before `before_ms` are
+/// deleted.
 struct PruneRules {
   /// Records with a smaller codegen_abi are deleted, because no lookup asks for them.
   int64_t codegen_abi = 0;
@@ -68,9 +69,9 @@ Result<int64_t> drop_quarantined(Store& store, const std::string& hash = {});
 /// Returns at most `limit` (0: all) of the stored records that are not used because they raise a
 /// doubt for which is_listed() is true (trust.h).
 Result<std::vector<Doubted>> doubted(Store& store, int64_t limit);
-/// Deletes the records that PruneRules describes, or only counts them (DryRun). No lookup by a
-/// present code generator gets another answer afterwards. The file keeps its size, and later
-/// records use the free space.
+/// Deletes the records that PruneRules describes, or only counts them (DryRun). Lookups with a
+/// codegen_abi of at least PruneRules::codegen_abi have the same answers as before. The file keeps
+/// its size, and later records use the free space.
 Result<PruneReport> prune(Store& store, const PruneRules& rules, Pruning pruning);
 /// Deletes one record. A later merge with a database that has the record brings it back.
 Status drop_record(Store& store, const Record& record);

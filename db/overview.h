@@ -76,8 +76,8 @@ struct TrialSummary {
 /// stored last comes first. Reads no trials.
 Result<std::vector<GroupSummary>> groups(Store& store, int64_t limit);
 /// Visits the groups that groups() returns, in the same order, in one state of the database and
-/// without keeping all groups in memory. If `with_answers` is false, entries have no latency and no
-/// efficiency; a file then reads them from an index alone, which is faster.
+/// without keeping all groups in memory. If `with_answers` is false, the entries have no latency
+/// and no efficiency. In a database file, they are then read from an index alone, which is faster.
 Status for_each_group(Store& store, int64_t limit, bool with_answers, const VisitEntry& visit);
 /// Returns at most `limit` of the groups that have the workload and the layouts of the group `id`.
 /// The group in which a trial was stored last comes first. Empty if no group has this id.

@@ -290,8 +290,9 @@ class Rule {
 
   /// Doubts the timings of a schedule that was proved wrong. A proof by one session counts only
   /// against the timings of this session. If two sessions have a proof, it counts against the
-  /// timings of all sessions. If at most one trial found the schedule right, a single session is
-  /// enough, provided that it has timed other schedules of the group.
+  /// timings of all sessions. If at most one trial of the other sessions found the schedule right,
+  /// a single session is enough, provided that one of its timings in the group raises no doubt by
+  /// itself.
   Status doubt_refuted(JudgedSchedule& schedule) {
     const Evidence evidence = evidence_of(schedule.trials);
     if (evidence.accusers.empty()) return {};

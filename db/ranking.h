@@ -40,7 +40,7 @@ struct RankedTrial {
   double peak_gb_per_s = 0;  ///< 0: unknown
   std::string toolchain = {};
 };
-/// Returns these properties for a record whose hashes are set; `trial` is 0.
+/// Returns the RankedTrial of a record whose hashes are set; its member `trial` is 0.
 RankedTrial ranked_trial(const Record& record);
 
 struct Ranked {
@@ -66,7 +66,8 @@ struct TimingSession {
 struct Timing {
   std::string_view schedule_hash, session;
   /// Latency in ns times the peak in GFLOP/s that was measured with the trial; the latency alone if
-  /// the peak is unknown. Costs have the order of the latencies scaled to any peak of the group.
+  /// the peak is unknown. A trial with a smaller cost also has a smaller latency after all
+  /// latencies are scaled to one common peak.
   double cost = 0;
 };
 
@@ -110,8 +111,9 @@ double group_peak(const std::vector<TimingSession>& sessions);
 /// for a group with the given peak.
 double least_undisturbed_peak(double group_peak);
 
-/// Ratios of sessions on one schedule, by the name of the session: the latency of the session
-/// divided by that of the majority. It has the sessions that are compared on the schedule.
+/// For one schedule, the ratio of each session: the latency of the session divided by that of the
+/// majority of sessions. Keys are the names of sessions. Only sessions that are compared on this
+/// schedule have a ratio.
 using SessionRatios = std::map<std::string, double, std::less<>>;
 /// Returns the ratios of sessions on each of the given schedules of a group, by schedule.
 Result<std::map<std::string, SessionRatios>> ratios_on(TrialSource& group,

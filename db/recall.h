@@ -30,8 +30,8 @@ struct RecalledTrial {
 struct RecalledTrials {
   int64_t known = 0;  ///< number of all trials of the place
   /// Trials, sorted by latency, then by hash. If the place has more trials than were asked for,
-  /// three quarters of the result are the fastest trials with status Ok. The last quarter is a
-  /// sample of all trials, and trials with status Unstable are always doubted.
+  /// three quarters of the result are the fastest trials with status Ok, and one quarter is a
+  /// sample of all trials. In this case a trial with status Unstable is always doubted.
   std::vector<RecalledTrial> trials;
 };
 
@@ -41,10 +41,10 @@ std::string schedule_key(std::string_view schedule);
 /// The schedules of a place that were tried.
 struct TriedSchedules {
   int64_t known = 0;  ///< number of schedules that have a trial
-  /// The schedule_key() of each schedule that needs no further trial. A schedule is settled by a
-  /// trial that shows anything else than that the schedule is wrong; trials with status Unstable or
-  /// Lost show nothing. It is also settled if two sessions prove it wrong, or if one session on the
-  /// host that asks does.
+  /// The schedule_key() of each schedule that needs no further trial. This is so if a trial has a
+  /// result that neither proves the schedule wrong (proves_wrong()) nor proves nothing (Unstable,
+  /// Lost), such as a latency. It is also so if two sessions, or one session on the host that asks,
+  /// have proved the schedule wrong.
   std::set<std::string> settled;
 };
 
@@ -58,9 +58,9 @@ RecalledTrials recall_below(Store& store, const Key& place, int64_t most);
 /// (Environment::host). If `host` is empty, one session that proves a schedule wrong settles it.
 Result<TriedSchedules> tried(Store& store, const Key& place, const std::string& host);
 /// Returns the places at which an operator has an answer for the given number of threads and
-/// codegen_abi, in this database and in the layers below, sorted. Each database contributes at most
-/// 2 * `most` places: the `most` whose workloads have the next larger numbers of operations than
-/// `flops`, and the `most` that have the next smaller ones.
+/// codegen_abi, in this database and in the layers below, in the order of Place. Each database
+/// contributes at most 2 * `most` places, those whose numbers of operations are nearest to `flops`:
+/// `most` places with at least `flops` operations, and `most` places with fewer.
 Result<std::vector<Place>> places(Store& store, const std::string& op, int64_t threads,
                                   int64_t codegen_abi, double flops, int64_t most);
 

@@ -134,7 +134,7 @@ struct Record {
   std::string session;
   int64_t seed = 0;
   int64_t trial = 0;       ///< number of the trial in its session
-  int64_t created_ms = 0;  ///< informative only
+  int64_t created_ms = 0;  ///< time of the trial, in ms since 1970; no lookup depends on it
 
   // Derived by seal(): SHA-256 in hex.
   std::string workload_hash;

@@ -20,8 +20,9 @@ struct Dialect {
   /// Text after the columns of a table whose rows are stored in the order of the primary key.
   std::string_view keyed_table_end;
   std::string_view op_index;  ///< expression for the column `op` in the definition of an index
-  /// Condition by which that index finds the groups of an operator. It may also find groups of
-  /// other operators, because the index of a server has only the beginning of `op`.
+  /// Condition of a query that finds the groups of an operator by an index on `op_index`. On a
+  /// server it may also find groups of other operators, because `op_index` has only the beginning
+  /// of `op`.
   std::string_view op_condition;
   std::string_view
       list_columns;  ///< columns, after the first, of the index by which groups are listed
@@ -30,8 +31,8 @@ struct Dialect {
   std::string_view position;
   std::string_view calibration_key;  ///< primary key of the calibrations
   std::string_view now_ms;  ///< expression for the clock of the engine's machine, in ms since 1970
-  /// True if Connection::prepare_copy() works, which sends many rows by one request. By INSERT,
-  /// each row would wait for the answer of the server.
+  /// True if Connection::prepare_copy() works, which sends many rows by one request. With INSERT,
+  /// the program would wait for the server's reply after each row.
   bool has_copy;
 };
 

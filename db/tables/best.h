@@ -76,15 +76,15 @@ struct JudgedGroup {
 };
 Result<JudgedGroup> judged_group(Connection& connection, int64_t group);
 
-/// Updates two things after trials of a group were inserted and counted: the peak of the group, and
-/// for each of its sessions the ratio of its latencies to those of the majority. The sessions are
-/// compared on the schedules that the new trials may affect. If the peak has moved so far that
-/// other trials count as disturbed, they are compared on all shared schedules. Requires: a write
-/// transaction.
+/// Call this function after trials of a group were inserted and counted. It updates the peak of the
+/// group, and for each session of the group the ratio of its latencies to those of the majority of
+/// sessions. The sessions are compared on the schedules that the new trials may affect. If the peak
+/// has moved so far that other trials count as disturbed, the sessions are compared on all
+/// schedules that at least three sessions have tried. Requires: a write transaction.
 Status compare_sessions(Connection& connection, const GroupChange& change);
 
-/// Returns ranked_trial() of a record that was just stored in this row. Its hashes are in the form
-/// of the tables, which is shorter than hex digits.
+/// Returns ranked_trial() of a record that was just stored in this row. The hashes of the result
+/// are bytes, as in the tables, and not hex digits.
 RankedTrial ranked_trial_of_row(const Record& record, int64_t row);
 
 /// Computes the peak and the best trial of a new group from `trials`, which are all its trials. The

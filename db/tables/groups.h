@@ -73,8 +73,8 @@ Result<std::vector<Group>> groups_of(Connection& connection, const std::string& 
 /// Returns the group with this key; nullopt if no trial has the key.
 Result<std::optional<Group>> find_group(Connection& connection, const GroupKey& key);
 
-/// Finds the rows in the tables of groups and sessions to which records belong that are about to be
-/// inserted, and adds missing rows.
+/// For records that are about to be inserted, finds their rows in the tables of groups and
+/// sessions, and adds the rows that are missing.
 class Memberships {
  public:
   explicit Memberships(Connection& connection) : connection_(connection) {}
@@ -110,7 +110,7 @@ struct GroupChange {
   int64_t group = 0;
   bool is_new = false;       ///< true if the inserted trials are all trials of the group
   bool is_compared = false;  ///< true if the group has enough sessions for comparing them
-  /// Those schedules of the inserted trials of which at least three sessions have trials.
+  /// Schedules of the inserted trials that at least three sessions have tried.
   std::set<std::string> shared;
   std::set<int64_t> timed;  ///< sessions of those inserted trials that count as timed
 };

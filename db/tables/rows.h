@@ -23,9 +23,9 @@ inline constexpr size_t schedule_key_bytes = 16;
 std::string schedule_key(const Record& record);
 
 /// Returns the value of the column `cost`: the latency in ns times the peak in GFLOP/s, or the
-/// latency alone if the peak is unknown; 0 for trials whose status is not Ok. Trials of a group in
-/// the order of their costs are in the order of their latencies scaled to one peak, whatever that
-/// peak is.
+/// latency alone if the peak is unknown; 0 for trials whose status is not Ok. The order of the
+/// costs of a group's trials is the order of their latencies after these are scaled to one common
+/// peak.
 double cost_of(const Record& record);
 
 /// Returns the SQL "CREATE TABLE trials(...)" in this dialect.

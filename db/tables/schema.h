@@ -37,7 +37,7 @@ struct Migration {
   std::function<Status(Connection&)> apply;
 };
 
-/// The steps that this program has, from the oldest version on.
+/// The migration steps of this program, from that of the oldest schema version on.
 std::span<const Migration> known_migrations();
 
 /// Migrates the database from its version to version `to` by the given steps. Requires: a write
