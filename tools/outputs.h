@@ -18,8 +18,8 @@ namespace tw::tools {
 /// if the two paths differ.
 Status check_keeps(const std::string& input, const std::string& output);
 
-/// The error (Unsupported) for a flag such as --output that names the file of a kernel, when the
-/// workload has no elements and so needs no kernel.
+/// The error (Unsupported) for a workload without elements, which needs no kernel, if `flag` (such
+/// as --output) asks for the kernel to be written to the file `path`.
 tl::unexpected<Error> nothing_to_write(std::string_view verb, const std::string& path,
                                        const dsl::Workload& workload,
                                        std::string_view flag = "--output");

@@ -33,8 +33,8 @@ Flag database_flag(PlaceFlags& flags);
 std::vector<Flag> flags_of(PlaceFlags& flags);
 
 std::string database_path(const PlaceFlags& flags, const Surroundings& here);
-/// database_path() as a text for reports. If it is the address of a server, the password is left
-/// out.
+/// database_path() as a text for reports. An address that holds a password or is malformed is cut
+/// to "postgresql://..." (db::shown_database()).
 std::string shown_database(const PlaceFlags& flags, const Surroundings& here);
 /// Opens the database without layers. If the default path is used and lies in a temporary
 /// directory, a note on standard error says why.

@@ -106,8 +106,8 @@ struct Preferred {
 };
 /// The text for the source of a Preferred: "default schedule" if `is_default`, else "cost model".
 std::string_view source_of_preferred(bool is_default);
-/// The schedule that the cost model prefers, which `tune --compile-only` compiles, or the default
-/// schedule if the preferred one is illegal. Nothing is measured. Errors as predicted_schedule().
+/// The schedule that the cost model prefers, or the default schedule if the preferred one is
+/// illegal. Nothing is measured. Errors as predicted_schedule().
 Result<Preferred> preferred_schedule(const dsl::Workload& workload, const Target& target,
                                      int threads, tuner::Notes* notes, const StopToken& stop = {});
 /// Returns the given schedule if it is legal. Otherwise it returns the default schedule and adds a

@@ -43,8 +43,8 @@ struct TuneFlags {
   std::vector<std::string> dimensions;  ///< the model's symbolic dimensions: NAME=VALUE,...
   std::vector<std::string> constants;   ///< inputs that become constants: NAME=VALUE,...
   std::vector<std::string> left_out;  ///< names of passes that are not applied to the model's graph
-  /// --precision: element type to which the model's products convert their factors. nullopt: they
-  /// keep the types of the model.
+  /// --precision: element type to which the matrix products and convolutions of the model convert
+  /// their factors. nullopt: the factors keep the types of the model.
   std::optional<DType> precision;
   double budget_s = 60, timeout_s = 10;
   int64_t trials = 0, seed = 1;
@@ -125,8 +125,8 @@ Result<int> tune_demanded(const TuneFlags& flags, const Surroundings& here,
 Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs,
                     const Target& target);
 
-/// --compile-only: compiles the best known schedule of each job, or else the cost model's choice,
-/// to an artifact.
+/// --compile-only: compiles the best known schedule of each job, or else the schedule that a search
+/// would measure first (tuner::first_pick()), to an artifact.
 Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
                          const std::vector<Job>& jobs, const tuner::ChosenTarget& target);
 

@@ -21,9 +21,10 @@ int64_t count_measured(const db::Demand& demand);
 /// The kernels of a demand, sorted by the time that more tuning is expected to save, largest first.
 std::vector<const db::WantedKernel*> by_saving(const db::Demand& demand);
 
-/// One row for each demand: its name and threads, the numbers of its kernels and of the measured
-/// ones, the time of a call then (with the kernels that it used) and now (with the best known
-/// kernels), and the gain that more tuning is expected to bring.
+/// One row for each demand: its name and threads, the number of its kernels and how many of these
+/// are measured, and the gain that more tuning is expected to bring. The row also has the time of a
+/// call with the kernels that were used when the demand was stored, and with the kernels that are
+/// the best now.
 Table table_of(const std::vector<db::Demand>& demands);
 /// The demands as a table to be read by programs: numbers have no units, and there are columns for
 /// target and device.
@@ -36,7 +37,7 @@ nlohmann::json summary_json(const db::Demand& demand);
 /// summary_json() with the field "kernels", in the order of by_saving().
 nlohmann::json as_json(const db::Demand& demand);
 
-/// The note for a database without demand. It says which command leaves a demand.
+/// The note for a database that has no demands. It says which command stores one.
 std::string nobody_wants(const std::string& shown_database);
 
 /// Stores demands, which `tune --demand` can work off on any machine. If the store refuses a

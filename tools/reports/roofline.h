@@ -3,9 +3,9 @@
 // Compares a measured kernel with the roofline of its machine: the speed of its arithmetic with the
 // peak, and its memory traffic with the bandwidth of the cache or memory that holds its arrays.
 //
-// The traffic is the compulsory traffic: each input is read once and each output written once. So
-// GB/s is the effective bandwidth, which a kernel without any other traffic would need. Plain
-// values.
+// The traffic is the compulsory traffic: each input is read once and each output written once. GB/s
+// is the effective bandwidth: this traffic divided by the measured time. A kernel that also moves
+// other bytes needs more bandwidth than that. Plain values.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -23,9 +23,9 @@ struct Roofline {
   /// Peak of the machine. If instructions for dot products or tensor tiles can compute the
   /// workload, it is the peak with these instructions. 0: unknown.
   double peak_gflops = 0;
-  /// The schedule's steps that change the algorithm, as schedules::algorithm_text() prints them.
-  /// Even then `flops` counts the declared operations, not those of the new algorithm. Empty: the
-  /// kernel computes the declared operations.
+  /// The schedule's steps that change the algorithm, as schedules::algorithm_text() prints them. If
+  /// there are such steps, `flops` still counts the declared operations, not those of the new
+  /// algorithm. Empty: the kernel computes the declared operations.
   std::string algorithm = {};
   /// Number of products that the kernel sums, and number that the declared compute sums; both 0 if
   /// `algorithm` is empty.
