@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Moves arrays between the levels of the caches before a kernel is timed alone, so that the kernel
-// finds its data in the level in which they would be if other operators of a network ran before it.
+// finds its data in the same cache level as if other operators of a network had run before it.
 // Thread-safe.
 
 #include <cstddef>

@@ -47,8 +47,8 @@ class Bench {
  public:
   virtual ~Bench() = default;
   /// True if the processor has instructions for the operation and the system lets this process use
-  /// them. For tile operations the call asks the system for the tile registers. Always true for
-  /// operations other than dot products.
+  /// them. Only dot products, of vectors or of tiles, can be missing. For those of tiles, the call
+  /// asks the system for the tile registers.
   virtual bool has(Probe probe) const = 0;
   /// Time of one operation in ns, measured for about 10 us. Requires: has(probe).
   virtual double operation_ns(Probe probe) = 0;

@@ -18,8 +18,8 @@ namespace tw::tuner {
 
 class Crew {
  public:
-  /// `threads` includes the calling thread. Thread i calls step(i) again and again. What `step`
-  /// refers to must outlive the crew. Requires: threads > 0.
+  /// `threads` includes the calling thread. Thread i calls step(i) again and again. Objects to
+  /// which `step` refers must outlive the crew. Requires: threads > 0.
   Crew(int threads, std::function<void(size_t)> step);
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;

@@ -50,8 +50,8 @@ class Executor {
                                        const dsl::Workload& workload) = 0;
   /// The target whose artifacts this executor runs.
   virtual Target target() const = 0;
-  /// Drops all cached inputs, which refer to arrays of workloads. Call it after a workload was
-  /// destroyed, before the next kernel is loaded.
+  /// Drops all cached inputs, because they refer to arrays of workloads. Call it after a workload
+  /// was destroyed, before the next kernel is loaded.
   virtual void forget_inputs() = 0;
   /// The options, adapted to the clock of the device.
   virtual Sampling fitted(Sampling options) const = 0;

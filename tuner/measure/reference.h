@@ -8,8 +8,8 @@
 // schedule on the measured device takes its place. The interpreter checks sampled elements of the
 // plain kernel's outputs in double. One fill has small integers: there every correct order of the
 // operations of an exact operator gives the same bits. The other fill has numbers from N(0, 1), by
-// which errors are measured; in it integers of up to 16 bits take all their values, and operators
-// without floats must still be exact.
+// which errors are measured. Its integers of up to 16 bits are drawn from all values of their type
+// instead. Operators without floats must be exact on this fill too.
 
 #include <cstdint>
 #include <functional>
@@ -31,7 +31,8 @@ namespace tw::tuner {
 struct Fill {
   dsl::Arrays inputs, outputs;
   /// Allowed error of each output, relative to its largest element: |error| <= allowed * max
-  /// |reference|. It is 0 if every operation is exact.
+  /// |reference|. It is 0 on the integer fill if no operation rounds, and on both fills if the
+  /// workload computes only in integers.
   std::map<std::string, double> allowed;
   /// Allowed error of each output for a kernel whose algorithm (schedules::algorithm_text), such as
   /// Winograd's, rounds more than the declared operations. Unlike `allowed` it is not 0 if the
@@ -85,9 +86,9 @@ struct Compared {
   bool agrees() const { return error <= allowed; }
 };
 /// Compares every output with the definition of the workload, and returns the results by the names
-/// of the outputs. All elements of small outputs are compared. Of a large output these are the
-/// largest element, the first element that is not finite, and random elements, many of them at a
-/// border.
+/// of the outputs. All elements of small outputs are compared. Of a large output, the largest
+/// element, the first element that is not finite, and random elements are compared; many of the
+/// random elements lie at a border.
 Result<std::map<std::string, Compared>> compare_samples(const dsl::Workload& workload,
                                                         const dsl::Arrays& inputs,
                                                         const dsl::Arrays& outputs, Random& random,

@@ -130,7 +130,8 @@ Samples sample(const Timer& timer, const Sampling& options, const Clock& clock, 
 
 /// As sample(), but spends less time on kernels that are slower than the incumbent. Sampling stops
 /// as soon as the candidate is clearly slower, and needs only few samples if the candidate is 5 %
-/// slower. Before either end the incumbent is timed again, and must be as fast as before.
+/// slower. Before sampling ends for one of these two reasons, the incumbent is timed again, and
+/// must be as fast as before.
 Samples sample_beside(const Incumbent& incumbent, const Timer& timer, const Sampling& options,
                       const Clock& clock, Watch& watch);
 
@@ -160,7 +161,8 @@ struct Comparison {
   double ratio = 1;  ///< minimum time of B / minimum time of A; above 1, A is faster
   double low = 1;    ///< low and high: 99 % interval of the median of the rounds' ratios
   double high = 1;
-  /// Largest relative difference of a kernel from itself, A from A or B from B, in this comparison.
+  /// Noise of this comparison: the timings of A are divided into two halves, and so are those of B.
+  /// It is the larger relative difference between two halves, and at least 0.01.
   double noise_floor = 0;
   SampleState state = SampleState::Settled;  ///< TooFast or Disturbed if nothing was compared
 };

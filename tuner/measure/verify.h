@@ -95,7 +95,7 @@ Result<Roles> roles_of(const runtime::Kernel& kernel, const dsl::Workload& workl
 /// The input arrays must outlive the object.
 class Conversions {
  public:
-  /// Finds the conversions, and makes the inputs in `buffers` writable that a call packs.
+  /// Finds the conversions. Makes those inputs in `buffers` writable that are packed by each call.
   static Result<Conversions> of(const runtime::Kernel& kernel, const dsl::Workload& workload,
                                 const dsl::Arrays& inputs, KernelBuffers& buffers);
   /// Makes one call as a user makes it: packs the inputs, runs the kernel, and unpacks the outputs.

@@ -51,7 +51,7 @@ struct KernelUse {
 struct PlannedNetwork {
   graph::Plan plan;
   std::vector<graph::Scheme> schemes;  ///< for each operator, the scheme that the plan chose
-  /// For each operator; an empty schedule: no kernel runs, as for a view.
+  /// The kernel of each operator. Its schedule is empty if no kernel runs, as for a view.
   std::vector<KernelChoice> kernels;
   /// Returns the kernel that copies a tensor of the given type from layout `from` to layout `to`.
   /// The two may be equal: a loop copies the first value of a state in one layout.
@@ -75,7 +75,8 @@ struct ScriptCall {
   std::string name;   ///< name of the operator, or "tensor: NCHW -> NCHW16c"
   size_t kernel = 0;  ///< index into Script::kernels
   std::vector<ScriptArgument> arguments = {};  ///< inputs, then outputs of the kernel's compute
-  /// Time of all runs of the call in one call of the model: measured, or else expected.
+  /// Time that this kernel takes in all its runs while the model is called once: measured, or else
+  /// expected.
   double cost_ns = 0;
   bool is_measured = false;
 };
@@ -138,8 +139,8 @@ struct ModelTitle {
 
 /// Packs the constants, runs the preparations of the kernels on them, places all arrays, and checks
 /// the model. While a band runs, no array takes the memory of another array that the band uses.
-/// Internal if a kernel has another layout of an array than the script. Unsupported if the target
-/// is a GPU and the slices of a loop are not aligned. Requires: kernels[i] is the kernel of
+/// Internal if a kernel and the script have different layouts for an array. Unsupported if the
+/// target is a GPU and the slices of a loop are not aligned. Requires: kernels[i] is the kernel of
 /// script.kernels[i].
 Result<runtime::ModelFile> assemble(const graph::Graph& graph, const Script& script,
                                     const std::vector<runtime::Artifact>& kernels,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Finds contenders: schemes that were never measured and could change the plan. Private to
-// network.cpp. A pure function; thread-safe.
+// Finds contenders: schemes that were never measured and could change the plan. A scheme is one way
+// to run an operator, with a layout for each of its tensors. Private to network.cpp. A pure
+// function; thread-safe.
 
 #include <cstddef>
 #include <vector>
@@ -11,7 +12,7 @@
 
 namespace tw::tuner {
 
-/// A scheme of a group that the plan does not use.
+/// A scheme that the plan does not use. `group` and `scheme` are its SchemeIndex.
 struct Contender {
   size_t group = 0, scheme = 0;
   double gain_ns = 0;  ///< upper bound on the time that the network would save with this scheme

@@ -9,16 +9,17 @@
 //          build_model(graph, tuned, 0, {name, target}, environment, kernels));
 //   TW_RETURN_IF_ERROR(runtime::write_model("net.twart", built.file));
 //
-// First, the times of all schemes of all operators are predicted. With Effort::None only the
-// schemes that a plan may need are predicted, and the result is the cheapest plan among them.
-// Otherwise each round of tuning finds the cheapest plan, tunes its kernels, and replaces
-// predictions by measurements. Once all kernels of the plan are measured, rounds also tune
-// contenders. A contender is a scheme outside of the plan. The plan would use it if its time were
-// as far below its prediction as for any measured kernel of the same operator. For example, if one
-// convolution took 0.7 of its predicted time, contenders are the schemes of convolutions that would
-// be chosen at 0.7 of their predictions. Finally, kernels of the last plan that were never measured
-// are tuned, so that the whole plan can run. Every trial is stored, so a second run continues where
-// an interrupted run ended. Not thread-safe; one run at a time in a process.
+// A scheme is one way to run an operator, with a layout for each of its tensors. First, the times
+// of all schemes of all operators are predicted. With Effort::None only the schemes that a plan may
+// need are predicted, and the result is the cheapest plan among them. Otherwise each round of
+// tuning finds the cheapest plan, tunes its kernels, and replaces predictions by measurements. Once
+// all kernels of the plan are measured, rounds also tune contenders. A contender is a scheme that
+// the plan would use if its time were as far below its prediction as that of some measured kernel
+// of the same kind of operator. For example, if one convolution took 0.7 of its predicted time,
+// contenders are the schemes of convolutions that would be chosen at 0.7 of their predictions.
+// Finally, kernels of the last plan that were never measured are tuned, so that the whole plan can
+// run. Every trial is stored, so a second run continues where an interrupted run ended. Not
+// thread-safe; one run at a time in a process.
 
 #include <cstdint>
 #include <functional>
@@ -80,8 +81,8 @@ struct NetworkRound {
 
 struct TunedNetwork {
   /// The cheapest plans by the final measurements and predictions, cheapest first; at least one.
-  /// The plans are sorted by Stance::Cautious. The times in `plans`, `schemes` and `choices` are
-  /// expected times (Stance::Expected), so they need not ascend from plan to plan.
+  /// The plans are sorted by the costs of Stance::Cautious. The times in `plans`, `schemes` and
+  /// `choices` are expected times (Stance::Expected), so they need not ascend from plan to plan.
   std::vector<PlannedNetwork> plans;
   /// For each operator, the schemes from which the plans were chosen.
   std::vector<std::vector<graph::Scheme>> schemes;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Applies the passes over a network's graph (graph/passes.h) for a target. The passes depend on the
-// types for which the target has dot products. Operators that read only constants are computed by
-// kernels for this machine. Thread-safe.
+// types for which the target has dot products. Operators that read only constants are computed
+// during the passes, by kernels for this machine, even if the target is another one. Thread-safe.
 
 #include <optional>
 #include <set>

@@ -24,7 +24,7 @@ namespace tw::tuner {
 /// The number of schedules that a prediction compares. A network has about ten schemes for each
 /// operator, and a plan uses one of them. So all schemes are predicted roughly, and only the
 /// schemes of the plan in full. A full prediction compares the schedules of the rough prediction
-/// and more, so the model never finds its schedule slower.
+/// and more, so by the model the schedule of the full prediction is never slower.
 enum class Precision { Rough, Full };
 
 /// The schedule that the cost model prefers for a workload (tw1 text), and its times in ns. Nothing
@@ -40,8 +40,8 @@ using Predict =
 /// Makes a function that predicts workloads for the target. Algorithms with an expected error above
 /// `most_error` are left out. The function is deterministic: its answer depends only on the
 /// workload and the precision. It is thread-safe, and copies of it share the good points of a
-/// compute. It returns Unsupported if no strategy of the target has the layouts that the workload
-/// asks for.
+/// compute. The made function returns Unsupported if no strategy of the target has the layouts that
+/// the workload asks for.
 Predict predict_for(const Target& target, int threads, StopToken stop,
                     double most_error = std::numeric_limits<double>::infinity());
 

@@ -42,9 +42,10 @@ bool holds(const runtime::ModelFile& file, const std::vector<ModelRun>& runs);
 Status check_comparable(const runtime::ModelFile& former, const ModelContext& context);
 
 /// Times each variant of tuned.file and the same variant of tuned.former by turns. If the kernels
-/// cannot run on this machine, the planned times are compared instead. The file is also kept, with
-/// a reason, if the outputs of both networks differ or the user interrupts. Outputs are compared
-/// because kernels that were only predicted were never verified. Requires: tuned.former is set.
+/// cannot run on this machine, the planned times are compared instead. Even if the new network is
+/// faster, the file is kept, with a reason, if the outputs of both networks differ or the user
+/// interrupts. Outputs are compared because kernels that were only predicted were never verified.
+/// Requires: tuned.former is set.
 Result<Refresh> compare_with_former(const TunedModel& tuned, const ModelContext& context);
 
 }  // namespace tw::tuner

@@ -3,9 +3,9 @@
 // Computes the cost of every scheme of a network. Plans are chosen by these costs.
 //
 // If an operator was measured on this device with the layouts of the scheme, the cost is the time
-// of the fastest kernel. Otherwise the cost is the predicted time of the best schedule by the
-// analytic model, corrected by the operator's other schemes: if they took 1.2 times their predicted
-// times, a prediction of 100 us costs 120 us.
+// of the fastest kernel. Otherwise the cost is the time that the analytic model predicts for its
+// best schedule. It is corrected by the measured schemes of the same operator: if they took 1.2
+// times their predicted times, a prediction of 100 us costs 120 us.
 //
 // Times are for the state of the caches in which the network runs (working_set.h). If this state is
 // not hot, a record with hot caches provides a schedule and a ratio of measured to predicted time,
@@ -51,8 +51,8 @@ struct KernelChoice {
   /// estimated (is_estimated).
   std::string schedule = {};
   double predicted_ns = 0;  ///< time by the analytic model; 0: not predicted
-  /// Expected time of the predicted schedule; 0: not predicted. A record may have replaced
-  /// `schedule` after the prediction.
+  /// Expected time of the predicted schedule; 0 if no schedule was predicted. A record may have
+  /// replaced `schedule` after the prediction.
   double expected_ns = 0;
   double measured_ns = 0;  ///< time on this device; 0: not measured
   /// Predicted and measured time with hot caches. Each is 0 if unknown, or if the network's state
@@ -74,7 +74,8 @@ struct KernelChoice {
 /// The cost that is assumed for schemes and copies without measurements.
 enum class Stance {
   Likely,  ///< the corrected prediction; for choices after which kernels are still measured
-  /// One standard deviation above Likely; for the last choice, after which none is measured.
+  /// One standard deviation above Likely. It is for the last choice of plans, after which at most
+  /// kernels of these plans are measured.
   Cautious,
   Measured,  ///< a thousand times Cautious, so that measured schemes are chosen if possible
   /// The expected time, which is shown to people for a chosen plan. Plans are not chosen by it,

@@ -32,8 +32,8 @@ namespace tw::tuner {
 enum class Home {
   Free,  ///< available
   /// The tensor belongs to the caller or crosses the border of a loop. Its row-major array cannot
-  /// be used, because the caller or the loop keeps it. An array in any other layout is not theirs,
-  /// and can be used.
+  /// be used, because the caller or the loop keeps it. In any other layout, the tensor has an array
+  /// of its own, which can be used.
   Caller,
   Taken,  ///< cannot be used: it is a constant, or already a part of an array
 };
@@ -49,12 +49,14 @@ struct OperatorGroup {
   std::vector<size_t> operators;  ///< indices into Graph::operators
   /// The images of the tensors, for each input and then for each output. An image is a shape to
   /// which layouts such as NHWC apply: (batch, channels, height, width), or with a depth before the
-  /// height. The shape of a tensor of four dimensions is used as its image, whatever this vector
-  /// has. A tensor of another rank has an empty image, except in three cases:
-  /// - If the graph reshapes a tensor to or from a tensor with fewer dimensions, four or five, the
-  ///   image is the shape of that tensor. For example, [n, g, c, h, w] has the image [n, g * c, h,
-  ///   w].
-  /// - A signal [n, c, w] that the graph reshapes to one row has the image [n, c, 1, w].
+  /// height. A tensor of four dimensions is its own image; its element of this vector is ignored. A
+  /// tensor of another rank has an empty image, except in three cases:
+  /// - If the graph reshapes a tensor to or from one with fewer dimensions (four or five), the
+  ///   image is the shape with fewer dimensions. For example, [n, g, c, h, w] has the image [n, g *
+  ///   c, h, w].
+  /// - A signal [n, c, w] that the graph reshapes to or from an image of one row has the image [n,
+  ///   c, 1, w]. If the other tensor has more than four dimensions, such as [n, g, c / g, 1, w], it
+  ///   has the same image.
   /// - The image of a tensor of five dimensions is its own shape if a convolution reads or writes
   ///   the tensor. The same holds for five-dimensional tensors that poolings, sums and other
   ///   operators, except reshapes and transposes, connect with such a tensor.

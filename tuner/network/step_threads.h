@@ -35,8 +35,8 @@ bool is_first_faster(std::span<const TimePair> pairs);
 struct ThreadUse {
   /// For each step, 1 if it is faster on one thread than on options.threads, else 0.
   std::vector<int> limits;
-  /// For each band of the model, true if its steps are faster side by side than in order under
-  /// these limits.
+  /// For each band of the model, true if its steps are faster side by side than one after another
+  /// with the threads that `limits` gives them.
   std::vector<bool> side_by_side;
 };
 

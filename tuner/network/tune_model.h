@@ -121,8 +121,8 @@ struct ModelOptions {
   /// networks. With Effort::None nothing is measured, except that `refresh` times whole networks.
   TuneOptions tuning = {};
   dsl::Accuracy accuracy = dsl::Accuracy::Fast;  ///< accuracy class of each operator's kernel
-  /// A 16-bit float type in which the inputs of f32 products are stored, if the target gains by it;
-  /// nullopt: they stay f32.
+  /// A 16-bit float type in which the inputs of f32 products are stored, if the target gains by it.
+  /// If it is nullopt, these inputs stay f32.
   std::optional<DType> precision = {};
   std::vector<std::string> left_out = {};  ///< names of optional passes to leave out
   /// Path of the model's file; if empty, no file is written. The file is written as soon as there
