@@ -55,8 +55,9 @@ class BuildQueue {
   using Begin = std::function<bool(const Batch& batch)>;
 
   /// The builder must outlive the queue. `overlaps` says that batches are built while others are
-  /// measured. With `overlaps`, the queue holds at most `most` batches. Without it, one batch less
-  /// than `most` can be built together, and as many can wait meanwhile. Requires: most >= 2.
+  /// measured. With `overlaps`, the queue holds at most `most` batches. Without it, let n be one
+  /// less than `most`: at most n batches are built together, and at most n others wait meanwhile.
+  /// Requires: most >= 2.
   BuildQueue(Builder& builder, bool overlaps, size_t most, Begin begin);
 
   bool has_room() const;

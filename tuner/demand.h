@@ -7,8 +7,8 @@
 //   run.before, run.after;    // the same demands, with the trials known before and after the run
 //
 // Kernels are tuned in waves; a wave is one call of tune_all(). Before each wave the demands are
-// read again, so that a wave also sees demands that were left during the run. A wave tunes the
-// kernels that are expected to save the most at that time. Not thread-safe.
+// read again, so that a wave also sees demands that other runs have stored meanwhile. A wave tunes
+// the kernels that are expected to save the most at that time. Not thread-safe.
 
 #include <functional>
 #include <map>
@@ -25,8 +25,8 @@
 
 namespace tw::tuner {
 
-/// A demand for the device of the target, left at the time `now_ms`. The caller adds its source,
-/// its name and its kernels, which are empty.
+/// A demand for the device of the target, made at the time `now_ms`. Its source, name and kernels
+/// are empty; the caller sets them.
 db::Demand demand_at(const Target& target, int threads, int64_t now_ms);
 
 /// The demand of one operator. `used` is the record of the kernel that the operator uses at
@@ -41,14 +41,14 @@ db::Demand demand_of(const dsl::Workload& workload, const Target& target, int th
 std::optional<db::Demand> demand_left(const dsl::Workload& workload, const Target& target,
                                       int threads, const Result<Tuned>& result, int64_t now_ms);
 
-/// The time of one call of the network or operator that left a demand, in ns.
+/// The time in ns of one call of the network or operator that a demand is for.
 struct DemandTimes {
-  /// `used_ns` is the time with the kernels in use when the demand was left, `best_ns` with the
+  /// `used_ns` is the time with the kernels in use when the demand was stored, `best_ns` with the
   /// best kernels known now. Each kernel counts with its time measured on the device, or with its
   /// predicted time if none was measured.
   double used_ns = 0, best_ns = 0;
-  /// Share of used_ns, from 0 to 1, that is spent in kernels whose time in use and best time were
-  /// both measured.
+  /// Share of used_ns, from 0 to 1, of the kernels with two measured times: the time that counts in
+  /// used_ns and the time that counts in best_ns.
   double measured_share = 0;
 };
 DemandTimes times_of(const db::Demand& demand);

@@ -27,8 +27,8 @@ class OtherRuns {
 
   bool is_shared() const { return is_shared_; }
   /// Claims the candidates for this run. Returns those that no other run has claimed or measured;
-  /// the candidate whose schedule is `insisted` is always among them. A claim expires after
-  /// db::claim_s seconds in which the run claims nothing more.
+  /// the candidate whose schedule is `insisted` is always among them. A claim expires if the run
+  /// claims nothing more for db::claim_s seconds.
   std::vector<Candidate> claim(std::vector<Candidate> candidates, const std::string& insisted);
   /// True if claim() has ever refused a candidate.
   bool have_refused() const { return have_refused_; }

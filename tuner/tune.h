@@ -38,7 +38,8 @@ struct Workers;
 /// search until the next minute is expected to shorten the latency by less than least_gain(). Full
 /// searches until the budget is used.
 enum class Effort { None, Quick, Normal, Full };
-/// Share of the latency: 0.01 for Quick, 0.001 for Normal, 0 for None and Full.
+/// Gain of the next minute, as a share of the latency, below which a search ends: 0.01 for Quick,
+/// 0.001 for Normal, 0 for None and Full.
 double least_gain(Effort effort);
 
 /// A workload to be tuned, alone or together with others. If the workload asks for layouts
@@ -105,11 +106,11 @@ struct Progress {
   /// Text that says that the machine was calibrated for this run, or why it was not; empty if no
   /// calibration was needed.
   std::string machine_note;
-  /// The cost model: "pretrained <name>" or "analytic", then the number of trials of the workload
-  /// that correct it. The rank correlation of predicted and measured times says how well the model
-  /// orders these trials, each predicted by a model that has not learned from it, and, in brackets,
-  /// without any correction: "analytic, corrected by 24 trials: rank correlation 0.81 (without
-  /// 0.62)".
+  /// The cost model, "pretrained <name>" or "analytic". Once trials of the workload correct the
+  /// model, their number follows, and then the rank correlation of their predicted and measured
+  /// times. Each trial is predicted by a model that has not learned from it. In brackets is the
+  /// rank correlation without any correction: "analytic, corrected by 24 trials: rank correlation
+  /// 0.81 (without 0.62)".
   std::string model;
   double working_s = 0;  ///< time spent building, verifying or measuring
   /// The share, from 0 to 1, by which the next minute is expected to shorten the latency or, with

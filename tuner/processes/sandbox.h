@@ -4,11 +4,11 @@
 // fault that ended a worker as data.
 //
 // A candidate is a function of its buffers and needs no new process, socket or file. A system call
-// that asks for one of these ends the worker with a `resource` fault. Memory is limited, and files
-// can be written below one directory or nowhere. An invalid memory access ends the worker. The
-// fault is out of bounds if the address lies in the guard of a guarded buffer, otherwise a crash
-// with the name of the signal. The worker reports a fault by its exit code and a line on its
-// standard error, and the parent reads both by classify().
+// that asks for one of these ends the worker with a `resource` fault. Memory is limited. Files can
+// be written only below ProcessLimits::scratch_dir, or nowhere if that is empty. An invalid memory
+// access ends the worker. The fault is out of bounds if the address lies in the guard of a guarded
+// buffer, otherwise a crash with the name of the signal. The worker reports a fault by its exit
+// code and a line on its standard error, and the parent reads both by classify().
 //
 //   TW_RETURN_IF_ERROR(enter_worker());
 //   TW_RETURN_IF_ERROR(report_faults());

@@ -29,8 +29,8 @@ struct Descent {
   size_t mutations = 0;  ///< number of mutations to try when no single change is better
 };
 
-/// Returns the point with the highest score at which a descent ended. `given` are starting points,
-/// of which there is at least one. Errors: as check_not_stopped() if the token stops.
+/// Returns the point with the highest score at which a descent ended. `given` has starting points
+/// (Descent::starts), at least one. Errors: as check_not_stopped() if the token stops.
 Result<schedules::Point> descend(const schedules::Space& space,
                                  const std::vector<schedules::Point>& given, const Score& score,
                                  const Descent& descent, Random& random,

@@ -54,7 +54,7 @@ struct SharedSearch {
   double committed = 0;     ///< number of trials under way, whose results are not in `curve`
 };
 
-/// Index of the search that saves the most of the sum of total_ns if it gets the next `seconds`;
+/// Index of the search that reduces the sum of total_ns the most if it gets the next `seconds`;
 /// nullopt if no search is expected to save anything.
 std::optional<size_t> most_promising(const std::vector<SharedSearch>& searches, double seconds);
 

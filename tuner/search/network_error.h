@@ -22,9 +22,9 @@ inline constexpr double error_of_network = 5e-5;
 /// is 128, and the result is 4.4e-6. Infinite if there is no such operator. Thread-safe.
 double most_error_of_kernels(const graph::Graph& graph, const Target& target);
 
-/// True if the error of the record is at most `most_error`. The limit does not apply to the direct
-/// algorithm, nor to outputs narrower than f32, whose error is mostly the rounding when they are
-/// stored; for these the result is true. Thread-safe.
+/// True if the error of the record is at most `most_error`. Always true if the schedule has the
+/// direct algorithm, or if an output is narrower than f32: the error of a narrow output is mostly
+/// its rounding when it is stored. Thread-safe.
 bool is_exact_enough(const dsl::Workload& workload, const db::Record& record, double most_error);
 
 }  // namespace tw::tuner

@@ -40,11 +40,10 @@ std::vector<schedules::Point> whole(std::vector<schedules::Point> points, const 
 /// by the number of the algorithm.
 struct Algorithms {
   /// True if no point of the algorithm is proposed, because at least two were tried and all of them
-  /// failed. Before the first trial of any algorithm, also true if the expected error of the
-  /// algorithm is near the limit.
+  /// failed. Before the first trial of any algorithm, also true if the algorithm is in doubt.
   std::vector<bool> left_alone;
-  /// True if a proposal may have only one point of the algorithm: its expected error is near the
-  /// limit, and none of its trials has succeeded yet.
+  /// True if a proposal may have only one point of the algorithm: its expected error is close to
+  /// the largest error that is allowed (is_in_doubt()), and none of its trials has succeeded yet.
   std::vector<bool> in_doubt;
 };
 

@@ -98,8 +98,8 @@ struct PredictionEffort {
   bool descends = true;  ///< on processors, true if a descent follows from the best of these points
   Prior prior = Prior::Pretrained;
 };
-/// The effort for a single kernel. On GPUs the prediction takes seconds; for matrix products, its
-/// point is within 3 % of the best of 20,000 random points.
+/// The effort for a single kernel. On GPUs the prediction takes seconds. There the predicted point
+/// of a matrix product is within 3 % of the best of 20,000 random points.
 inline constexpr PredictionEffort effort_of_kernel{
     .descent = {.samples = 256, .starts = 8, .mutations = 64}, .most_points = SIZE_MAX};
 /// The effort for each of the many kernels of a network. On GPUs a prediction takes some tenths of

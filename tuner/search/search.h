@@ -96,8 +96,10 @@ class Search {
 };
 
 /// True if the expected error of the algorithm is close to the largest error that the accuracy
-/// class `fast` or the problem (Problem::most_error) allows. Such an algorithm is left out of
-/// predictions, which verify no result, until one of its trials was measured.
+/// class `fast` or the problem (Problem::most_error) allows. Predictions leave such an algorithm
+/// out, because they verify no result. A search leaves it out before its first trial of any
+/// algorithm. Then each of its batches has at most one point of the algorithm, until a trial of the
+/// algorithm succeeds.
 bool is_in_doubt(const schedules::Space& space, size_t algorithm);
 
 /// A row of searches.def: the name of a search and a line about it for the command line.

@@ -30,8 +30,9 @@ bool is_of_device(const db::Record& record, const Target& target);
 
 using runtime::with_facts;
 
-/// The GPU target with the number of multiprocessors, the memory and the L2 that `device` gives, a
-/// device_text(). The target is returned unchanged if it is no GPU or the text describes no GPU.
+/// Returns the GPU target with the name, the number of multiprocessors, the memory and the size of
+/// the L2 that are in `device`, the device_text() of a GPU. The target is returned unchanged if it
+/// is no GPU or the text describes no GPU.
 Target described_by(Target target, std::string_view device);
 
 /// The target of a record, with the machine that the texts of the record describe: for a processor

@@ -2,8 +2,9 @@
 #pragma once
 // Everything that tune() needs from its process and machine, such as a clock. An Environment is
 // passed in, so that a run can be reproduced and tested. default_environment() and default_places()
-// read its values from the process. In the library only these two functions read the environment,
-// the wall clock, the host's name or a random source, and only programs call them.
+// read its values from the process. In the library only these two functions read the wall clock,
+// the host's name, a random source or the environment (except TILEWRIGHT_MAX_ISA, base/isa.h), and
+// only programs call them.
 //
 //   int main(int argc, char** argv) {
 //     if (argc > 1 && std::string_view(argv[1]) == "worker")
@@ -83,7 +84,8 @@ struct Places {
 Places default_places();
 
 /// Makes the directory and its parents, private to the user. Environment if the directory cannot be
-/// made. Invalid if the directory belongs to another user, since kernels in it would be run.
+/// made. Invalid if the directory belongs to another user or others may write to it, since kernels
+/// in it would be run.
 Status make_private_directory(const std::string& path);
 
 /// The database that was installed with a program: PREFIX/share/tilewright/shipped.db for the

@@ -44,7 +44,7 @@ struct Farm {
   std::string device;  ///< resource that all members with such a device offer
   Target target;       ///< target with the numbers of the device
   Target processor;  ///< processor of the machine that has the device; references are built for it
-  /// Number of members that measure on such a device, and number of members that build.
+  /// Number of members that measure on a device of this kind, and number of members that build.
   size_t devices = 0, builders = 0;
 };
 

@@ -14,9 +14,9 @@
 // message of the client lists the members: {"members": [{"address": "tcp://...", "resources":
 // ["device", ...]}]}. A request has the header {"id": 7, "kind": "measure", "resources": [...],
 // "limit_s": 30}, and {"cancel": 7} cancels it. A reply has the header {"id": 7, "member":
-// "tcp://..."} and the member's bytes. Its header has a reason as "fault" instead if the job was
-// stopped at its limit, or if too many members were lost while they did it. If the farm is lost,
-// the client sends {"lost": "why"} and exits.
+// "tcp://..."} and the member's bytes. If the job was stopped at its limit, or if too many members
+// were lost while they did it, the header of the reply has the reason as "fault", and no bytes
+// follow. If the farm is lost, the client sends {"lost": "why"} and exits.
 //
 // Belongs to one thread.
 

@@ -112,8 +112,8 @@ struct CompareJob {
 };
 struct CompareReply {
   std::string error = {};
-  /// The values of Comparison. `ratio` is the least time of b divided by the least time of a, so a
-  /// ratio above 1 means that a is faster.
+  /// The members of Comparison (measure/sampling.h). `ratio` is the least time of b divided by the
+  /// least time of a, so a ratio above 1 means that a is faster.
   double ratio = 1, low = 1, high = 1, noise_floor = 0;
   Winner winner = Winner::Tie;
 };
