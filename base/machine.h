@@ -56,9 +56,9 @@ struct Core {
   double clock_ghz = 3.5;     ///< under load
   double fma_per_cycle = 2;   ///< vector multiply-adds
   double fma_latency_cycles = 4;
-  /// Dot-product instructions on vectors (schedules/program/dot_products.h) per cycle, for factors
-  /// that are 8-bit integers, 16-bit integers and bf16. For a type without such an instruction this
-  /// is fma_per_cycle.
+  /// Number of dot-product instructions on vectors (schedules/program/dot_products.h) that start
+  /// per cycle, if the factors are 8-bit integers, 16-bit integers or bf16. The number is
+  /// fma_per_cycle if the core has no such instruction for the type.
   double byte_dots_per_cycle = 2, word_dots_per_cycle = 2, bf16_dots_per_cycle = 2;
   /// Throughput of tile instructions (schedules/program/core_tiles.h) for 8-bit integers and bf16,
   /// in vector dot products per cycle. A full tile instruction of Intel AMX counts as 256 dot
@@ -91,7 +91,7 @@ struct Gpu {
   /// parts of a multiprocessor, each of which starts a warp instruction per cycle
   int schedulers = 4;
   double integer_lanes = 64;  ///< integer operations per cycle and multiprocessor
-  /// speed of warpgroups' tensor instructions relative to those of warps
+  /// speed of the tensor instructions of warpgroups / speed of the tensor instructions of warps
   double warpgroup_speed = 1;
   double fma_latency_cycles = 4, tensor_latency_cycles = 33, shared_latency_cycles = 28;
   /// Latency of a load that hits L1. A hit in L2 takes l2_latency_cycles more, and a read from DRAM
@@ -152,10 +152,11 @@ Result<Machine> machine_by_name(std::string_view name, VectorSizes vectors);
 Machine generic_x86_64(VectorSizes vectors);
 Machine generic_arm_64(VectorSizes vectors);
 
-/// Returns `machine` with the sizes of L1, L2 and L3 that the system reports, in bytes. A size of 0
-/// is not reported and leaves the machine's size. If L1 or L2 differs, `machine` is a table row of
-/// another processor, so the origin of the result is Assumed. A different L3 does not change the
-/// origin, because a virtual machine may see only part of a shared cache.
+/// Returns `machine` with other cache sizes: `bytes` has the sizes of L1, L2 and L3 that the system
+/// reports. A size of 0 means that the system does not report it; the cache then keeps the size
+/// that it has in `machine`. If L1 or L2 differs, the numbers of `machine` are those of another
+/// processor, so the origin of the result is Assumed. A different L3 does not change the origin,
+/// because a virtual machine may see only part of a shared cache.
 Machine with_caches(Machine machine, const std::array<int64_t, 3>& bytes);
 
 /// Names of the CPUs in the table.

@@ -23,9 +23,10 @@ struct Target {
   std::vector<std::string> features;  ///< sorted, e.g. {"avx", "avx2", "avx512f", "fma"}
   std::string gpu;                    ///< architecture of a CUDA target: "sm_90a"
   Machine machine;  ///< device that kernels are tuned for; not part of the identity
-  /// The device's text in records (device_text() in tuner/workers/device.h), if it is already
-  /// known: after a calibration `machine` may have other caches than the text. Empty if the text is
-  /// to be made from `cpu` and `machine`. Not part of the identity.
+  /// The text that names the device in records. If it is empty, device_text()
+  /// (tuner/workers/device.h) makes the text from `cpu` and `machine`. It is set before the numbers
+  /// of a calibration replace `machine`, because the text has the caches that the system reports,
+  /// and the calibration may have found other sizes. Not part of the identity.
   std::string device;
 
   bool has(std::string_view feature) const;
@@ -55,9 +56,9 @@ Target host_target();
 /// or unknown; the message lists the supported architectures.
 Result<Target> parse_target(std::string_view text);
 
-/// The same architecture and features, with the processor's name and the numbers of the machine
-/// that this process runs on. The width and number of its vector registers are those that the
-/// target's features allow. Requires: a processor target whose kernels this machine can run.
+/// Returns `target` with `cpu` and `machine` set to the processor that this process runs on.
+/// Architecture and features stay. The width and number of the machine's vector registers are those
+/// that the features allow. Requires: a processor target whose kernels this machine can run.
 Target on_this_machine(Target target);
 
 /// The vector registers that the target's features allow.

@@ -42,8 +42,9 @@ struct CompileOptions {
   /// Number of kernels that are compiled together, which saves time: a kernel takes 28 ms alone, 20
   /// ms in a batch of 8, and 18.5 ms in a batch of 32 (Zen 4).
   int batch = 8;
-  /// True to count the register spills of each kernel (KernelInfo::spills). This costs one run of
-  /// objdump per kernel. Apart from that, objdump runs once for each batch that has prefetches.
+  /// True to count the register spills of each kernel (KernelInfo::spills), for which objdump runs
+  /// once for each kernel. Even if this is false, objdump runs once for each batch that has
+  /// prefetches (codegen/prefetch_hints.h).
   bool count_spills = false;
 };
 

@@ -18,8 +18,8 @@ Result<std::string> disassemble(std::string_view object, const Target& target);
 /// Estimates the number of register spills: counts the instructions that load or store a vector
 /// register at a fixed distance from the stack pointer. Accesses to arrays on the stack count too
 /// if they are at fixed places, for example those to a Local buffer that was not promoted to
-/// registers. Accesses through the frame pointer do not count, because generated code uses its
-/// register for other values.
+/// registers. Accesses relative to the register of the frame pointer do not count, because
+/// generated code keeps other values in this register.
 int count_spills(std::string_view disassembly, Architecture architecture);
 
 }  // namespace tw::codegen

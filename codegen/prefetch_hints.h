@@ -2,9 +2,9 @@
 #pragma once
 // Sets the hint of prefetch instructions, because Halide's hint is wrong for the step `prefetch`.
 // Halide 21 emits `llvm.prefetch` with locality 0, the hint for data that is used once
-// (`prefetchnta` on x86). It brings the line only to L1, and on Zen the line is lost when L1 evicts
-// it. But the step `prefetch` requests lines long before they are read: those of the next panel of
-// weights, which is as large as L1. Thread-safe.
+// (`prefetchnta` on x86). A prefetch with this hint brings the line only to L1, and on Zen the line
+// is lost when L1 evicts it. But the step `prefetch` requests lines long before they are read:
+// those of the next panel of weights, which is as large as L1. Thread-safe.
 
 #include <string>
 

@@ -14,14 +14,14 @@
 
 namespace tw::codegen {
 
-/// A vector loop as one or more vector accesses of `lanes` lanes each. The loop copies contiguous
-/// elements or fills them with zeros. Example: `vector v in 0..8: to[..., v] = from[..., v]` on f32
-/// is two accesses of four lanes.
+/// The form of a vector loop that becomes one or more vector accesses of `lanes` lanes each. The
+/// loop copies contiguous elements or fills them with zeros. Example: `vector v in 0..8: to[..., v]
+/// = from[..., v]` on f32 becomes two accesses of four lanes.
 struct VectorAccess {
   int64_t lanes = 0;
   bool needs_loop = false;  ///< true: loop over the variable in steps of `lanes`
-  /// Indices of the element of the first lane, in the buffer that is stored and in the one that is
-  /// read. `from` is empty if zeros are stored.
+  /// Indices of the element of the first lane: `to` in the buffer that the loop stores to, `from`
+  /// in the buffer that it reads. `from` is empty if zeros are stored.
   std::vector<schedules::Expr> to, from;
 };
 
@@ -49,8 +49,9 @@ std::optional<VectorAccess> find_vector_access(
     const schedules::Loop& loop,
     const std::function<VectorBuffer(const std::string& name)>& buffer);
 
-/// A vector loop as vector stores of values that are computed one by one. Example: `vector v in
-/// 0..4: to[..., v] = f(from[..., v], ...)`. The assignment may be under a condition.
+/// The form of a vector loop that becomes vector stores of values that are computed one by one.
+/// Example: `vector v in 0..4: to[..., v] = f(from[..., v], ...)`. The assignment may be under a
+/// condition.
 struct VectorStore {
   int64_t lanes = 0;
   bool needs_loop = false;          ///< true: loop over the variable in steps of `lanes`
@@ -60,8 +61,9 @@ struct VectorStore {
   /// The conditions of the lanes: none if the assignment has no condition, one if all lanes have
   /// the same condition, else one for each lane.
   std::vector<schedules::Expr> conditions;
-  /// A read that can be done for all lanes by one vector load. Every lane makes the read, whatever
-  /// the values, and the elements are contiguous and aligned to their total size.
+  /// A read that can be done for all lanes by one vector load. No select, And or Or decides whether
+  /// a lane makes the read, and the elements of the lanes are contiguous and aligned to their total
+  /// size.
   struct Load {
     std::string buffer;
     std::vector<schedules::Expr> from;  ///< indices of the first lane

@@ -36,7 +36,8 @@ struct DialectRow {
   /// True if copies that the program allows to be asynchronous use cp.async, in commit groups. Else
   /// each copy is an ordinary load and store.
   bool has_asynchronous_copies;
-  /// True if thread 0 issues TMA copies as such. Else thread 0 copies their elements one by one.
+  /// True if thread 0 issues a TMA copy as one instruction of the copy engine. Else thread 0 copies
+  /// the elements one by one.
   bool has_tma_copies;
   /// True if tensor tiles become instructions of warps (mma.sync) and of warpgroups (wgmma, which
   /// is asynchronous). Else they become loops.

@@ -29,9 +29,9 @@ struct NvrtcOptions {
 };
 
 /// Returns the directories in which the library is searched for by default: "" for the loader's
-/// search path, /usr/local/cuda/lib64, and nvidia/cu13/lib of the Python package in a folder .venv.
-/// The .venv may be in any directory above this program, or in the checkout in which the program
-/// was built.
+/// search path, /usr/local/cuda/lib64, and the folder nvidia/cu13/lib that the Python package
+/// cuda-toolkit installs in a virtual environment. The environment must be named .venv and be in a
+/// directory above this program, or in the checkout in which the program was built.
 std::vector<std::string> nvrtc_places();
 
 /// The resources that a __global__ function needs, as ptxas reports them. Bytes are per thread,

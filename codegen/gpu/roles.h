@@ -3,11 +3,12 @@
 // The roles of a kernel's threads, which are decided before the kernel is printed. This table says
 // who executes which statements; a nest is a nest of thread loops (schedules/program/program.h):
 //
-//   all threads       barriers, commits, waits, and the loops and conditions around nests
-//   threads of a nest the statements of the nest; the loops number these threads
-//   the first warp    reductions, if the dialect has shuffles
-//   thread 0          all other statements, and TMA copies
-//   producers         TMA copies of a specialised phase; producers are warps that follow the others
+//   all threads        barriers, commits, waits, and the loops and conditions around nests
+//   threads of a nest  the statements of the nest, whose loops number these threads
+//   the first warp     reductions, if the dialect has shuffles
+//   thread 0           all other statements, and TMA copies
+//   producers          TMA copies of a specialised phase; producers are additional warps, whose
+//                      threads have the highest numbers
 //
 // The plan also places the arrays in shared memory and the mbarriers of TMA copies. Pure functions
 // and plain values; thread-safe.
@@ -49,16 +50,18 @@ struct KernelPlan {
   bool has_producers = false;
   /// True if a block runs several tasks. Only phases with producers have such blocks.
   bool is_persistent = false;
-  /// The arrays in shared memory, those with the widest swizzle first. The size of an array is a
-  /// multiple of its swizzle's period, so each array ends where the next one may begin. Buffers of
-  /// the same name in sibling blocks of statements share one array.
+  /// The arrays in shared memory, those with the widest swizzle first. An array begins at a
+  /// multiple of the period of its swizzle. Its size is such a multiple too, and the period of the
+  /// next array is not longer, so no gaps are needed for swizzles. Buffers of the same name in
+  /// sibling blocks of statements share one array.
   std::vector<SharedArray> shared;
   int64_t shared_bytes = 0;   ///< size of the arrays and mbarriers
   int64_t dynamic_bytes = 0;  ///< size of the arrays if they are dynamic, else 0
   /// The TMA copies, their tensor maps, and the number of mbarriers that report their arrival.
-  /// There is an mbarrier for each commit group that may be in flight. Commit group n uses mbarrier
-  /// n % mbarriers, and waits for the phase of parity n / mbarriers % 2. Example with 4 mbarriers:
-  /// group 6 uses mbarrier 2 and parity 1.
+  /// There is an mbarrier for each commit group that may be in flight. The copies of commit group n
+  /// arrive at mbarrier n % mbarriers. Threads that wait for the group pass the parity
+  /// n / mbarriers % 2 to mbarrier.try_wait. Example with 4 mbarriers: group 6 uses mbarrier 2 and
+  /// parity 1.
   std::vector<BoxCopy> boxes;
   std::vector<runtime::TensorMap> maps;
   int64_t mbarriers = 0;
@@ -98,12 +101,12 @@ bool is_warpgroup_tiles(const schedules::Loop& loop);
 size_t warpgroups_ahead(const schedules::Block& block, size_t i, const KernelPlan& plan,
                         const FindBuffer& buffer);
 
-/// Registers of one producer thread and of one consumer thread after registers were moved. At first
-/// all threads have equal shares of the multiprocessor's registers. Then each producer keeps a
-/// quarter of its share, and the consumers divide the rest. Only whole warpgroups can move
-/// registers; a thread's number changes in steps of 8, and stays at least 24 (PTX ISA,
-/// "setmaxnreg"). Example: 256 consumers and 128 producers begin with 168 registers each, and end
-/// with 232 and 40.
+/// Registers of one producer thread and of one consumer thread after registers were moved from
+/// producers to consumers. At first all threads have equal shares of the multiprocessor's
+/// registers. Then each producer keeps a quarter of its share, and the consumers divide the rest.
+/// Only whole warpgroups can move registers. The number of registers of a thread is a multiple of
+/// 8, and at least 24 (PTX ISA, "setmaxnreg"). Example: 256 consumers and 128 producers begin with
+/// 168 registers each; in the end a consumer has 232 and a producer 40.
 ///
 /// moved_registers() returns nullopt if registers cannot be moved in this way.
 struct MovedRegisters {

@@ -3,10 +3,11 @@
 // Marks fallbacks: branches that run only if a test for all lanes of a vector fails. Private to
 // codegen/halide; thread-safe.
 //
-// Accesses in fallbacks are not counted (codegen/halide/access_counts.h). A mark tells a fallback
-// from the `else` cases that the simplifier makes of branches that exclude each other, because
-// accesses in those do count. Code that is compiled has no marks, because a mark keeps the
-// simplifier from sharing subexpressions between the two versions of a branch.
+// Accesses in fallbacks are not counted (codegen/halide/access_counts.h). A fallback is the `else`
+// case of a test. The simplifier makes other `else` cases, of two branches that exclude each other,
+// and accesses in these do count. The mark tells fallbacks from these cases. Code that is compiled
+// has no marks, because a mark keeps the simplifier from sharing subexpressions between the two
+// versions of a branch.
 
 #include "codegen/halide/ir.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Keeps operations on floats apart whose literals must not be combined.
+// Keeps two operations on floats apart if their literals must not be combined.
 //
 // Halide and LLVM combine the literals of a product, and those of a sum:
 //   x * 1e38 * 10    ->  x * (1e38 * 10)
@@ -16,8 +16,8 @@
 namespace tw::codegen::halide {
 
 /// Returns the operation on `a` and `b`, the translated operands, in a form that the compilers do
-/// not change. Undefined if that is not needed, because the operation has no literals or they may
-/// be combined.
+/// not change. Returns HExpr() if this form is not needed, because the operation has no literals or
+/// its literals may be combined.
 HExpr kept_apart(const dsl::Binary& operation, const HExpr& a, const HExpr& b);
 
 }  // namespace tw::codegen::halide

@@ -23,7 +23,8 @@ namespace tw::codegen::halide {
 struct Access {
   Buffer buffer;
   std::string name;  ///< name of the buffer in the generated function, where it is unique
-  /// Defined for arguments. It tells Halide that their arrays are aligned only to one element.
+  /// Set only if the buffer is an argument: tells Halide that the array is aligned to the size of
+  /// an element, and perhaps to no more.
   Halide::Parameter external;
   /// True if the buffer is private to the thread. Then an element may be overwritten with its old
   /// value, because no other thread can have changed it.
@@ -103,9 +104,9 @@ class PhaseScope {
 /// True if the expression uses the variable of a vector loop, so that it may differ between lanes.
 bool uses_vector_variable(const PhaseScope& scope, const Expr& expr);
 bool uses_vector_variable(const PhaseScope& scope, const std::vector<Expr>& indices);
-/// True if the lanes of an access do not lie next to each other, so that each lane needs an index
-/// of its own. Vectors of 32-bit indices then need half as many instructions as those of 64-bit
-/// indices.
+/// True if the lanes of an access do not lie next to each other, so that a vector of indices is
+/// needed, with one for each lane. Such a vector should have 32-bit indices if they fit, because
+/// computing 64-bit indices takes twice as many instructions.
 bool needs_index_vector(const PhaseScope& scope, const Affine& index);
 /// True if the lanes access contiguous elements, or if all of them access the same element.
 bool is_dense(const PhaseScope& scope, const std::string& buffer, const std::vector<Expr>& indices);

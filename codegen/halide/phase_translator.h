@@ -70,7 +70,7 @@ class PhaseTranslator {
   /// vectors, one for each of the products that a lane sums.
   HStmt translate_dot_product(const DotProduct& dot);
   /// Returns the dot product in the form that Halide translates to one instruction: a reduction of
-  /// a vector. Undefined if no instruction computes the dot product.
+  /// a vector. Returns HStmt() if no instruction computes the dot product.
   HStmt as_instruction(const DotProduct& dot);
   HExpr second_factor(const DotProduct& dot, const schedules::DotInstruction& instruction,
                       int count);
@@ -107,8 +107,8 @@ class PhaseTranslator {
   /// Unrolls a loop that contains tiles. Halide would unroll it too late: the register of each tile
   /// must be known when the tile is translated.
   HStmt translate_copies(const Loop& loop);
-  /// Loads a factor of a tile to a tile register. The factor has `rows` rows, each of which has
-  /// `row_groups` groups of terms and begins `stride` elements behind the row before.
+  /// Loads a factor of a tile to a tile register. The factor has `rows` rows of `row_groups` groups
+  /// of terms. The beginnings of successive rows are `stride` elements apart.
   HExpr tile_of(const dsl::Read& factor, const schedules::CoreNest& nest, int64_t rows,
                 int64_t row_groups, int64_t stride);
 
@@ -150,7 +150,8 @@ class PhaseTranslator {
   /// (named_base()) are defined at its top.
   struct Body {
     int depth;  ///< depth of the innermost variable in scope
-    /// For the text and the number of bits of a base, the name of the variable that holds it.
+    /// The names of these variables. The key is the base as text, and the number of bits (32 or
+    /// 64) in which it is computed.
     std::map<std::pair<std::string, int>, std::string> names;
     std::vector<std::pair<std::string, HExpr>> lets;
   };
@@ -165,10 +166,10 @@ class PhaseTranslator {
   std::vector<Body> bodies_;
   std::optional<TileSums> tile_sums_;  ///< set inside of translate_tiles()
   /// The conjunction of the conditions of all masked branches around the statement that is being
-  /// translated; undefined if there is none.
+  /// translated; HExpr() if there is no such branch.
   HExpr mask_;
   /// The conjunction of mask_ and the conditions of all selects around the expression that is being
-  /// translated; undefined if there is none.
+  /// translated; HExpr() if there are no conditions.
   HExpr guard_;
 };
 

@@ -22,14 +22,14 @@ struct WholeVector {
 std::optional<WholeVector> whole_vector(const PhaseScope& scope, const Masks& masks,
                                         const Loop& loop);
 
-/// Returns the buffer with longer rows, if `body` has loops over its rows that whole_vector()
-/// widens. The rows then have room for the added lanes:
+/// Returns the buffer with longer rows if `body` has loops along its rows that whole_vector()
+/// widens, else the unchanged buffer. The longer rows have room for the added lanes:
 ///
 ///   acc[13][14], vector x in 0..14 of 16 lanes   ->   acc[13][16]
 ///
-/// With the old rows, the added lanes would be elements of the next row. So stores would need
-/// masks, which keep accumulators in memory, and each load would wait for two stores. Requires: the
-/// buffer is in scope.
+/// If the rows kept their length, the added lanes would be elements of the next row. Stores would
+/// then need masks, and masked stores keep accumulators in memory instead of in registers. Each
+/// load of an accumulator would wait for two stores. Requires: the buffer is in scope.
 Buffer with_whole_rows(const PhaseScope& scope, const Masks& masks, const Buffer& buffer,
                        const Block& body);
 
