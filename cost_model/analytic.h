@@ -32,8 +32,8 @@ struct AnalyticCost {
 };
 
 /// Cycles of one execution of a block of straight-line code on one core, by resource. Resources
-/// work at the same time, so the longest counts most; only spills and tests add to the others in
-/// full.
+/// work at the same time, so the longest time counts most. Two times are added to the others in
+/// full: those of spills and of tests (branches around statements).
 struct BlockCost {
   double arithmetic = 0;  ///< multiply-add ports
   double divider = 0;     ///< divisions and roots

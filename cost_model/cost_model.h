@@ -33,7 +33,7 @@ struct Sample {
   /// group.
   double throughput = 0;
   uint64_t group = 0;  ///< identifies the workload and device
-  /// False: the candidate failed to build, run or verify; throughput is then ignored.
+  /// False if the candidate failed to build, run or verify; throughput is then ignored.
   bool valid = true;
   bool same_machine = true;  ///< true if measured on the machine for which candidates are predicted
 };

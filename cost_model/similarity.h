@@ -24,8 +24,8 @@ class ScaledFeatures {
   explicit ScaledFeatures(std::span<const float> features);
 
   /// Returns the similarity of two kernels: 1 for equal rows, and nearly 0 for kernels that have
-  /// little in common. It is exp(-d / 32), where d is the sum over all features of the difference
-  /// of the scaled features, each at most 3.
+  /// little in common. It is exp(-d / 32), where d is the sum over all features of |x - y|, the
+  /// difference of the scaled features. A difference above 3 counts as 3.
   double similarity(const ScaledFeatures& other) const;
 
  private:

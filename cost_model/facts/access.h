@@ -24,7 +24,7 @@ namespace tw::cost_model::facts {
 /// Geometry of the L1 cache: the mapping of addresses to lines, and of lines to sets.
 struct CacheLines {
   double bytes;  ///< size of a line
-  /// Size of a way; lines at this distance fall into the same set. 0: the machine has no L1.
+  /// Size of a way; lines at this distance fall into the same set. 0 if the machine has no L1.
   double way_bytes;
   double sets() const { return way_bytes / bytes; }
 };
@@ -63,7 +63,8 @@ struct Access {
   bool is_irregular = false;  ///< true if some dimension is irregular
 
   bool depends_on(size_t level) const;
-  /// True if the level moves a dimension whose index has an irregular term.
+  /// True if the level changes an index that has an irregular term (IndexTerm::irregular). The
+  /// term may be one of another level.
   bool is_irregular_in(size_t level) const;
 };
 
@@ -108,10 +109,11 @@ Extent extent(const IndexForm& form, const std::vector<Level>& levels, const Var
   return result;
 }
 
-/// Returns the share of the combinations of irregular indices that occur, from 0 to 1. A level that
-/// moves several dimensions makes at most as many combinations as it has iterations. For example,
-/// 14 iterations of f in `in[f / 7, f % 9]` have 2 indices in the first dimension and 9 in the
-/// second, and so 14 of the 18 combinations.
+/// Estimates the share of the combinations of indices that occur, from 0 to 1. Dimensions whose
+/// index has an irregular term (IndexTerm::irregular) are combined. At most as many combinations
+/// occur as their levels have iterations. For example, in `in[f / 7, f % 9]` with 14 iterations of
+/// f, the first dimension has 2 indices and the second 9. At most 14 of the 18 combinations occur,
+/// so the result is 14 / 18.
 template <typename Varies>
 double occurring_share(const Access& access, const std::vector<Level>& levels,
                        const Varies& varies) {

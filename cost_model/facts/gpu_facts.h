@@ -75,7 +75,7 @@ struct GpuPhaseFacts {
   double occupancy = 0;  ///< resident threads / threads that fit
   double waves = 0;      ///< number of blocks / blocks that run at once on all multiprocessors
   /// Blocks on the busiest multiprocessor / mean number of blocks on a multiprocessor. For example,
-  /// 4 multiprocessors with 5 blocks have 2 / 1.25 = 1.6.
+  /// if 4 multiprocessors share 5 blocks, this is 2 / 1.25 = 1.6.
   double tail = 0;
   /// True if producer warps issue the copies of pipelines, so that the other warps do not meet at a
   /// barrier in each iteration.

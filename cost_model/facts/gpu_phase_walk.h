@@ -43,9 +43,9 @@ using schedules::Wait;
 
 inline constexpr double register_bytes = 4;
 
-// Integer instructions that a condition costs each time that it is tested (compare and branch), and
-// that an iteration of a serial loop costs, as a mean: the compiler unrolls such a loop, and the
-// copies share the instructions that count, compare and branch.
+// Numbers of integer instructions. A condition costs two each time that it is tested: compare and
+// branch. An iteration of a serial loop costs one on average: the compiler unrolls the loop, and
+// several iterations share the three instructions that count, compare and branch.
 inline constexpr double condition_instructions = 2, iteration_instructions = 1;
 
 inline bool is_own(Scope scope) { return scope == Scope::Register || scope == Scope::Local; }
@@ -228,8 +228,9 @@ class GpuPhaseWalk {
   static double sum(const ByBuffer& bytes);
   void find_traffic();
 
-  /// Returns the bytes of L1 that one resident block can use as a cache: its share of L1, less its
-  /// shared memory, which lies in the same memory.
+  /// Returns the bytes of L1 that one resident block can use as a cache. L1 and shared memory are
+  /// parts of one memory, which resident blocks share equally. A block's shared memory is
+  /// subtracted from its part.
   double l1_of_block() const;
 
   /// Returns the bytes that one block fetches into L1 for an access. `working_sets` has the bytes
@@ -238,9 +239,10 @@ class GpuPhaseWalk {
   double into_l1(const GlobalUse& use, const std::map<const Loop*, double>& working_sets) const;
 
   /// Computes the traffic between L2 and DRAM. `fetched` has the bytes of each buffer that one
-  /// block loads from L2. Blocks that run at the same time share the data that they fetch. If all
-  /// data fits into L2, later blocks find it there. If twice the data fits, the next call finds it
-  /// there.
+  /// block loads from L2. Blocks that run at the same time share the data that they fetch. If the
+  /// data of the phase fits into L2, later blocks find it there, and the share of it that a call
+  /// finds there from the previous call depends on the size of all buffers of the kernel:
+  /// everything if they fill at most half of L2, nothing if they fill all of it.
   void find_dram_traffic(const ByBuffer& fetched);
 
   /// Returns the bytes that `blocks` consecutive blocks touch together by an access. Of the axes

@@ -29,8 +29,8 @@ struct Level {
 };
 
 /// Makes a level. Computes its trips from its bounds and from `outer`, the levels around it,
-/// outermost first. If the bounds depend on data, the trips are the distance of the bounds; 0 if
-/// this distance depends on data too.
+/// outermost first. If the bounds depend on data, the trips are `end` - `begin` if this difference
+/// is constant, else 0. For example, a loop from index[i] to index[i] + 3 has 3 trips.
 Level make_level(const std::vector<Level>& outer, std::string variable, dsl::Expr begin,
                  dsl::Expr end, schedules::LoopKind kind);
 

@@ -22,7 +22,7 @@ struct Residency {
   double by_shared_memory = 0;
   double by_slots = 0;  ///< limit of the multiprocessor on blocks of any size
 
-  /// Number of resident blocks; 0: a block does not fit.
+  /// Number of resident blocks; 0 if not even one block fits.
   double blocks() const;
   /// Name of the limiting resource: "threads", "registers", "shared memory" or "slots for blocks".
   std::string_view limit() const;

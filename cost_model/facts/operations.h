@@ -24,8 +24,8 @@ struct Operations {
   /// All operations of the expression on floats and integers, also those that copies share. A
   /// multiply-add counts 2, a select 0.
   double flops = 0;
-  /// Fraction of the evaluations in which the product is used, and not the constant of a select
-  /// around the product, as in `select(inside, a * b, 0)`.
+  /// Fraction of the evaluations that use computed values. In the others a select takes a constant
+  /// instead, as `select(inside, a * b, 0)` does where `inside` is false.
   double useful = 1;
   std::vector<const dsl::Read*> reads;        ///< distinct reads of values
   std::vector<const dsl::Read*> index_reads;  ///< reads in indices and in conditions of selects
@@ -37,8 +37,10 @@ struct Operations {
 using IsStoredIn = std::function<bool(const dsl::Read&, size_t)>;
 
 /// Counts the operations of a statement. `levels` are the loops around the statement, outermost
-/// first. The loops from index `first_inner` on repeat the statements of its block of straight-line
-/// code. The result holds pointers to reads of the statement.
+/// first. Those from index `first_inner` on repeat the block of straight-line code that contains
+/// the statement: the innermost serial loop, and the unrolled and vector loops inside of it. If
+/// `first_inner` is levels.size(), no operation is shared by copies or hoisted. The result holds
+/// pointers to reads of the statement.
 Operations count_operations(const schedules::Assign& assign, const std::vector<Level>& levels,
                             size_t first_inner, const IsStoredIn& is_stored_in);
 

@@ -207,9 +207,9 @@ class PhaseWalk {
   /// of the tile are loaded before the loops that add to them, and stored after these loops.
   Status visit_core_tile(const Loop& loop);
 
-  /// Counts the load of one factor of a tile of a core. Each iteration of the loop `rows` is a row
-  /// of the factor. The elements of a row are those of the loop `neighbours`, and of the group of
-  /// terms that one instruction sums.
+  /// Counts the loads of one factor of a tile of a core. Each iteration of the loop `rows` is a row
+  /// of the factor. A row has the elements that two loops access: `neighbours` and, inside of it,
+  /// the loop over the terms of a group.
   Status add_tile_load(BlockFacts& block, const schedules::CoreNest& nest, const dsl::Read& read,
                        const Loop& rows, const Loop& neighbours);
   void enter(const Loop& loop, LoopKind kind);
@@ -277,9 +277,8 @@ class PhaseWalk {
   bool differs_by_lane(const Expr& condition) const;
 
   /// Returns the share of the vector registers of an access that straddle two cache lines. It is 0
-  /// for accesses that are not contiguous, and if all vectors are known to begin at multiples of
-  /// the register width. If this width does not divide a line, they have to begin at multiples of a
-  /// line.
+  /// for accesses that are not contiguous. It is also 0 if all vectors are known to begin at
+  /// multiples of the register width, or of a line if the width does not divide a line.
   double split_share(const Access& access, Pattern how) const;
   double lanes() const;
   double registers_for(double lanes, double element_bytes) const;
@@ -396,8 +395,9 @@ class PhaseWalk {
   /// single stretch, or a few stretches in different pages that it reads in short turns.
   static bool is_followed(const Use& use);
 
-  /// Returns the turns in which one iteration of a loop reads its stretches: those of an inner loop
-  /// if that loop reads all of these stretches in turns, else one turn of the whole iteration.
+  /// Returns the turns in which one iteration of a loop reads its stretches. If an inner loop reads
+  /// at least as many stretches in turns, these are the turns of the inner loop. Else the iteration
+  /// is a single turn: it reads all its lines of one stretch, then those of the next.
   static Turns turns_of(const Use& use);
 
   /// Returns the bytes at the beginnings of stretches (PhaseFacts::begun) of all iterations of a
