@@ -115,9 +115,9 @@ class DeviceBuffer {
   /// Fills the first `bytes` bytes by repeating the two bytes of the pattern, low byte first.
   Status fill(uint16_t pattern, int64_t bytes) const;
 
-  /// These copies go to the device's own queue, and may return before they are done. `data` must
-  /// stay valid and unchanged until Device::synchronize() has returned. Usage: the range exceeds
-  /// the buffer.
+  /// queue_write() and queue_read() copy as write() and read(), on the device's own queue, but may
+  /// return before the copy is done. `data` must stay valid and unchanged until
+  /// Device::synchronize() has returned. Usage: the range exceeds the buffer.
   Status queue_write(const void* data, int64_t bytes, int64_t offset = 0) const;
   Status queue_read(void* data, int64_t bytes, int64_t offset = 0) const;
 

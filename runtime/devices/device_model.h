@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A network in the memory of a device: runs a Model (runtime/model.h) on a GPU. Kernels and
-// constants are copied to the device once, for all variants of the network. Each call has its own
-// working memory, with the launches of all steps prepared for that memory (on CUDA as one graph);
-// later calls of the variant reuse both. Thread-safe.
+// constants are copied to the device once, for all variants of the network. A call() has working
+// memory that no other call uses at the same time, and the launches of all steps prepared for that
+// memory (on CUDA as one graph); a later call() of the variant reuses both. Calls by call_on() on
+// one queue share working memory. Thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -92,8 +93,8 @@ class DeviceModel {
     std::vector<Launch> launches;
     std::vector<StepRun> runs;
   };
-  /// All that a call() needs, which copies its arguments: working memory, arrays on the device, and
-  /// the recorded graph. Later calls reuse it.
+  /// All that a call() needs: working memory, arrays on the device for copies of its arguments, and
+  /// the recorded graph. A later call() reuses it.
   struct OwnCall {
     Memory memory;
     Steps steps;
