@@ -78,8 +78,9 @@ class CostNetwork {
 
 struct SolverLimits {
   size_t table_elements = size_t{1} << 22;  ///< most elements of one table, 8 bytes each
-  /// Most elements of all tables together that the elimination makes. If there would be more,
-  /// `table_elements` is halved until they fit, which gives a weaker lower bound.
+  /// Limit on the total number of elements of the tables that the elimination makes. If the total
+  /// would be larger, `table_elements` is halved until the total fits, which gives a weaker lower
+  /// bound.
   size_t total_elements = size_t{1} << 24;
   size_t nodes = 1'000'000;  ///< most partial assignments that the search expands
   /// Polled during the search. A requested stop ends the search as if `nodes` were used up.

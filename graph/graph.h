@@ -137,7 +137,7 @@ std::vector<std::pair<size_t, size_t>> loop_ranges(const Graph& graph);
 /// Number of runs of an operator in one call of the graph: the trips of the loop that contains the
 /// operator, or 1 outside of loops.
 int64_t runs_of(const Graph& graph, const Operator& op);
-/// The number of trips of the loop, for each tensor in the body of a loop, by the tensor's name.
+/// Maps the name of each tensor in the body of a loop to the number of trips of that loop.
 /// Constants are left out, and so are tensors outside of loops.
 std::map<std::string, int64_t> trips_of_tensors(const Graph& graph);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Passes over graphs: pure functions that rewrite a graph and keep the values of its outputs, up to
-// rounding. The rounding of factors to 16 bits is one of them, if PassOptions::precision asks for
-// it. Passes need not handle loops: the operators outside of loops are passed to them as one graph,
-// and the body of each loop as another.
+// rounding. If PassOptions::precision asks for it, this includes rounding the factors of products
+// to 16 bits. Passes need not handle loops: the operators outside of loops are passed to them as
+// one graph, and the body of each loop as another.
 //
 //   TW_TRY(Passed passed, apply_passes(graph, {.disabled = {"fuse_epilogues"}}));
 //   passed.graph;   // each operator is one kernel
@@ -41,13 +41,13 @@ struct PassOptions {
   /// A 16-bit float type. Factors of f32 products are rounded to it if the target computes the
   /// products faster then. nullopt: factors stay f32.
   std::optional<DType> precision = std::nullopt;
-  /// Types of factors for which the target has dot products or tensor tiles: 16-bit floats, and
-  /// 8-bit integers. An 8-bit type is that of the activations; the weights are i8. Factors of other
-  /// types are converted before they are multiplied.
+  /// Types of factors for which the target has dot products or tensor tiles. With a 16-bit float,
+  /// both factors have this type; with u8 or i8, the activations have this type and the weights are
+  /// i8. Factors of other types are converted before they are multiplied.
   std::set<DType> multiplied = {};
   /// Computes operators that read only constants and would take the interpreter long. If `evaluate`
-  /// is empty or fails, the interpreter computes the operator, or the operator stays in the graph
-  /// because the interpreter would take too long.
+  /// is empty or fails, the interpreter computes the operator; if that would take too long, the
+  /// operator stays in the graph.
   Evaluate evaluate = {};
   StopToken stop = {};  ///< polled between passes
   /// The clock, in seconds, by which PassRun::seconds is measured.

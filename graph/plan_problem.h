@@ -38,8 +38,8 @@ struct PlanTensor {
   /// the body of a loop and for results of loops, which are row-major.
   std::optional<size_t> producer;
   std::vector<size_t> readers;  ///< operators that read the tensor, each once, in order
-  /// True if the tensor must exist in layout 0 (row-major) because it is an output of the graph, or
-  /// because a loop reads it from outside or takes it from its body.
+  /// True if the tensor must exist in layout 0 (row-major): it is an output of the graph, enters
+  /// the body of a loop from outside, leaves the body, or is handed to the next trip.
   bool is_output = false;
 
   /// The numbers of the producer, if there is one, and then of the readers.
@@ -52,8 +52,8 @@ struct PlanTensor {
   double copies_ns(size_t produced, LayoutSet needed) const;
 };
 
-/// Stands for all schemes of an operator that have the layouts `layouts`: it is the cheapest of
-/// them.
+/// The cheapest of all schemes of an operator that have the layouts `layouts`. The other schemes
+/// with these layouts are left out.
 struct PlanScheme {
   size_t index;  ///< index in the list of schemes that the caller gave for the operator
   double cost_ns;

@@ -21,7 +21,7 @@ namespace tw::graph {
 /// compute the same thing in the same way then have the same key in the database. The names are
 /// - in0, in1, ... for inputs, in the order in which stages read them; t0, t1, ... for stages;
 /// - out0, out1, ... for outputs, or `out` if there is one output;
-/// - the letters of the dimensions for axes.
+/// - the letters of the dimensions for axes, such as n, c, h, w; r0, r1, ... for reduced axes.
 ///
 /// An index into a dimension of extent 1 is replaced by the stage's axis at the same position, if
 /// that axis has extent 1 too.
@@ -37,10 +37,10 @@ Canonical canonical(const dsl::Compute& compute);
 /// for each input and output of the compute. Inputs are declared as weights if and only if their
 /// tensors are in `constants`.
 ///
-/// The operator's workload is one of the named operators of dsl::operators() if `hint`, the
-/// workload of the operator that was fused or rewritten, is such an operator and setting its flags
-/// (bias, residual, relu) makes it declare this compute. Otherwise the workload is an expression in
-/// canonical form.
+/// `hint` is the workload of the operator that was fused or rewritten, or nullptr. If it is a named
+/// operator of dsl::operators(), such as conv2d, and declares this compute with some setting of its
+/// flags (bias, residual, relu), the result is this named operator. Otherwise the workload is an
+/// expression in canonical form.
 Result<Operator> make_operator(const dsl::Compute& compute, const std::vector<std::string>& inputs,
                                const std::vector<std::string>& outputs,
                                const std::map<std::string, Constant>& constants,
@@ -55,9 +55,9 @@ Result<Operator> fuse(std::span<const Operator> operators, const std::vector<std
                       const std::map<std::string, Constant>& constants);
 
 /// Inlines stages: a read of a stage is replaced by the expression that the stage computes. A stage
-/// is inlined if it is neither a reduction nor an output, and if it is read at one place only, or
-/// if all reads of it are in one stage without a reduction, at the axes of that stage. Large
-/// expressions are not inlined.
+/// that is a reduction or an output is not inlined. Any other stage is inlined if there is only one
+/// read of it, or if all reads of it are in one stage without a reduction, at the axes of that
+/// stage. Large expressions are not inlined.
 dsl::Compute inline_stages(const dsl::Compute& compute);
 
 /// The compute of a reshape: the elements of the input, in row-major order, in another shape.

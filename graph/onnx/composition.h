@@ -7,7 +7,8 @@
 //   TW_TRY(const Value sum, c.apply("Add", {c.input(0), c.input(1)}));
 //   return c.give(sum);
 //
-// An error is that of the composed operator, under the name of the node. Private to graph/onnx.
+// An error of a composed operator names the node and this operator, as in "[onnx] node 'a' (Add):
+// why" for a node 'a' that is a QLinearAdd. Private to graph/onnx.
 
 #include <cstddef>
 #include <cstdint>

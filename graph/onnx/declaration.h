@@ -76,7 +76,8 @@ Expr truncate(const Expr& x);
 Expr logistic(const Expr& x);
 /// log(1 + exp(x)), without overflow.
 Expr softplus(const Expr& x);
-/// x to the power `exponent`. If the exponent is a whole number, x may have any sign.
+/// x to the power `exponent`. For a negative x the result is NaN unless the exponent is a whole
+/// number.
 Expr power(const Expr& x, double exponent);
 /// The weights of cubic interpolation (Keys, 1981) for four consecutive elements. The position to
 /// interpolate at lies `t`, in [0, 1), after the second element. `a` is the parameter of Keys'

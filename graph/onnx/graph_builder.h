@@ -76,8 +76,8 @@ class GraphBuilder final : public Builder {
   void add_input(const std::string& name, const TensorType& type);
   /// Adds a constant of the model. Its bytes are not counted as bytes that are computed at import.
   void add_initializer(const std::string& name, dsl::Array array);
-  /// Counts `bytes` as bytes of the model's constants. The more there are, the more bytes may be
-  /// computed at import.
+  /// Adds `bytes` to the size of the model's constants. The constants that the import computes may
+  /// have 256 MiB plus eight times this size.
   void admit_bytes(int64_t bytes) { model_bytes_ += bytes; }
   /// True if the name is that of a tensor or of an alias of a tensor.
   bool knows(const std::string& name) const { return types_.contains(resolved(name)); }

@@ -122,9 +122,9 @@ class Importer {
 
   // ---- tensors ----------------------------------------------------------------------------
 
-  /// The tensor of the graph that a name of the body stands for; nullopt if nothing in the model
-  /// defines the name. If the tensor depends on a part of the model that is not implemented, the
-  /// builder does not know it.
+  /// The name of the tensor of the graph that a name of the body stands for; nullopt if nothing in
+  /// the model defines the name. If the tensor depends on a part of the model that is not
+  /// implemented, builder_ has no tensor of the returned name.
   Result<std::optional<std::string>> find(const std::string& name, Scope& scope);
   Result<std::string> load(const TensorProto& proto, Scope& scope);
   std::string claim_output(const std::string& name, Scope& scope);
@@ -140,8 +140,9 @@ class Importer {
   Status import_node(const NodeProto& proto, const std::set<std::string_view>& read, Scope& scope);
   Status convert_contributed(Node& node, const NodeProto& proto, Scope& scope);
 
-  /// Converts a node by `on_constants` if this is given and all inputs of the node are constants,
-  /// else by `conversion`. Both may be nullptr; Unsupported is collected if none is left.
+  /// Converts a node by `on_constants` if this is not nullptr and all inputs of the node are
+  /// constants, else by `conversion`. If that is nullptr, the node is not implemented, and note()
+  /// collects an Unsupported error.
   Status convert(Node& node, const NodeProto& proto, const Conversion* conversion,
                  const Conversion* on_constants, Scope& scope);
 
@@ -232,8 +233,8 @@ class Importer {
   Status import_body(const Node& node, const NodeProto& proto, const LoopNode& loop,
                      const std::string& numbers, Scope& scope);
 
-  /// Connects the outputs of a body to the loop: to its states, which have the names `states` in
-  /// the body, and to its stacks.
+  /// Makes the outputs of a body the next values of the loop's states, whose names in the body are
+  /// `states`, and the values that the loop's stacks collect.
   Status leave_body(const Node& node, const LoopNode& loop, const std::vector<std::string>& states,
                     Scope& inner);
   static Result<const GraphProto*> branch_of(const Node& node, const NodeProto& proto,

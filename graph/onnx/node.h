@@ -76,7 +76,8 @@ struct Node {
 };
 
 /// The graph that an import builds. Its tensors have the names of the model's tensors as far as
-/// possible. An empty name in the outputs of a function stands for a result that nothing reads.
+/// possible. An empty name for an output of a function below stands for a result that nothing
+/// reads.
 class Builder {
  public:
   virtual ~Builder() = default;

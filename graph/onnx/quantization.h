@@ -24,8 +24,8 @@ Status check_bytes(const Node& node, const std::vector<size_t>& inputs);
 Result<Value> centered(const Node& node, Builder& builder, const Value& value, size_t zero,
                        size_t axis);
 
-/// Numbers of inputs of a node such as QLinearMatMul: the scales of the factors a and b, and the
-/// scale and zero point of the result y.
+/// Positions among the inputs of a node such as QLinearMatMul: of the scales of the factors a and
+/// b, and of the scale and the zero point of the result y.
 struct Requantization {
   size_t a_scale, b_scale, y_scale, y_zero;
 };

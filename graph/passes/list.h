@@ -74,11 +74,13 @@ Result<Graph> fuse_prologues(const Graph& graph);
 /// adjacent inputs of one concatenation.
 Result<Graph> merge_siblings(const Graph& graph);
 
-/// Lets products with constant weights read only the blocks of weights that are not all zero, if at
-/// most half of the products are left then. A block has 1 x 16 or 4 x 4 weights.
+/// Lets products with constant weights read only the blocks of weights that are not all zero, if
+/// that leaves at most half of the multiplications. A block has 1 x 16 or 4 x 4 weights.
 Result<Graph> compress_blocks(const Graph& graph);
 
-/// Rounds the factors of f32 products to the type PassOptions::precision if the target gains by it.
+/// Rounds factors of f32 products to the type PassOptions::precision: both factors of a product
+/// that dot products of the target compute, and only the weights of any other product that spends
+/// its time reading them from memory.
 Result<Graph> round_factors(const Graph& graph, const PassOptions& options);
 
 /// If adjacent inputs of a concatenation are exactly the inputs of an earlier concatenation, the
