@@ -56,8 +56,8 @@ def main():
     print(f"parses back to the same compute: {tw.parse_compute(str(product)) == product}".lower())
     print(f"{tw.count_flops(product):.0f} floating-point operations")
 
-    # The interpreter is the definition of what a compute means: slow and obvious. Every kernel is
-    # checked against it.
+    # The interpreter defines the meaning of a compute; it is simple and slow. Every kernel is checked
+    # against it.
     inputs = {"a": counting(2, 4), "b": counting(4, 3)}
     print_array("a", inputs["a"])
     print_array("b", inputs["b"])
@@ -66,14 +66,16 @@ def main():
     print("\n-- a padded convolution --")
     convolution = declare_convolution(1, 1, 4)
     print(convolution, end="")
-    # A weight of ones sums the 3 x 3 neighbourhood; at the border fewer neighbours are inside.
+    # With a weight of ones, each output is the sum of a 3 x 3 neighbourhood. At the border of the image
+    # fewer neighbours are inside of it.
     image = {"in": counting(1, 4, 4), "w": np.ones((1, 1, 3, 3), np.float32)}
     print_array("in", image["in"])
     print_array("out", tw.interpret(convolution, image)["out"])
 
     print("\n-- a workload: what is tuned and stored --")
-    # A workload adds the accuracy that a kernel must have. Its key is the identity under which results
-    # are stored. Frequent operators have names, and a short form for the command line.
+    # A workload is a compute with the accuracy that its kernels must have. The database stores results
+    # under the workload's key. Frequent operators have names, and their shapes a short form for the
+    # command line.
     print(tw.workload(product).key)
     print(tw.make_workload("conv2d", **tw.parse_shape("n1c64h56w56k64r3s3p1", "conv2d")).key)
 

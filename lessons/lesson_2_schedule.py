@@ -17,7 +17,8 @@ def schedule_product():
                                "weight b: f32[32, 64]\n"
                                "c: f32[m=48, n=64] = sum(k=32) a[m, k] * b[k, n]")
 
-    # Without a step: the loops as declared. A reduction is initialise, then accumulate.
+    # A schedule without steps has the loops of the declaration. A reduction sets the element to its initial value,
+    # and then accumulates.
     s = tw.Schedule(product)
     show("no steps", s)
 
@@ -25,7 +26,8 @@ def schedule_product():
     s = s.split("c", "m", 4).split("c", "n", 16)
     show("split m by 4 and n by 16", s)
 
-    # reorder brings the tile inside: for each k, all 4 x 16 elements of it are updated.
+    # reorder moves the loops inside a tile to the inside of the loop over k: for each k, all 4 x 16 elements of the
+    # tile are updated.
     s = s.reorder("c", ["m.0", "n.0", "k", "m.1", "n.1"])
     show("reorder: the tile inside", s)
 
@@ -38,7 +40,7 @@ def schedule_product():
     s = s.vectorize("c", "n.1").unroll("c", "m.1")
     show("vectorize n.1, unroll m.1", s)
 
-    # Tasks of a phase run in any order and at once. The thread pool hands them out.
+    # The iterations of m.0 become tasks, which run at the same time and in any order. The thread pool distributes them.
     s = s.parallel("c", "m.0")
     show("parallel m.0", s)
 
@@ -69,7 +71,7 @@ def show_padding():
 
 
 def show_mistakes(compute, good):
-    # A step that makes no sense raises, and says why.
+    # A step that is not legal raises an exception that says why.
     try:
         good.split("c", "m", 2)
     except tw.InvalidError as error:

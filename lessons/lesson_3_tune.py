@@ -39,7 +39,8 @@ def main():
     print(f"the best is correct: {str(tuned.best.status == 'ok').lower()}, "
           f"its schedule begins with '{tuned.schedule[:3]}'")
 
-    # Ask again: with no effort, the answer comes from the database and is only compiled.
+    # Ask again, with effort="none": nothing is measured. The best schedule comes from the database and is only
+    # compiled.
     known = tw.tune(workload, db=store, effort="none", progress=False)
     print(f"again: {known.ended}, records: {len(store)}")
 
@@ -53,8 +54,8 @@ def main():
     known.save_in(cache)
     kernel = session.kernel(workload.key)
 
-    # Compare with the definition. The kernel runs on ordinary arrays; it packs what it stores in another
-    # layout.
+    # Compare with the definition. The kernel runs on ordinary arrays; it packs those that it needs in
+    # another layout.
     random = np.random.default_rng(7)
     a = random.standard_normal((48, 40), np.float32)
     b = random.standard_normal((40, 64), np.float32)

@@ -65,7 +65,8 @@ py::dtype dtype_named(DType type) {
   return py::dtype(numpy_number(type));
 }
 
-/// In elements.
+/// The strides of the array in elements. Raises TypeError if a stride is not a whole number of
+/// elements.
 std::vector<int64_t> strides_of(const py::array& array, const ArgumentInfo& argument) {
   const int64_t bytes = size_bytes(argument.dtype);
   std::vector<int64_t> strides;

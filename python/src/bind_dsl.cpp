@@ -126,8 +126,8 @@ std::pair<Expr, Expr> operands_of(const py::handle& a, const py::handle& b) {
   return {expr_of(a, right.type()), right};
 }
 
-/// Raises TypeError for max(j, body) and min(j, body) with an axis j, whose author probably means a
-/// reduction over j; the message names it.
+/// Raises TypeError for max(j, body) and min(j, body) with an axis j. Who writes this probably
+/// means a reduction over j, so the message names max_over() or min_over().
 void refuse_axes_of_extremes(dsl::BinaryOp op, const py::handle& a, const py::handle& b) {
   if (op != dsl::BinaryOp::Min && op != dsl::BinaryOp::Max) return;
   const bool is_axis =

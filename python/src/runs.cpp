@@ -121,8 +121,9 @@ void WatchedRun::hear(const tuner::Progress* progress) {
 
 void WatchedRun::interrupt() {
   const bool is_first = interrupts_.fetch_add(1) == 0;
-  // After a first interrupt a run still completes a result. If the run is to end with an error,
-  // nobody needs the result, so later interrupts are counted at once.
+  // After the first interrupt a run still completes its result, and a later interrupt stops this
+  // work (Environment::later_interrupts). If the run is to end with an error, nobody needs the
+  // result, so the first interrupt already counts as a later one.
   if (!is_first || error_) later_interrupts_.fetch_add(2);
 }
 

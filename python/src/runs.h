@@ -39,9 +39,9 @@ class WatchedRun {
   /// run, because only one may run at a time.
   explicit WatchedRun(pybind11::object on_progress);
 
-  /// Makes the environment with which the run calls the library. Workers are processes of the
-  /// package's program, the device is that of `target`, interrupts are those that this run counts,
-  /// and notes are collected until result_of() turns them into warnings.
+  /// Makes the environment with which the run calls the library. In it, workers are processes of
+  /// the package's program, the device is that of `target`, interrupts are the Ctrl-C presses that
+  /// this run counts, and notes are collected until result_of() turns them into warnings.
   tuner::Environment environment(const tuner::ChosenTarget& target);
 
   /// Makes the callback that the run gets for its progress. The run's thread calls the callback,

@@ -65,8 +65,8 @@ def tune(workload: _tilewright.Workload | _tilewright.Tensor | _tilewright.Compu
       target: "host", or another target's text.
       budget: time of searching, in seconds or as text: 90, "500ms", "5m".
       trials: the largest number of new trials; 0: as many as the budget allows.
-      effort: "none" answers from the database without a search; "quick" and "normal" search until the next minute is
-        expected to gain less than 1 % or 0.1 %; "full" uses the whole budget.
+      effort: "none" returns the best kernel of the database without a search; "quick" searches until the next minute
+        is expected to gain less than 1 %, and "normal" until it is less than 0.1 %; "full" uses the whole budget.
       threads: threads that the kernel will run on; at most the cores of the machine that measures.
       timeout: time for one candidate to be verified and measured, in the form of `budget`.
       schedule: a Schedule, or its text, that is measured first and with which the search begins.

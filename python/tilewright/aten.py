@@ -36,7 +36,7 @@ class Writer:
         self._count = 0
 
     def emit(self, op: str, inputs: Sequence[str], outputs: int | None = None, **attributes):
-        """Adds a node and returns the name of its output, or the list of several."""
+        """Adds a node. Returns the name of its output, or a list of names if `outputs` is given."""
         names = [self._new_name() for _ in range(outputs or 1)]
         self.nodes.append(onnx_writer.node(op, inputs, names, **attributes))
         return names[0] if outputs is None else names
@@ -54,8 +54,8 @@ class Writer:
         self._names[node] = names
 
     def names_of(self, node: Node) -> str | list[str]:
-        """The name of a node's tensor, or a list of names if the node returns several. In a trial conversion of a
-        single node, placeholder names for its inputs."""
+        """The name of a node's tensor, or a list of names if the node returns several tensors. A node that
+        was not converted gets a name: why_unsupported() converts a node without the nodes that it reads."""
         return self._names.setdefault(node, f"arg_{node.name}")
 
     def tensor(self, argument, dtype: torch.dtype | None = None) -> str:

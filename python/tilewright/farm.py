@@ -328,7 +328,7 @@ async def join(address: str, resources: list[str], threads: int, command: list[s
 
 _MOST_ATTEMPTS = 3  # to do a job whose scheduler or reply was lost
 # Jobs that arrive within this time are handed to the scheduler in one message of at most this number of bytes, as Dask
-# warns of messages of 10 MB. With a message for each job, client and scheduler took twice the processor time of a job.
+# warns of messages of 10 MB. If each job is a message of its own, client and scheduler need twice the processor time.
 _COLLECTING_S, _MOST_TOGETHER_BYTES = 0.002, 4 << 20
 _CONNECT_S = 10.0
 
@@ -658,8 +658,8 @@ class _TlsFile:
 
 
 def _flags_of_scheduler(arguments: list[str]) -> dict[str, str]:
-    """The values of those flags of `dask scheduler` that set the protocol and the files of TLS. Keys are names of
-    settings, and "protocol"."""
+    """The values of those flags of `dask scheduler` that set the protocol and the files of TLS. A key is "protocol",
+    or the name of the setting of Dask that the flag replaces."""
     parser = argparse.ArgumentParser(prog="./tw scheduler", add_help=False, allow_abbrev=False)
     for flag, setting in (("ca-file", "ca-file"), ("cert", "scheduler.cert"), ("key", "scheduler.key")):
         parser.add_argument(f"--tls-{flag}", dest=setting)
@@ -669,8 +669,8 @@ def _flags_of_scheduler(arguments: list[str]) -> dict[str, str]:
 
 def tls_fault(address: str, role: str, flags: dict[str, str] | None = None) -> str:
     """Checks the configuration of TLS for a role of Dask ("client", "worker" or "scheduler"). Returns a clause about
-    the first fault, which names the file, setting or flag, as errors of connections do not; empty if there is no
-    fault. `flags` are the scheduler's flags, from _flags_of_scheduler()."""
+    the first fault, or an empty text if there is none. The clause names the file, setting or flag at fault, which
+    errors of connections do not name. `flags` are the scheduler's flags, from _flags_of_scheduler()."""
     import dask
 
     if not address.startswith("tls://"):

@@ -102,7 +102,7 @@ class Network:
         An interrupt from the keyboard ends a run that measures, and the best network so far is returned. The database
         keeps the measurements, and the next run continues from them. A second interrupt, or the first one with effort
         "none", raises KeyboardInterrupt as soon as the call or the compilation under way has ended. Whole networks are
-        timed in this process: give `output`, which is written before that, if a crash must not lose the network.
+        timed in this process, so a network that crashes ends it. The file `output` is written before.
         Raises the exceptions of tilewright.errors. Other threads continue meanwhile, and may use `db`.
         """
         given = options.checked("tune", {"target": target, "budget": budget, "trials": trials, "effort": effort,
@@ -123,8 +123,8 @@ class Network:
           budget: seconds, or text such as "5m", for timing whole networks.
           db, target, threads, accuracy, precision, progress, on_progress: as in tune().
 
-        Raises the exceptions of tilewright.errors: InvalidError if the file has another network; it is not changed
-        then.
+        Raises the exceptions of tilewright.errors, for example InvalidError if the file has another network. The file
+        is then not changed.
         """
         given = options.checked("refresh", {"target": target, "budget": budget, "threads": threads,
                                             "progress": progress, "on_progress": on_progress})
@@ -156,8 +156,9 @@ def load(path: str | os.PathLike[str], dimensions: Mapping[str, Dimension] | Non
       constants: inputs that become constants, with their values, as in {"sr": 16000}. A value is a number, or the
         elements in row-major order.
 
-    Raises MachineError if the file cannot be read, InvalidError if it is no valid model, UsageError if a dimension has
-    no value or a name is not in the model, and UnsupportedError, which lists them, if operators are not implemented.
+    Raises MachineError if the file cannot be read, InvalidError if it is no valid model, and UsageError if a dimension
+    has no value or a name is not in the model. If operators are not implemented, raises UnsupportedError, which lists
+    these operators.
     Warns about faults of the model that can be ignored.
     """
     given, pinned = dict(dimensions or {}), _pinned(constants)

@@ -136,7 +136,8 @@ def _names_of_rows(field, rows, **options):
     """The encoding of names beside bars, with room for the longest name."""
     texts = [row[field].split("\n") for row in rows]
     longest = max((len(line) for lines in texts for line in lines), default=0)
-    # The first line of a label is placed like a label of one line.
+    # Vega puts the first line of a label where it puts a label of one line. So labels are moved up by half of the
+    # height of their other lines.
     up = _LINE * (max(map(len, texts), default=1) - 1) / 2
     return _name(field, axis={"labelOffset": -up, "minExtent": math.ceil(_CHARACTER * longest), "labelLimit": 0, "labelOverlap": False,
                               "labelExpr": "split(datum.label, '\\n')"}, **options)
@@ -287,7 +288,8 @@ def _references(records, untuned_ns, trials_us):
 def ranked(records):
     """Ranks records by the rule of `tilewright show` (docs/database_format.md, "Best"). Returns the best record, or
     None, and for each record the latency in ns that counts for its schedule, or 0. All records must be of one workload,
-    target, device and number of threads. The best record is one of the newest code generator."""
+    target, device and number of threads. The best record is chosen among those of the newest
+    version of the code generator that has a best record."""
     versions = collections.defaultdict(list)
     for index, record in enumerate(records):
         versions[record.codegen_abi].append(index)
@@ -385,7 +387,7 @@ def predicted_against_measured(records: Sequence[Record], predicted_ns: Sequence
                                trials_per_round: int = 16) -> Plot:
     """Plots predicted against measured latencies, and their rank correlation in each round of trials.
 
-    Both show if the cost model orders candidates as the machine does.
+    Both charts show whether the cost model orders candidates as the machine does.
 
     Args:
       records: records of one workload on one device.
@@ -452,7 +454,7 @@ def _round_qualities(rows):
 
 
 def best_of_each(records):
-    """The best record of each workload, target, device and number of threads, as `tilewright show` answers."""
+    """The best record of each workload, target, device and number of threads, which `tilewright show` would show."""
     groups = collections.defaultdict(list)
     for record in records:
         groups[_group_of(record)].append(record)
@@ -466,9 +468,9 @@ def roofline(records: Sequence[Record], roofs: Roofs | None = None) -> Plot:
 
     Args:
       records: records of any number of workloads.
-      roofs: peak and bandwidths as a tw.Roofs. If None, and the best records are all of this machine and
-        one target, they are those of this machine, with the largest number of threads of these records.
-        Otherwise the plot has only the peak of the records.
+      roofs: peak and bandwidths as a tw.Roofs. If None, and all best records are of this machine and of
+        one target, tw.roofs() gives them for the largest number of threads of these records. Otherwise the
+        plot has only the peak that was measured beside the records.
 
     The intensity of a point is the arithmetic of the workload (FLOP) divided by the bytes that every kernel
     moves at least.
@@ -806,7 +808,7 @@ class _Drawing:
         return node
 
     def _place(self):
-        """Gives each node the leftmost lane without a tensor that is read further down."""
+        """Gives each node the leftmost free lane. A lane is taken by a tensor until the row of its last reader."""
         last_read = collections.defaultdict(int)
         for source, node, _ in self._links:
             last_read[source["row"]] = max(last_read[source["row"]], node["row"])

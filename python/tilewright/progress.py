@@ -59,7 +59,8 @@ def _notebook_display():
 
 
 def text_of(progress):
-    """"best 235.1 µs, 81.0 % of peak, 38.0x untuned | 72 s left | 48 trials (45 ok, 3 pruned)"."""
+    """The progress as one line:
+    "best 235.1 µs, 81.0 % of peak, 38.0x untuned | 72 s left | 48 trials (45 ok, 3 pruned)"."""
     if progress.best_ns > 0:
         best = f"best {time_text(progress.best_ns)}"
         if progress.peak_gflops > 0 and progress.flops > progress.bytes:
