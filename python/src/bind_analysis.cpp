@@ -97,7 +97,7 @@ void bind_roofs(py::module_& m) {
   py::class_<MemoryRoof>(m, "MemoryRoof", "A level of the memory hierarchy.")
       .def_readonly("name", &MemoryRoof::name, "L1, L2, L3 or memory")
       .def_readonly("bytes", &MemoryRoof::bytes, "capacity for all threads together")
-      .def_readonly("gb_per_s", &MemoryRoof::gb_per_s, "reads of all threads together")
+      .def_readonly("gb_per_s", &MemoryRoof::gb_per_s, "bandwidth of reads by all threads together")
       .def("__repr__", [](const MemoryRoof& roof) {
         return fmt::format("<MemoryRoof {}: {:.1f} GB/s>", roof.name, roof.gb_per_s);
       });
@@ -111,7 +111,7 @@ void bind_roofs(py::module_& m) {
   m.def("roofs", &roofs_of, "target"_a = "host", py::kw_only(), "threads"_a = 1,
         "db"_a = py::none(),
         "The peak and the bandwidths of the machine for which kernels of the target are tuned. "
-        "With a Store, they are those of its calibration of this device, if it has one.");
+        "With a Store `db` that has a calibration of this device, they are the calibrated ones.");
   m.def(
       "device", [](const std::string& text) { return tuner::device_text(target_of(text)); },
       "target"_a = "host", "The name of the device, as records of this machine have it.");
@@ -292,7 +292,8 @@ void bind_plans(py::module_& m) {
       .def_readonly("workload", &PlanStep::workload)
       .def_readonly("schedule", &PlanStep::schedule)
       .def_readonly("threads", &PlanStep::threads)
-      .def_readonly("predicted_ns", &PlanStep::predicted_ns, "as the plan has it, or as measured")
+      .def_readonly("predicted_ns", &PlanStep::predicted_ns,
+                    "ns of one call: a measured time if the plan had one, else a predicted time")
       .def_readonly("arguments", &PlanStep::arguments)
       .def("__repr__", [](const PlanStep& step) {
         return fmt::format("<PlanStep {}: {}>", step.name, time_text(step.predicted_ns));

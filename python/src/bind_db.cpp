@@ -118,9 +118,9 @@ void bind_records(py::module_& m) {
   record.def_property_readonly("unreadable", &why_unreadable,
                                "The reason why this version cannot read the target, the layouts or "
                                "the device; \"\" if it can.");
-  record.def_property_readonly("workload_text",
-                               py::overload_cast<const db::Record&>(&db::workload_text),
-                               "the workload, with what was asked besides in braces");
+  record.def_property_readonly(
+      "workload_text", py::overload_cast<const db::Record&>(&db::workload_text),
+      "key of the workload, followed by the layouts that were asked for, in braces");
   record.def_readonly("hash", &Record::hash).def("__repr__", [](const Record& r) {
     return fmt::format("<Record {}: {}, {} on {}>", r.op, db::to_string(r.status),
                        time_text(r.latency_ns), r.device);
@@ -193,12 +193,12 @@ void bind_demand(py::module_& m) {
       .def_readonly("workload", &db::WantedKernel::workload)
       .def_readonly("layouts", &db::WantedKernel::layouts)
       .def_readonly("schedule", &db::WantedKernel::schedule,
-                    "the one that was used when the demand was left; \"\": there was none")
+                    "schedule in use when the demand was stored; \"\": there was none")
       .def_readonly("runs", &db::WantedKernel::runs, "number of runs in one call")
       .def_readonly("latency_ns", &db::WantedKernel::latency_ns,
-                    "ns of one run when the demand was left; 0: unknown")
+                    "ns of one run when the demand was stored; 0: unknown")
       .def_readonly("is_measured", &db::WantedKernel::is_measured,
-                    "whether latency_ns was measured, and not predicted")
+                    "True if latency_ns was measured, False if it was predicted")
       .def_readonly("trials", &db::WantedKernel::trials,
                     "number of trials of the workload on this class of devices")
       .def_readonly("used_ns", &db::WantedKernel::used_ns,
@@ -210,7 +210,7 @@ void bind_demand(py::module_& m) {
           [](const db::WantedKernel& kernel) {
             return db::workload_text(db::WorkloadName{kernel.workload, kernel.layouts});
           },
-          "the workload, with what was asked besides in braces")
+          "key of the workload, followed by the layouts that were asked for, in braces")
       .def("__repr__", [](const db::WantedKernel& kernel) {
         return fmt::format("<WantedKernel {}: {} trials, best {}>", kernel.op, kernel.trials,
                            time_text(kernel.best_ns));
@@ -218,7 +218,8 @@ void bind_demand(py::module_& m) {
   py::class_<db::Demand>(
       m, "Demand",
       "The kernels of one network or operator on one class of devices (docs/cli.md, \"Demand\").")
-      .def_readonly("hash", &db::Demand::hash, "the one that `db demand --entry` takes")
+      .def_readonly("hash", &db::Demand::hash,
+                    "name of the demand, which `db demand --entry` takes")
       .def_readonly("source", &db::Demand::source,
                     "64 hex digits that name the network or the operator")
       .def_readonly("name", &db::Demand::name)
@@ -227,28 +228,29 @@ void bind_demand(py::module_& m) {
       .def_readonly("threads", &db::Demand::threads)
       .def_readonly("codegen_abi", &db::Demand::codegen_abi)
       .def_readonly("first_ns", &db::Demand::first_ns,
-                    "ns that one call was expected to take when the demand was left first")
+                    "ns that one call was expected to take when the demand was first stored")
       .def_readonly("latency_ns", &db::Demand::latency_ns,
-                    "ns that one call was expected to take when the demand was left last")
-      .def_readonly("first_ms", &db::Demand::first_ms, "when it was left first, ms since 1970")
-      .def_readonly("asked_ms", &db::Demand::asked_ms, "when it was left last, ms since 1970")
-      .def_readonly("asked", &db::Demand::asked, "number of times that it was left")
+                    "ns that one call was expected to take when the demand was last stored")
+      .def_readonly("first_ms", &db::Demand::first_ms, "when it was first stored, ms since 1970")
+      .def_readonly("asked_ms", &db::Demand::asked_ms, "when it was last stored, ms since 1970")
+      .def_readonly("asked", &db::Demand::asked, "number of times that it was stored")
       .def_readonly("kernels", &db::Demand::kernels)
       .def_property_readonly(
           "used_ns", [](const db::Demand& demand) { return tuner::times_of(demand).used_ns; },
-          "ns of the kernels of one call as they were used: measured where that was done, else as "
-          "they were expected to be")
+          "ns of one call with the kernels in use when the demand was stored. A kernel without a "
+          "measured time counts with its predicted time")
       .def_property_readonly(
           "best_ns", [](const db::Demand& demand) { return tuner::times_of(demand).best_ns; },
-          "the same with the best kernels that are known now")
+          "ns of one call with the best kernels that are known now")
       .def_property_readonly(
           "measured_share",
           [](const db::Demand& demand) { return tuner::times_of(demand).measured_share; },
-          "share of used_ns, 0 to 1, that is of kernels of which both times are measured")
+          "share of used_ns, 0 to 1, spent in kernels whose time in use and best time are measured")
       .def_property_readonly(
           "expected_saving",
           [](const db::Demand& demand) { return tuner::expected_saving(demand); },
-          "share of a call, 0 to 1, that another minute of tuning each kernel is expected to save")
+          "share of the time of a call, 0 to 1, that another minute of tuning each kernel is "
+          "expected to save")
       .def("__repr__", [](const db::Demand& demand) {
         const tuner::DemandTimes times = tuner::times_of(demand);
         return fmt::format("<Demand of {}: {} kernels, {} as used, {} with the best ones>",
@@ -348,8 +350,9 @@ void bind_db(py::module_& m) {
             return value_of(s.use([&](db::Store& store) { return db::demands(store, filter); }));
           },
           py::kw_only(), "target"_a = std::nullopt, "device"_a = std::nullopt, "limit"_a = 0,
-          "The demands of networks and operators, the newest first, with the times that trials "
-          "have reached by now. A limit of 0 returns all of them. `target` is as in tune().")
+          "The demands of networks and operators, the newest first, with the times measured by "
+          "now. "
+          "A limit of 0 returns all of them. `target` is as in tune().")
       .def(
           "merge",
           [](const SharedStore& s, const StoreArgument& other) {
@@ -358,7 +361,7 @@ void bind_db(py::module_& m) {
                 .inserted;
           },
           "other"_a,
-          "The union with another database, a Store or the path of one; returns the number of "
+          "Adds the records of another database, a Store or the path of one. Returns the number of "
           "records that were new.");
 }
 

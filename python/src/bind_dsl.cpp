@@ -266,7 +266,7 @@ void bind_expressions(py::module_& m) {
   py::class_<Axis> axis(m, "Axis", "A named index that runs over [0, extent).");
   axis.def(py::init(&axis_of), "name"_a, "extent"_a = py::none())
       .def_readonly("name", &Axis::name)
-      .def_readonly("extent", &Axis::extent, "-1: it is given to workload() later")
+      .def_readonly("extent", &Axis::extent, "number of values; -1: workload() gets it later")
       .def("__repr__", [](const Axis& a) {
         return a.extent < 0 ? fmt::format("Axis('{}')", a.name)
                             : fmt::format("Axis('{}', {})", a.name, a.extent);
@@ -368,7 +368,8 @@ DeclaredTensor computed(const std::string& name, const py::object& given, const 
 void bind_declarations(py::module_& m) {
   py::class_<DeclaredTensor>(m, "Tensor", "A declared tensor; t[i, j] reads an element.")
       .def_readonly("name", &DeclaredTensor::name)
-      .def_readonly("axes", &DeclaredTensor::axes, "that it was declared over, outermost first")
+      .def_readonly("axes", &DeclaredTensor::axes,
+                    "axes over which the tensor was declared, outermost first")
       .def_property_readonly("shape",
                              [](const DeclaredTensor& t) {
                                std::vector<int64_t> extents;
@@ -410,8 +411,8 @@ void bind_declarations(py::module_& m) {
           return reduce(axes_of(name, "axes", axes), term);
         },
         "axes"_a, "body"_a,
-        fmt::format("The {} over one axis or several. A scan where `axes` is k <= j or k < j with "
-                    "an axis j of the stage: the {} up to the element's own index.",
+        fmt::format("The {} over one axis or several. If `axes` is k <= j with an axis j of the "
+                    "stage, it is a scan: the {} for all k up to j, or below j if `axes` is k < j.",
                     what, what)
             .c_str());
   };
@@ -484,7 +485,8 @@ ArraysByName interpret_arrays(const Compute& compute, const ArraysByName& inputs
 
 void bind_computes(py::module_& m) {
   py::class_<Compute>(
-      m, "Compute", "Inputs, and stages that define tensors; the text form of docs/expressions.md.")
+      m, "Compute",
+      "Inputs, and stages that define tensors. str() is its text form (docs/expressions.md).")
       .def("__str__", [](const Compute& c) { return dsl::to_text(c); })
       .def("__repr__",
            [](const Compute& c) { return fmt::format("<Compute {}>", dsl::to_line(c)); })

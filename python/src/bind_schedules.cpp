@@ -149,8 +149,9 @@ void bind_schedules(py::module_& m) {
       "A step of a schedule that was applied to another workload, and what became of it.")
       .def_readonly("given", &AdaptedStep::given, "the step as it was written")
       .def_readonly("applied", &AdaptedStep::applied,
-                    "the step that was applied; '': it was left out")
-      .def_readonly("note", &AdaptedStep::note, "why, or what its tail leaves over");
+                    "the step in the new schedule; '': it was left out")
+      .def_readonly("note", &AdaptedStep::note,
+                    "why it was changed or left out, or how many iterations its last tile has");
   py::class_<Adapted>(m, "Adapted", "A schedule applied to another workload.")
       .def_readonly("schedule", &Adapted::schedule)
       .def_readonly("steps", &Adapted::steps)

@@ -94,16 +94,19 @@ void bind_tuner(py::module_& m) {
       .def_readonly("trials", &Progress::trials, "numbers of trials by status")
       .def_readonly("known_trials", &Progress::known_trials)
       .def_readonly("best_ns", &Progress::best_ns, "0: none yet")
-      .def_readonly("untuned_ns", &Progress::untuned_ns, "of the default schedule; 0: not measured")
-      .def_readonly("given_ns", &Progress::given_ns, "of the schedule that was given; 0: of none")
+      .def_readonly("untuned_ns", &Progress::untuned_ns,
+                    "latency of the default schedule; 0: not measured")
+      .def_readonly("given_ns", &Progress::given_ns,
+                    "latency of the argument `schedule` of tune(); 0: not measured")
       .def_readonly("flops", &Progress::flops)
-      .def_readonly("bytes", &Progress::bytes, "that every kernel moves at least")
+      .def_readonly("bytes", &Progress::bytes, "bytes that every kernel reads and writes at least")
       .def_readonly("peak_gflops", &Progress::peak_gflops)
       .def_readonly("model", &Progress::model)
       .def_readonly("finishing", &Progress::finishing,
-                    "what is done once no more candidates come; empty before")
+                    "what is done after the last candidate; empty until then")
       .def_readonly("next_gain", &Progress::next_gain,
-                    "share that the next minute is expected to gain");
+                    "share, 0 to 1, by which the next minute is expected to shorten the latency; "
+                    "None: unknown");
 
   py::class_<Tuned>(m, "Tuned", "What tune() found.")
       .def_readonly("best", &Tuned::best)
