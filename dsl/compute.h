@@ -202,9 +202,9 @@ Reduction prod(Axis axis, Expr body);
 Reduction max_over(Axis axis, Expr body);
 Reduction min_over(Axis axis, Expr body);
 
-/// These four make scans. `range` is `k <= n` or `k < n`. In it n is an axis of the stage, and k is
-/// the index of the terms, which needs no extent: build() gives it that of n. build() fails with
-/// Invalid for any other range.
+/// These four functions make scans. `range` is `k <= n` or `k < n`, in which n is an axis of the
+/// stage and k is the index of the terms. k needs no extent: build() gives k the extent of n.
+/// build() fails with Invalid for any other range.
 Reduction sum(Expr range, Expr body);
 Reduction prod(Expr range, Expr body);
 Reduction max_over(Expr range, Expr body);

@@ -151,7 +151,8 @@ struct Read {
   std::string tensor;
   std::vector<Expr> indices;
   DType type;
-  /// the declaration of the tensor, while build() has not run; equal() does not compare it
+  /// The declaration of the tensor, by which build() finds the tensors that an output depends on.
+  /// Null in the expressions of a Compute. equal() does not compare it.
   std::shared_ptr<const TensorNode> source;
 };
 struct Unary {
@@ -260,8 +261,8 @@ Expr round(const Expr& a);    ///< to the nearest whole number, ties to even
 Expr pow(const Expr& a, const Expr& exponent);
 
 /// Makes the literal for a number that is used beside an expression of this type. A floating-point
-/// number beside an integer type becomes a Float32, so that the operation is rejected for its
-/// types.
+/// number beside an integer type becomes a Float32, so that the operation is rejected because its
+/// operands differ in type.
 Expr number_beside(DType type, int64_t value);
 Expr number_beside(DType type, uint64_t value);
 Expr number_beside(DType type, double value);
@@ -316,7 +317,8 @@ template <Arithmetic T>
 Expr select(const Expr& condition, T a, const Expr& b) {
   return select(condition, operand_beside(b, a), b);
 }
-/// Chooses between two C++ numbers. The type is Float32 if a number is floating-point, else Int64.
+/// Chooses between two C++ numbers. The type is Float32 if at least one of them is floating-point,
+/// else Int64.
 template <Arithmetic A, Arithmetic B>
 Expr select(const Expr& condition, A a, B b) {
   return select(condition, Expr(a), Expr(b));

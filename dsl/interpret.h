@@ -4,10 +4,11 @@
 // slowly; tests compare the results of kernels with its results.
 //
 // Floats are computed in double. They are rounded to a smaller type by casts, and when a stage of
-// that type stores them. Sums of f64 are compensated, so that they are as exact for their type as
-// sums of f32 in double are. Integers wrap. `select`, `&&` and `||` evaluate only the operands that
-// they need. A read outside of its tensor is an error only if it is evaluated. min and max ignore a
-// NaN operand. A float cast to an integer is truncated and saturates. Thread-safe.
+// that type stores them. Sums of f32 lose almost nothing in double. Sums of f64 would lose digits,
+// so they are compensated (CompensatedSum in value.h). Integers wrap. `select`, `&&` and `||`
+// evaluate only the operands that they need. A read outside of its tensor is an error only if it is
+// evaluated. min and max ignore a NaN operand. A float cast to an integer is truncated and
+// saturates. Thread-safe.
 
 #include <map>
 #include <string>
@@ -22,8 +23,9 @@ namespace tw::dsl {
 using Arrays = std::map<std::string, Array>;
 
 /// Evaluates all outputs and returns them by name. Fails with Usage if `inputs` lacks an input or
-/// has it with another type or shape, and with Invalid if the compute is not valid or reads outside
-/// of a tensor. Arrays of other names are ignored.
+/// has it with another type or shape, with Invalid if an expression reads outside of a tensor, and
+/// as validate() and Array::make() do. Arrays in `inputs` that are no inputs of the compute are
+/// ignored.
 Result<Arrays> interpret(const Compute& compute, const Arrays& inputs);
 
 /// Evaluates one element of the tensor `name` (an input or a stage), and only those elements of

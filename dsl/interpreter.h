@@ -34,9 +34,9 @@ inline Value rounded(DType type, Value a) {
   return is_float(type) ? Value{round_to(type, a.f), 0} : Value{0, wrap_to(type, a.i)};
 }
 
-/// A node of an expression whose names were replaced by numbers. `slot` is, for a variable, the
-/// position of its axis in the vector of indices that evaluate() gets; for a read, the position of
-/// its tensor in tensors_; and unused for other nodes.
+/// A node of an expression whose names were replaced by numbers. If the node is a variable, `slot`
+/// is the position of its axis in the vector of indices that evaluate() gets. If the node is a
+/// read, `slot` is the position of its tensor in tensors_. Other nodes do not use `slot`.
 struct Node {
   const ExprNode* expr;
   size_t slot = 0;
@@ -101,8 +101,8 @@ class Interpreter {
     kept_.resize(tensors_.size());
   }
 
-  /// Computes all outputs. May be called only once, and not on an interpreter on which sample() was
-  /// called, or is to be called.
+  /// Computes all outputs. Requires: no other call of run() or sample() on this interpreter, before
+  /// or after this call.
   Result<Arrays> run() {
     Arrays computed;
     for (Tensor& tensor : tensors_) {

@@ -69,7 +69,7 @@ Result<Attributes> resolve(const Operator& op, const Attributes& given);
 Result<Compute> declare(const Operator& op, const Attributes& resolved, DType type);
 
 /// The canonical text of resolved attributes: `n=1 c=64 h=56`. An attribute that has its default
-/// value is left out unless its row says `always`.
+/// value is left out unless Attribute::always is true.
 std::string print_attributes(const Operator& op, const Attributes& resolved);
 
 }  // namespace tw::dsl

@@ -20,9 +20,9 @@ struct GuardedTerm {
 };
 
 /// Separates the condition of a term from its value. With the neutral element 0, select(c, a, 0)
-/// gives {c, a}. So does a product with such a factor: select(c, a, 0) * w gives {c, a * w},
-/// because the product is 0 if c fails and w is finite. A term without a condition gives {true,
-/// body}.
+/// gives {c, a}. The condition of a factor is a condition of the product: select(c, a, 0) * w gives
+/// {c, a * w}, because the product is 0 if c fails and w is finite. A term without a condition
+/// gives {true, body}.
 GuardedTerm guarded_term(const Expr& body, const Expr& neutral);
 
 /// The comparison `p == 0` if the expression has the form select(p == 0, a, b), with any literal

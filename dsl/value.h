@@ -22,9 +22,10 @@ struct Value {
 };
 
 /// apply() computes an operation, and convert() a cast. `operands` and `result` are the types of
-/// operands and result. apply() leaves float results in double and does not round them to the type;
-/// only the operand of UnaryOp::Round is rounded first. convert() rounds to the type `to`.
-/// Requires: `op` is not And or Or, whose second operand is evaluated only if needed.
+/// the operands and of the result. apply() does not round a float result to its type: the result
+/// stays a double. UnaryOp::Round is an exception, for which apply() rounds the operand to `type`
+/// first. convert() rounds to the type `to`. Requires: `op` is neither And nor Or, because the
+/// caller evaluates their second operand only if it is needed.
 Value apply(BinaryOp op, DType operands, DType result, Value a, Value b);
 Value apply(UnaryOp op, DType type, Value a);
 Value convert(DType from, DType to, Value a);

@@ -61,15 +61,16 @@ struct Workload {
   /// state.
   CacheState state = CacheState::Hot;
 
-  /// The canonical text of operator or expression, type and accuracy. parse_workload() makes the
-  /// workload of it again, but without `layouts` and `state`.
+  /// The canonical text: the operator with its attributes and type, or the expression, and the
+  /// accuracy. From this text parse_workload() makes the workload again, but without `layouts` and
+  /// `state`.
   std::string key() const;
   /// The caller's requirements that are not in the key, as text for records: the layouts, then the
   /// state unless it is Hot. Example: "in=NCHW16c out=NHWC network:L3". Empty if there are none.
   /// with_asked() reads the text.
   std::string asked() const;
-  /// The key, followed by asked() in braces unless asked() is empty. parse_workload() makes the
-  /// whole workload of this text again.
+  /// The key, followed by asked() in braces unless asked() is empty. From this text
+  /// parse_workload() makes the whole workload again.
   std::string text() const;
   /// short_hash of the key.
   std::string hash() const;
@@ -113,9 +114,9 @@ Result<Asked> parse_asked(std::string_view text);
 /// Applies a text of Workload::asked() to a workload: adds its layouts, and sets the state (Hot if
 /// the text has no state). Errors are those of with_layouts() and parse_asked().
 Result<Workload> with_asked(Workload workload, std::string_view text);
-/// Parses the text of a layout for the input or output `tensor`. Fails with Usage if `tensor` is no
-/// input or output, if it is a single number, if the text is not a layout of it, or if its padding
-/// makes more elements than an int64 can count.
+/// Parses the text of a layout for the input or output `tensor`. Fails with Usage if there is no
+/// such input or output, if the tensor is a single number, if the text is not a layout of the
+/// tensor, or if the layout pads the tensor to more elements than an int64 can count.
 Result<Layout> parse_layout(const Compute& compute, const std::string& tensor,
                             std::string_view text);
 
