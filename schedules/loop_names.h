@@ -16,9 +16,9 @@ namespace tw::schedules {
 /// True if the author gave an own name to a loop of any stage, even if that loop no longer exists.
 bool has_own_names(const Nest& nest);
 
-/// The derived name of the loop that `name` means. `name` is an own name, or is made of own names
-/// by later steps. After `split c n 16 as no ni`, "no" means "n.0", and "no.1" means "n.0.1".
-/// Returns `name` itself if the stage has no such loop.
+/// The derived name of the loop that `name` means. `name` is an own name, or a name that later
+/// steps derive from own names. After `split c n 16 as no ni`, "no" means "n.0". After a further
+/// `split c no 2`, "no.1" means "n.0.1". Returns `name` itself if the stage has no such loop.
 std::string derived_name(const StageNest& stage, const std::string& name);
 
 /// The step with own names of loops replaced by derived names. A name that means no loop stays

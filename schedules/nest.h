@@ -63,15 +63,16 @@ struct StageNest {
     int64_t warmup;  ///< number of extra iterations before the first, which fill the window
   };
   std::optional<Window> window;
-  /// True if the stage computes a staged operand of its consumer (cache_operand). Its axes are then
-  /// loops of the consumer. Where one of `zero_filled_guards`, guards of the consumer, fails, the
-  /// buffer holds the neutral element. If the guard limits the consumer's results, the buffer may
-  /// hold another element of a padded tensor instead, which no result uses.
+  /// True if the stage computes a staged operand of its consumer (cache_operand). The axes of the
+  /// stage are then loops of the consumer, and `zero_filled_guards` are guards of the consumer. For
+  /// iterations in which one of these guards fails, the buffer holds the neutral element. There is
+  /// an exception: if the tensor is padded and the guard limits the consumer's results, the buffer
+  /// may hold another element of the tensor, which no result uses.
   bool is_staged_operand = false;
   std::vector<Expr> zero_filled_guards;
-  /// The variables of the loops of `at->consumer` that are the dimensions of the buffer, if the
-  /// stage copies the consumer's results from a shared buffer to their tensor (cache_result). Empty
-  /// for any other stage.
+  /// Set if the stage copies its consumer's results from a shared buffer to their tensor
+  /// (cache_result): for each dimension of the buffer, the variable of a loop of `at->consumer`.
+  /// Empty for any other stage.
   std::vector<std::string> copied_loops;
   bool copies_results() const { return !copied_loops.empty(); }
   bool prepared = false;     ///< computed once, when constants are loaded (prepare)

@@ -52,9 +52,10 @@ ToomCook toom_cook(int64_t outputs, int64_t taps);
 
 /// The factor by which the rounding errors of the algorithm exceed those of the declared sum of
 /// products, for the output with the largest errors, and for data and weights that are independent
-/// and of mean 0. Each product rounds in proportion to its factors, so for output j the factor is
-/// sqrt(sum_i output_ji^2 |filter_i|^2 |input_i|^2 / taps), where |filter_i| is the norm of row i.
-/// For nested algorithms, multiply their amplifications.
+/// and of mean 0. The rounding error of a product is proportional to the product, so for output j
+/// the amplification is sqrt(sum_i output_ji^2 |filter_i|^2 |input_i|^2 / taps), where |filter_i|
+/// is the norm of row i. The amplification of nested algorithms is the product of their
+/// amplifications.
 double amplification(const ToomCook& algorithm);
 
 }  // namespace tw::schedules

@@ -13,24 +13,26 @@
 
 namespace tw::schedules {
 
-/// The index of the first loop of the core: the loops inside of which an accumulator is
-/// initialised, added to and written to the result. It is the loop after that of cache_write, else
-/// the outermost reduction loop. For loops m, n, k, where k reduces, the result is 2; with
-/// `cache_write c m` it is 1.
+/// The index of the first loop of the core. The core is this loop and all loops inside of it: there
+/// an accumulator is initialised, added to and written to the result. With cache_write the first
+/// loop is the one directly inside of the loop that cache_write names, else it is the outermost
+/// reduction loop. For loops m, n, k, where k reduces, the result is 2; with `cache_write c m` it
+/// is 1.
 size_t core_start(const StageNest& s);
 
-/// The place where a reduction accumulates. `buffer` is either a buffer of its own, with one
-/// element for each iteration of the spatial loops from loop number `start` inwards, or the tensor
-/// of the result. `at` has the indices of the element to which an iteration adds its term.
+/// The place where a reduction accumulates. `buffer` is either a separate buffer, with one element
+/// for each iteration of the spatial loops of the core (core_start), or the tensor of the result.
+/// `at` has the indices of the element to which an iteration adds its term.
 struct Accumulator {
   Buffer buffer;
   std::vector<Expr> at;
 };
-/// The accumulator of a reduction whose core (core_start) begins at loop number `start`. It is a
-/// buffer of its own only with cache_write. `result_at` has the indices of the element in the
-/// result's tensor.
+/// The accumulator of a reduction whose core (core_start) begins at loop number `start`. With
+/// cache_write it is a separate buffer. Without cache_write it is the tensor of the result, and
+/// `result_at` has the indices of the element there.
 Accumulator accumulator_of_sums(const StageNest& s, size_t start, std::vector<Expr> result_at);
-/// The accumulator of a scan; it is always a buffer of its own.
+/// The accumulator of a scan whose core begins at loop number `start`. It is always a separate
+/// buffer.
 Accumulator accumulator_of_running_values(const StageNest& s, size_t start);
 
 /// Conditions on the reduction loops outside of loop number `start`. Each combination of their
@@ -48,8 +50,10 @@ OuterBlocks blocks_outside(const StageNest& s, size_t start);
 /// Invalid if partial sums would be kept in the tensor of an epilogue whose type is not that of the
 /// sums, such as f32 sums in a tensor of f16.
 Status check_accumulation(const StageNest& s);
-/// Invalid if the results of the stage are copied from shared memory (cache_result), but an
-/// iteration of the accumulator's loop has only partial sums or only a part of the results.
+/// Invalid if the results of the stage are copied from shared memory (cache_result), but are not
+/// complete at the end of an iteration of the accumulator's loop. The sums are not complete if that
+/// loop or a loop outside of it reduces. The results of a task are not complete if a loop inside of
+/// that loop is parallel.
 Status check_result_copy(const Nest& nest, const StageNest& s);
 
 }  // namespace tw::schedules

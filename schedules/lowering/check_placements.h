@@ -10,9 +10,13 @@
 namespace tw::schedules {
 
 /// Checks the loops at which windows (store_at), pipelines and prefetches are placed, and calls
-/// check_prepared(). Invalid if a window slides along a loop that does not run in order or in a
-/// task with several threads, if a pipelined loop is not serial, if stages that depend on each
-/// other are placed at one such loop, or if prefetch_lines() fails.
+/// check_prepared(). Invalid
+///   - if the iterations of the loop along which a window slides do not run in order,
+///   - if a nest with a window has thread loops,
+///   - if the loop of a pipeline is not serial,
+///   - if pipelines at one loop have different depths, or there is a window at the loop too,
+///   - if a stage with a window or pipeline reads a stage that is computed at the same loop, or
+///   - if prefetch_lines() or check_prepared() fails.
 Status check_placements(const Nest& nest);
 
 /// Invalid if a buffer outside of shared memory is swizzled.

@@ -13,7 +13,8 @@ namespace tw::schedules {
 
 /// Rewrites the body of each phase. The layouts of tensors come from `arguments`, the arguments of
 /// the program, and from the nest. Loops of one iteration are removed. An unrolled loop is written
-/// out if its index chooses between expressions. Pure and deterministic.
+/// out if its variable chooses between expressions, as p does in select(p == 0, a, b). Pure and
+/// deterministic.
 void finish(const Nest& nest, const std::vector<Argument>& arguments, std::vector<Phase>& phases);
 
 }  // namespace tw::schedules

@@ -43,9 +43,9 @@ Buffer placed_buffer(const Nest& nest, const StageNest& s, const NestLoop& l,
 /// depth 3 it takes {3, 4, 40}.
 std::vector<int64_t> buffer_extents(const Nest& nest, const StageNest& placed);
 
-/// The indices in the buffer of a placed stage of the element whose indices in the stage's tensor
-/// are `indices`. If the region begins at [m.0 * 4, 0], the element [m, k] is [m - m.0 * 4, k] in
-/// the buffer. A window, padding and a pipeline change the indices further.
+/// Converts `indices`, which address an element of a placed stage's tensor, to the indices of this
+/// element in the stage's buffer. If the buffer's region begins at row m.0 * 4, then [m, k] becomes
+/// [m - m.0 * 4, k]. A window, padding and a pipeline change the indices further.
 std::vector<Expr> buffer_indices(const Nest& nest, const StageNest& placed,
                                  std::vector<Expr> indices);
 

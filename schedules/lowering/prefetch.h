@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Lowering of the step `prefetch`. While an iteration of a loop runs, the memory that the next
-// iteration reads of a tensor is requested, line by line. A loop further inside divides the lines
-// among its iterations. In the example each iteration of n.0 reads 768 floats of b, which are 48
-// lines, and the 3 * 16 iterations of m.0 and k request one line each:
+// Lowering of the step `prefetch`. While an iteration of a loop runs, it requests the cache lines
+// of a tensor that the next iteration will read. The iterations of a loop further inside share
+// these requests. In the example each iteration of n.0 reads 768 floats of b, which are 48 lines,
+// and the 3 * 16 iterations of m.0 and k request one line each:
 //
 //   prefetch out b n.0 k        # b packed as [n.0][k][n.1], 48 lines for each n.0
 //

@@ -26,13 +26,13 @@ Expr epilogue_of(const Nest& nest, const StageNest& s, const Expr& reduced);
 Expr spatial_guard(const StageNest& s);
 /// True if the stage reduces over an axis of extent 0, so that its loops never run.
 bool reduces_nothing(const StageNest& s);
-/// True if the stage can accumulate without guards. All its operands must be staged, since their
-/// buffers can be read even if a guard fails. The sums must go to an accumulator (cache_write),
-/// since an accumulator also has elements for iterations beyond the end.
+/// True if the stage can accumulate without guards. All its operands must be staged
+/// (cache_operand), since their buffers can be read even if a guard fails. The sums must go to an
+/// accumulator (cache_write), since an accumulator also has elements for iterations beyond the end.
 bool reads_staged_operands(const Nest& nest, const StageNest& s);
-/// For a reduction whose operands are staged: the conjunction of those guards on reduction loops
-/// that are still needed. A guard is not needed if the buffer of an operand holds the neutral
-/// element wherever the guard fails, so that the term adds nothing.
+/// The guards on reduction loops that remain necessary in a reduction with staged operands
+/// (cache_operand), as a conjunction. A guard is unnecessary if the buffer of an operand holds the
+/// neutral element wherever the guard fails, because the term then adds nothing.
 Expr guards_not_zero_filled(const Nest& nest, const StageNest& s);
 
 }  // namespace tw::schedules

@@ -123,8 +123,8 @@ class Bounds {
     int64_t divisor;
   };
   /// An assignment of values to the variables in scope, in the order of variables_. If the values
-  /// satisfy all facts, every lower bound of an expression is at most the expression's value for
-  /// them.
+  /// satisfy all facts, no lower bound of an expression can exceed the value that the expression
+  /// has under the assignment.
   struct Witness {
     std::vector<int64_t> values;
     std::optional<size_t> broken;  ///< index of the first fact that fails

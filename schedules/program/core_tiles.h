@@ -41,9 +41,9 @@ bool has_core_tile(const TensorTile& tile, const Target& target);
 bool has_core_tiles(const Target& target);
 /// The core tile that can compute the stage's sum of products on the target; null if there is none.
 const TensorTile* core_tile_for(const Target& target, const dsl::Stage& stage);
-/// Number of dot products of vectors that the core computes per cycle by the tile's instruction. A
-/// dot product of vectors is one row, one group of terms, and all columns as lanes, so a full tile
-/// of 16 rows and 16 groups counts as 256.
+/// Throughput of the tile's instruction, in dot products of vectors per cycle. One dot product of
+/// vectors multiplies one group of terms of one row by all columns, which are the lanes. So an
+/// instruction on a full tile of 16 rows and 16 groups counts as 256 dot products.
 double dots_per_cycle(const TensorTile& tile, const Core& core);
 /// Number of terms that the tile's instruction adds to each sum in the time of one multiply-add of
 /// a vector, which adds one term to each lane.

@@ -64,8 +64,8 @@ std::vector<const DotInstruction*> dot_instructions(const Target& target);
 /// A number in some bits of an unsigned element: (element >> shift) & mask. For the upper weight of
 /// two weights of 4 bits in a byte, shift is 4 and mask is 15.
 struct Digit {
-  /// The same for all lanes and terms: it uses no variable of the dot product's loops. Only shifts
-  /// from 0 to 7 are valid.
+  /// The number of bits to shift by, from 0 to 7. It is the same for all lanes and terms, so it
+  /// uses no variable of the dot product's loops.
   Expr shift;
   int64_t mask;
 };
@@ -73,7 +73,8 @@ struct Digit {
 /// The factors of a dot product, as reads of memory. The pointers point into the product.
 struct DotFactors {
   const dsl::Read *shared, *own;
-  /// the bits of an element of `own` that are the factor; nullopt if the whole element is
+  /// the bits of an element of `own` that are the factor; nullopt if the whole element is the
+  /// factor
   std::optional<Digit> digit;
 };
 /// Finds the factors of a product in a dot product. `lane` is the variable that numbers the lanes,
@@ -82,8 +83,8 @@ struct DotFactors {
 std::optional<DotFactors> dot_factors(const Expr& product, const std::string& lane,
                                       const std::string& term);
 
-/// The target's instruction for these factors whose lanes add `depth` products to an accumulator of
-/// that type; null if there is none.
+/// The target's instruction that multiplies these factors and adds, in each lane, `depth` products
+/// to an accumulator of the type `accumulator`; null if there is none.
 const DotInstruction* find_dot_instruction(const Target& target, const DotFactors& factors,
                                            DType accumulator, int64_t depth);
 
@@ -92,14 +93,15 @@ struct StageDot {
   const DotInstruction* instruction;
   std::string lanes;  ///< the axis along which the lanes lie
   std::string own;    ///< tensor of the factor that differs between lanes
-  /// True if the axis of the terms alone is an index of the shared factor, so that its terms are
-  /// elements along one dimension. (The own factor is packed so.)
+  /// True if the axis of the terms alone is an index of the shared factor, as k is in a[m, k] but
+  /// not in a[m, 2 * k]. The terms are then neighbours along one dimension of that factor's tensor.
   bool is_shared_along;
   bool widens;  ///< true if elements of a factor are narrower than the instruction reads
 };
-/// The dot products by which the stage can be computed with terms along the reduction axis `terms`,
-/// those with the most terms first. The extents of the axes need not be multiples of an
-/// instruction's lanes and terms.
+/// The dot products by which the stage can be computed with terms along the reduction axis `terms`.
+/// They are in the order of the axes along which lanes lie; for one such axis, the dot product with
+/// the most terms is first. The extents of the axes need not be multiples of an instruction's lanes
+/// and terms.
 std::vector<StageDot> dots_along(const Target& target, const dsl::Stage& stage,
                                  const std::string& terms);
 
@@ -113,9 +115,10 @@ Expr unpadded(const Expr& product);
 double dot_speed(const Target& target, const dsl::Compute& compute);
 
 /// True if the target has instructions that multiply data of this type without converting the data
-/// to f32 first. These are tensor tiles, and dot products and core tiles that accumulate and are
-/// faster than multiply-adds of f32. The other factor has the same type for 16-bit floats, and is
-/// i8 for 8-bit integers.
+/// to f32 first. For a GPU these are tensor tiles. For a CPU they are dot-product instructions that
+/// also accumulate, and core tiles, if they are faster than multiply-adds of f32. On a CPU the
+/// other factor has the same type for floats and is i8 for integers, and core tiles do not count
+/// for data of i8.
 bool multiplies(const Target& target, DType type);
 
 /// The factors, loops and sum of a dot product. The pointers point into the program.

@@ -27,7 +27,8 @@ using Storage = std::map<std::string, std::vector<std::byte>>;
 ///   - two tasks of one phase, or two threads of a task with no barrier between, access an element
 ///     that one of them writes,
 ///   - an element is accessed before an asynchronous copy to it was waited for,
-///   - an iteration of a pipeline begins with fewer groups of copies in flight than it states,
+///   - an iteration of a pipeline begins with fewer commit groups in flight than
+///     `LoopPipeline::ahead`,
 ///   - threads find different values of a condition that is marked uniform, or
 ///   - an input is written.
 Status evaluate(const Program& program, Storage& storage);

@@ -65,9 +65,10 @@ struct Buffer {
   /// Number of bytes after which the swizzle repeats; 1 without a swizzle. The size of the buffer
   /// is a multiple of the period.
   int64_t swizzle_period() const { return swizzle > 0 ? 8 * swizzle : 1; }
-  /// The byte offset to which the swizzle (CU_TENSOR_MAP_SWIZZLE_32B, 64B or 128B) moves a byte.
-  /// For 128 bytes, chunk c of 16 bytes in row r of 128 bytes moves to chunk c ^ (r % 8) of the
-  /// row: byte 128 moves to 144, and byte 144 to 128.
+  /// The byte offset to which the swizzle moves a byte. A swizzle of 32, 64 or 128 bytes is the
+  /// pattern that CUDA calls CU_TENSOR_MAP_SWIZZLE_32B, _64B or _128B. For 128 bytes, chunk c of 16
+  /// bytes in row r of 128 bytes moves to chunk c ^ (r % 8) of the row: byte 128 moves to 144, and
+  /// byte 144 to 128.
   int64_t swizzled(int64_t byte) const {
     return swizzle > 0 ? byte ^ ((byte >> 7 & (swizzle / 16 - 1)) << 4) : byte;
   }
@@ -269,8 +270,9 @@ Block map_expressions(const Block& body, const std::function<Expr(const Expr&)>&
 /// Number of store statements in the code of an assignment: two if it has a guard.
 inline int64_t stores(const Assign& assign) { return assign.guard ? 2 : 1; }
 
-/// The guarded assignment with another condition of its guard. If `condition` is a literal, the
-/// result has no guard: it stores the value if the literal is true, else the guard's literal.
+/// Returns the guarded assignment with `condition` as the condition of its guard. If `condition` is
+/// a literal, the result has no guard: it stores the value if the literal is true, else the guard's
+/// literal.
 Assign with_condition(Assign assign, const Expr& condition);
 
 /// A guarded assignment as two `if` statements, for targets that store each value under a

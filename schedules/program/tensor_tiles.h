@@ -28,13 +28,14 @@
 //               tensor k in 0..16
 //                 acc[..., h, j, e] += a[..., w, h, r, ..., k] * b[..., j, c, e, ..., k]
 //
-// The instruction reads the factors from shared memory, in one of two layouts. A row below is a
-// line of shared memory that is as long as the buffer's swizzle (program.h), and rows follow each
-// other.
-//   K-major: a row has neighbouring terms of one row of `a`, or of one column of `b`. A swizzle of
-//     128 bytes holds 64 terms of bf16.
-//   MN-major, for 16-bit types only: a row has one term k of 64, 32 or 16 neighbouring rows of `a`
-//     or columns of `b`. Here 64 rows of bf16 take 128 bytes.
+// The instruction reads the factors from shared memory, in one of two layouts. They are described
+// by lines: a line is a piece of shared memory that is as long as the buffer's swizzle (program.h),
+// and lines follow each other.
+//   K-major: a line has neighbouring terms of one row of `a`, or of one column of `b`. A line of
+//     128 bytes has 64 terms of bf16.
+//   MN-major, for 16-bit types only: a line belongs to one term k. It has the elements for this
+//     term in 64, 32 or 16 neighbouring rows of `a`, or columns of `b`. 64 elements of bf16 take
+//     128 bytes.
 //
 // More than 64 columns in MN-major are groups of 64. The loop j is then two loops, i over groups
 // and j in 0..8, and b is stored group by group:
@@ -131,11 +132,12 @@ Result<TensorNest> tensor_nest(const Loop& loop, const ThreadNest& threads);
 /// Number of elements of one row (or column) of a factor that a lane holds for an instruction. They
 /// are always 8 bytes along k: 2 of f32, 4 of bf16, 8 of i8.
 int64_t lane_elements(const TensorTile& tile);
-/// The indices of element `i` of those that a lane reads of a factor. row_indices() is for the
-/// factor by row, in its row with h = `part`; column_indices() is for the factor by column. The
-/// hardware assigns elements at strides along k to a lane. A sum may take its terms in any order,
-/// so a lane reads neighbours instead: with 4 elements for each lane, lane column c reads the terms
-/// 4 c to 4 c + 3.
+/// The indices, in a factor's tensor, of the element that a lane reads as number `i` of its
+/// elements. row_indices() is for the factor that depends on the row, in the lane's row h = `part`.
+/// column_indices() is for the factor that depends on the column. The instruction assigns to a lane
+/// elements that are not all neighbours along k. A sum may take its terms in any order, so a lane
+/// reads neighbours instead: with 4 elements for each lane, lanes with the thread index c read the
+/// terms 4 c to 4 c + 3.
 std::vector<Expr> row_indices(const TensorNest& nest, const Expr& part, const Expr& i);
 std::vector<Expr> column_indices(const TensorNest& nest, const Expr& i);
 

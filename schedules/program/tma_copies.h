@@ -67,10 +67,10 @@ Result<std::vector<TmaCopy>> tma_copies(const Program& program, const Phase& pha
 bool has_tma_copies(const Block& body);
 
 inline constexpr int64_t mbarrier_bytes = 8;
-/// Number of mbarriers on which copies arrive, one for each commit group that may be in flight; 0
-/// without TMA copies. It is the least power of two that is at least twice the number of groups
-/// that a thread has begun and not yet waited for: a wait for all groups but the last 2 (`wait 2`)
-/// needs 8. Shared memory has as many mbarriers again for producer warps.
+/// Number of mbarriers on which copies arrive; 0 without TMA copies. Each commit group in flight
+/// needs an mbarrier of its own. A pipeline with `wait 2`, which waits for all groups but the last
+/// 2, has up to 3 groups in flight, and the next pipeline may begin with 3 more. The sum of 6 is
+/// rounded up to a power of two, 8. Shared memory has as many mbarriers again for producer warps.
 int64_t tma_barriers(const Block& body);
 
 /// Checks that all bulk loops are valid TMA copies, and that the target has the copy engine. Fails
