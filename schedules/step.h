@@ -113,8 +113,9 @@ struct Unroll {
   }
 };
 /// Turns the loop into vector operations. It must be the innermost loop and over a spatial axis.
-/// There is one exception: a reduction loop may be inside of it, and each lane then sums a dot
-/// product (dot_products.h).
+/// There is one exception: if the loop directly around a short innermost reduction loop is
+/// vectorized, that reduction loop may be vectorized too, and each lane then sums a dot product
+/// (dot_products.h).
 struct Vectorize {
   static constexpr std::string_view name = "vectorize";
   std::string stage, loop;
@@ -207,9 +208,9 @@ struct CacheRead {
 /// that the operand depends on. `operand` is 1 or 2 for the factors of a product, and 1 for any
 /// other term.
 ///
-/// Where a tail or padding leaves nothing to read, the buffer holds the neutral element, so a
-/// reduction whose operands are all staged accumulates without guards. For results beyond the end
-/// the buffer may hold other elements of a padded tensor.
+/// If an element of the buffer lies in a tail or in padding, where there is nothing to read, it is
+/// the neutral element. So a reduction whose operands are all staged accumulates without guards.
+/// Elements that only results beyond the end of an axis use may be any elements of a padded tensor.
 struct CacheOperand {
   static constexpr std::string_view name = "cache_operand";
   std::string stage;
@@ -222,11 +223,12 @@ struct CacheOperand {
         loop_field("loop", &CacheOperand::loop), loop_field("loops", &CacheOperand::loops));
   }
 };
-/// Stages the results that one iteration of the accumulator's loop (cache_write) computes. Threads
-/// write the results to a shared buffer with a dimension for each of the `loops`, and a new stage
-/// `<result>@<stage>` copies them to the result's tensor. In the copy, neighbouring threads write
-/// neighbours in memory (TVM: cache_write to shared memory; CUTLASS: a staged epilogue). The
-/// `loops` must be all the loops inside of the accumulator's loop that do not reduce.
+/// Passes the results that one iteration of the accumulator's loop (cache_write) computes through
+/// shared memory. Threads write the results to a shared buffer with a dimension for each of the
+/// `loops`, and a new stage `<result>@<stage>` copies them to the result's tensor. In the copy,
+/// neighbouring threads write neighbours in memory (TVM: cache_write to shared memory; CUTLASS: a
+/// staged epilogue). The `loops` must be all the loops inside of the accumulator's loop that do not
+/// reduce.
 struct CacheResult {
   static constexpr std::string_view name = "cache_result";
   std::string stage;
@@ -239,8 +241,9 @@ struct CacheResult {
 /// Turns `loop` and all loops inside of it into the tensor tile named `tile`. From the outermost to
 /// the innermost they run over
 ///   tile of a warp: a lane's two rows, a lane's two columns, and the terms (tensor_tiles.h);
-///   tile of a warpgroup: the same, with a loop over blocks of eight columns between rows and
-///     columns, or two loops, over groups of 64 columns and over the blocks in a group;
+///   tile of a warpgroup: a lane's two rows, the blocks of eight columns, a lane's two columns in a
+///     block, and the terms; the blocks may be two loops, over groups of 64 columns and over the
+///     blocks in a group;
 ///   tile of a core: rows, columns, groups of terms, and the terms in a group (core_tiles.h).
 struct Tensorize {
   static constexpr std::string_view name = "tensorize";
@@ -315,7 +318,7 @@ struct Swizzle {
 /// Splits the reduction over `axis` in two. A new stage `<stage>.rf` computes `factor` partial
 /// results along a new axis `<axis>_rf`, and the stage itself reduces these. The new axis is the
 /// last one of the new stage if partial results are interleaved, and the first one if they are
-/// blocks. Must precede any other step on the stage.
+/// blocks. Must precede all steps on the stage's loops; an epilogue may come first.
 struct Rfactor {
   static constexpr std::string_view name = "rfactor";
   std::string stage, axis;
@@ -361,11 +364,11 @@ struct PackFactors {
                       optional("type", &PackFactors::type));
   }
 };
-/// Copies the factors of a sum of products that are 0 outside of their tensor. A stage
-/// `<stage>.<tensor>` makes the copy, which contains these zeros, so that the products need no
-/// condition (TVM: a stage `pad`). In the copy the dimension of the reduction axis `axis` is last.
-/// The factor must be an element of the tensor, and the condition must say no more than that the
-/// factor's indices are within the tensor. Must precede any other step on the stage.
+/// Copies each padded factor of a sum of products, i.e. each that is 0 if its indices are outside
+/// of the tensor. A stage `<stage>.<tensor>` makes the copy, which contains the zeros, so that the
+/// products need no condition (TVM: a stage `pad`). In the copy the dimension of the reduction axis
+/// `axis` is last. The factor must be an element of the tensor, and the condition must say no more
+/// than that the factor's indices are within the tensor. Must precede any other step on the stage.
 struct PadFactors {
   static constexpr std::string_view name = "pad_factors";
   std::string stage, axis;

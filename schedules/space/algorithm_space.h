@@ -13,8 +13,8 @@
 
 namespace tw::schedules {
 
-/// The stages of one algorithm and their strategies. Of the decisions of the whole space, those of
-/// these stages have the indices [begin, end).
+/// The stages of one algorithm and their strategies. [begin, end) are the indices of these stages'
+/// decisions in the list of the whole space.
 struct AlgorithmSpace {
   ComputePlan plan;
   std::vector<StageSpace> stages = {};  ///< one for each stage; they refer to `plan`

@@ -66,8 +66,8 @@ class Construction {
   }
   bool is_traced() const { return trace_ != nullptr; }
   void uses_decision(size_t decision);
-  /// The index of the decision whose value a member of the configuration has. `choice` is the
-  /// address of the member.
+  /// Connects a member of the configuration to the decision that sets it: the address of the member
+  /// and the index of the decision.
   struct Origin {
     const int64_t* choice;
     size_t decision;
@@ -88,8 +88,8 @@ Loops names_of(const std::vector<dsl::Axis>& axes);
 /// The spatial axes of the stage whose iterations are independent of each other: all of them,
 /// except the axis along which a scan runs.
 Loops independent_axes(const dsl::Stage& stage);
-/// The other axes, whose loops are inside of those of independent_axes(): the reduction axes, or
-/// the axis along which the stage scans.
+/// The axes of the stage whose loops belong inside of the loops over independent_axes(): the
+/// reduction axes, or the one axis along which the stage scans.
 Loops reduced_axes(const dsl::Stage& stage);
 
 /// Splits `loop` of the stage by `factor`. Returns the name of the outer loop, and sets `loop` to
@@ -99,8 +99,8 @@ std::string split_off(Construction& c, const std::string& stage, std::string& lo
 std::string fuse_all(Construction& c, const std::string& stage, const Loops& loops);
 void unroll(Construction& c, const std::string& stage, const Loops& loops);
 
-/// The values `least`, 2 * `least`, 4 * `least` and so on up to `most`, but none after the first
-/// that is at least the extent: 8, 16 and 32 for extent 20, least 8 and most 128.
+/// The values `least`, 2 * `least`, 4 * `least` and so on. They end at `most`, or before that at
+/// the first value that is not below the extent: 8, 16 and 32 for extent 20, least 8 and most 128.
 std::vector<int64_t> powers(int64_t extent, int64_t least, int64_t most);
 /// The product of the extents of `axes`.
 int64_t points_of(const dsl::Stage& stage, const Loops& axes);

@@ -23,9 +23,9 @@ std::optional<Point> point_of(const Space& space, const Schedule& schedule,
 
 /// Returns a point whose schedule has many steps in common with `schedule`, which may be of another
 /// space. The search starts from the best of a few samples and changes one decision at a time,
-/// until no change gives more common steps. The number of points that it constructs is smaller the
-/// larger the weight() of the space is. The point's schedule may be illegal. Errors as
-/// check_not_stopped(). Requires: `schedule` has no error.
+/// until no change gives more common steps. It constructs at most 20,000 points, and fewer the
+/// larger the weight() of the space is, so that it takes about as long in every space. The point's
+/// schedule may be illegal. Errors as check_not_stopped(). Requires: `schedule` has no error.
 Result<Point> nearest_point(const Space& space, const Schedule& schedule,
                             const StopToken& stop = {});
 

@@ -13,9 +13,9 @@
 // A space is represented by a list of decisions. The first is the algorithm, if there are several.
 // Each stage of each algorithm has decisions for its place (inside of its consumer or not), its
 // strategy, and the knobs of its strategies. Knobs of several strategies that have the same name
-// are one decision, so that a point that changes its strategy keeps the knob's value. Sampling,
-// mutating and crossing use nothing but the decisions. A Space is immutable and thread-safe to
-// share.
+// are one decision, so that the value of such a knob is kept when the strategy of a point changes.
+// Sampling, mutating and crossing use nothing but the decisions. A Space is immutable and
+// thread-safe to share.
 
 #include <cstdint>
 #include <memory>
@@ -69,9 +69,10 @@ class Space {
   /// The number of stages that have decisions under the algorithm of this index.
   size_t stages(size_t algorithm) const;
 
-  /// A good first guess without measurements, for the direct algorithm: of the points that were
-  /// tried, the best by the heuristic prior whose schedule is legal. The number of points that are
-  /// tried depends on the compute alone.
+  /// A good first guess without measurements, for the direct algorithm. Tries samples and then
+  /// neighbours of the best one, and returns the point with the best heuristic prior among those
+  /// whose schedule is legal. The number of points that are lowered is limited by a count and not
+  /// by a time.
   Point default_point() const;
   /// As default_point(). Errors as check_not_stopped() if the token stops first.
   Result<Point> default_point(const StopToken& stop) const;
@@ -80,12 +81,15 @@ class Space {
   /// sample_like() does.
   Point sample(Random& random) const;
   /// Draws an allowed point of the algorithm of `point`. All values of a decision are equally
-  /// likely before illegal combinations are rejected, with two exceptions: knobs with a
-  /// weight_of_last, and in the direct algorithm half of the points have all stages placed alike,
-  /// either all inside of their consumers or none.
+  /// likely before illegal combinations are rejected, with three exceptions: knobs with a
+  /// weight_of_last; the first knobs of a strategy with knobs_of_head(), which are drawn together;
+  /// and the places of stages. In the direct algorithm half of the points have all stages placed
+  /// alike, either all inside of their consumers or none.
   Point sample_like(const Point& point, Random& random) const;
-  /// Changes one or two decisions of the point. A changed decision takes the value before or after
-  /// its present one, or any value. The result is allowed, and has the same algorithm.
+  /// Changes one or two decisions of the point. A changed decision takes a neighbour of its value
+  /// in the list of values, or any value. Knobs of a newly chosen strategy are drawn. The result is
+  /// allowed, and has the same algorithm. It is `point` itself if no other point was found in 200
+  /// attempts.
   Point mutate(const Point& point, Random& random) const;
   /// Takes each decision from `a` or from `b` at random. Returns `a` if no mixture was found that
   /// is allowed; there is none if the two points have different algorithms.

@@ -26,8 +26,9 @@ inline constexpr size_t most_tile_axes = 4;
 /// Reduction axes shorter than this are not split into blocks.
 inline constexpr int64_t least_blocked_extent = 4;
 
-/// An axis along which vectors may lie. Elements along it are neighbours in memory in the result.
-/// If no axis fills a vector that way, elements along a vector axis may be a few elements apart.
+/// An axis along which vectors may lie. If the layout of the result is fixed, neighbours along the
+/// axis are neighbours in the memory of the result. If no such axis is long enough to fill a
+/// vector, neighbours along a vector axis may be up to 4 elements apart.
 struct VectorAxis {
   std::string axis;
   std::vector<std::string> packed;  ///< tensors that must be packed so that the axis is contiguous

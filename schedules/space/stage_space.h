@@ -63,15 +63,17 @@ class StageSpace {
   void settle(std::span<int> choices) const;
   bool is_settled(std::span<const int> choices) const;
 
-  /// Draws the choices of all decisions of the stage, unless `place` gives the choice of place().
-  /// All values of a decision are equally likely, except for Knob::weight_of_last and for the first
-  /// knobs, which are drawn from `heads`. The configuration may be one that is not allowed.
+  /// Draws the choices of all decisions of the stage. If `place` is set, the decision place() gets
+  /// this choice instead. All values of a decision are equally likely, except for
+  /// Knob::weight_of_last and for the first knobs, which are drawn from `heads`. The configuration
+  /// may be one that is not allowed.
   void draw(std::span<int> choices, const std::vector<Knob>& decisions, std::optional<int> place,
             Random& random) const;
 
   KnobValues values(std::span<const int> choices, const std::vector<Knob>& decisions) const;
   /// True if the chosen strategy has the chosen values of its knobs, and allows the configuration.
-  /// It may lack a value of a decision that it shares with another strategy.
+  /// A strategy lacks a chosen value if the value is offered only by another strategy with a knob
+  /// of the same name.
   bool fits(std::span<const int> choices, const std::vector<Knob>& decisions) const;
 
  private:

@@ -99,7 +99,7 @@ struct Strategy {
 };
 
 /// All strategies, in the order in which a space offers them. If several match a stage, the first
-/// one is the default where a configuration names no strategy.
+/// of these is the first value of the stage's decision "strategy".
 std::span<const Strategy> strategies();
 
 /// Base class of a strategy whose knobs set members of a configuration, a struct of type Config.

@@ -14,17 +14,19 @@
 namespace tw::schedules {
 
 /// The direction along which elements of an operand are neighbours in memory.
-///   Terms: along the reduction.
-///   Rows: along rows of the first operand, or along columns of the second operand.
+///   Terms: an element is followed by the next term of the same row or column.
+///   Rows: an element is followed by the same term of the next row (first operand) or column
+///     (second).
 ///   None: TMA cannot copy blocks of the operand.
 enum class TmaNeighbours { None, Terms, Rows };
 
 /// The form of the TMA copies of an operand's blocks.
 ///
-/// Most operands are matrices, whose rows have one stride even if several axes are fused to rows.
-/// The pixels of a padded image have no common stride. Blocks of pixels are boxes if each axis is
-/// tiled separately. For example, a block of an image in[n, y, x, c] may be a box of 8 by 8 pixels
-/// of two images, with 64 channels of each pixel:
+/// Most operands are matrices: one stride leads from each row to the next, even if the rows are
+/// several axes that were fused. The pixels of a padded image have no such stride, so not every
+/// block of them is a box. A block of pixels is a box if each axis is tiled separately. For
+/// example, a block of an image in[n, y, x, c] may be a box of 8 by 8 pixels of two images, with 64
+/// channels of each pixel:
 ///
 ///     in[n.0 * 2 + n.1, y.0 * 8 + y.1 + r - 1, x.0 * 8 + x.1 + s - 1, c.0 * 64 + c.1]
 struct TmaChoice {

@@ -20,7 +20,7 @@ struct CopiedFactor {
   size_t last;                  ///< number of the dimension that is last in the copy
   DType type = {};              ///< element type of the copy
   std::vector<int64_t> before;  ///< the number of zeros before the elements
-  /// extents of the copy: those of the tensor and the zeros before and after its elements
+  /// extents of the copy: those of the tensor plus the numbers of zeros before and after
   std::vector<int64_t> shape;
 };
 
@@ -38,7 +38,7 @@ std::optional<CopiedFactor> factor_along(const Expr& factor, const std::string& 
 /// after the letters of the tensor's dimensions.
 dsl::Stage copy_of_factor(const dsl::Compute& compute, const dsl::Stage& reader,
                           const CopiedFactor& of);
-/// The factor with its read of the tensor replaced by the element's read of the copy.
+/// The factor with its read of the tensor replaced by a read of the same element in the copy.
 Expr of_copy(const Expr& factor, const CopiedFactor& of, const dsl::Stage& copy);
 
 /// Gives `stage` the new definition `definition`, which reads the copies, and adds the stages that

@@ -22,9 +22,9 @@ std::vector<int64_t> tile_sizes(int64_t extent, int64_t most, double waste = 0.1
 struct TileLoops {
   Loops outer, inner;
 };
-/// Splits an axis into tiles of `factor` elements, and appends the two loops to `loops`. An axis is
-/// not split if the tile would be a single element, when its loop is an outer one, or the whole
-/// axis, when its loop is an inner one.
+/// Splits an axis into tiles of `factor` elements, and appends the two loops to `loops`. If the
+/// tile is a single element, the axis is not split, and its loop is an outer one. If the tile is
+/// the whole axis, the axis is not split, and its loop is an inner one.
 void split_axis(Construction& c, const std::string& stage, const std::string& axis, int64_t factor,
                 TileLoops& loops);
 

@@ -46,8 +46,8 @@ inline constexpr int64_t pad_words = 4, word_bytes = 4;
 /// A term of a prior that outweighs all its other terms.
 inline constexpr double far_better = 100;
 
-/// Largest number of axes of an operand that are tiled separately, for boxes: the engine's
-/// dimensions except one for the terms.
+/// Largest number of axes of an operand that are tiled separately (TmaChoice::axes). Each is a
+/// dimension of a box; the terms take one more of the dimensions that a TMA copy may have.
 inline constexpr size_t most_box_axes = most_tma_dimensions - 1;
 
 /// Values of the knob `copies`: who copies the operands to shared memory. With TMA, an operand that
@@ -77,13 +77,13 @@ struct GpuProduct {
   int64_t stages = 1;  ///< number of blocks of the reduction that are in shared memory at once
   int64_t copies = by_threads;  ///< a value of ProductCopies
   int64_t unroll = 1;           ///< unroll factor within a block of the reduction
-  /// 1 if the reduction axes are fused to one loop, which is then blocked. There is an exception:
-  /// if TMA copies an operand and there are several reduction axes, only the main one is blocked,
-  /// and the loops outside of the blocks are fused instead.
+  /// 1 if the reduction axes are fused to one loop, which is then blocked. The knob has no effect
+  /// if TMA copies an operand and there are several reduction axes: then only the main one is
+  /// blocked, and the loops outside of the blocks are fused.
   int64_t fused = 0;
-  /// Number of blocks of the outer side that run next to each other (rasterization). With raster=4,
-  /// blocks run in groups of 4 rows of blocks, and column by column within a group, if the outer
-  /// side is the rows.
+  /// Number of blocks of the outer side in a group (rasterization). Blocks start in the order of
+  /// their numbers, group after group. With raster=4 and rows as the outer side, a group is 4 rows
+  /// of blocks, which are numbered column by column.
   int64_t raster = 1;
   int64_t split = 1;  ///< number of parts of the main reduction that are summed separately
   // Computed from the members above, partly by the strategy:
@@ -95,9 +95,9 @@ struct GpuProduct {
   int64_t shared_bytes = 0;  ///< shared memory of a block: all stages and mbarriers
 };
 
-/// The kinds of boxes in shared memory that a strategy can use: boxes that are contiguous along the
-/// terms, boxes that are contiguous along rows (or columns), and boxes whose axes are tiled
-/// separately.
+/// The kinds of boxes in shared memory that a strategy can use: those whose neighbours in memory
+/// are terms, those whose neighbours are rows or columns (TmaNeighbours), and those whose axes are
+/// tiled separately (TmaChoice::axes).
 struct UsableBoxes {
   bool terms = true, rows = true, axes = false;
 };
@@ -120,15 +120,17 @@ struct ProductFacts {
   int64_t terms;       ///< terms of a sum
   int64_t most_block;  ///< largest block of rows or columns
   std::vector<Expr> operands;
-  /// For each operand, the direction in which its boxes are contiguous. None if the target has no
-  /// TMA, if TMA cannot copy the operand, or if the strategy cannot use its boxes.
+  /// For each operand, the direction along which elements of its boxes are neighbours in memory.
+  /// None if the target has no TMA, if TMA cannot copy the operand, or if the strategy cannot use
+  /// its boxes.
   std::array<TmaNeighbours, product_sides> boxes = {TmaNeighbours::None, TmaNeighbours::None};
   /// For each operand that TMA can copy, the axes that are tiled separately if TMA copies it. Empty
   /// if all its axes are fused to one loop.
   std::array<std::vector<TmaChoice::Axis>, product_sides> box_axes;
   /// For each operand, the layout that it must get so that TMA can copy it; empty if it gets none.
   std::array<ChosenLayout, product_sides> box_layouts;
-  /// Bytes of a result in memory, where an epilogue may have converted it to another type.
+  /// Bytes of an element of the result in memory. Its type may differ from that of the sums,
+  /// because an epilogue may convert it.
   int64_t result_bytes;
   /// Used if TMA copies an operand: the product of the extents of all reduction axes but the main
   /// one, such as the 9 taps of a 3 x 3 convolution. For each of these terms there is a loop over
@@ -143,7 +145,7 @@ const TensorTile* tensor_tile_for(const ComputePlan& compute, const StagePlan& p
 
 /// True if TMA copies at least one operand in this configuration.
 bool has_boxes(const GpuProduct& config);
-/// Computes `length`, `blocks`, and of each side `is_box` and the first of the `tiles`.
+/// Computes `length` and `blocks`, and for each side `is_box` and the first of its `tiles`.
 void complete_product(const ProductFacts& facts, GpuProduct& config);
 /// Number of boxes that cover a side whose axes are tiled separately, including incomplete boxes.
 int64_t boxes_of(const ProductFacts& facts, const GpuProduct& config, size_t side);
@@ -251,8 +253,9 @@ class ProductSteps {
   /// through all their iterations.
   std::string split_blocks(int64_t block);
   /// Returns the loops over blocks of threads in their final order. `outer` and `inner` are the
-  /// loops over the blocks of the two sides. Groups of `raster` blocks of the outer side run next
-  /// to each other, so that blocks that run at the same time also share data of the inner side.
+  /// loops over the blocks of the two sides. `raster` blocks of the outer side form a group
+  /// (GpuProduct::raster). Blocks that run at the same time then share not only data of the outer
+  /// side but also data of the inner side.
   Loops order_blocks(std::string outer, const std::string& inner);
   /// Stages an operand's block of terms in shared memory. The dimensions of the buffer are `loops`.
   /// Returns the name of the new stage; empty if the step fails.
@@ -263,9 +266,9 @@ class ProductSteps {
   /// so.
   void bulk(size_t side, const std::string& operand);
   /// Distributes the copies of a staged operand over `threads` threads. `loops` are fused and
-  /// shared by the threads, and `vectors` are loops inside of them that become vectors. If a thread
-  /// copies up to 16 times, its copies are unrolled. If each element has its own condition, they
-  /// are unrolled only if they are at most `most_guarded` elements.
+  /// shared by the threads, and `vectors` are loops inside of them that become vectors. The loop
+  /// over the copies of a thread is unrolled if it has at most 16 iterations. If the copies have
+  /// conditions, the loop is unrolled only if it also copies at most `most_guarded` elements.
   void share_copy(const std::string& operand, const Loops& loops, const Loops& vectors,
                   int64_t threads, int64_t most_guarded);
   void specialise();

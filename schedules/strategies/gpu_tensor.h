@@ -34,9 +34,9 @@ enum TensorCopy : int64_t {
 /// number of columns of the tile's smallest instruction. That is eight for a warpgroup's tile too,
 /// whose instructions exist for multiples of eight columns.
 int64_t tile_extent(const ProductFacts& facts, const TensorTile& tile, size_t side);
-/// For a warpgroup's tile, the number of neighbouring rows (or columns) that a row of shared memory
-/// has if the instruction reads the operand MN-major (tensor_tiles.h): 64, 32 or 16. 0 if the
-/// instruction cannot read the operand so.
+/// For a warpgroup's tile, the number of neighbouring rows (or columns) that a line of shared
+/// memory has if the instruction reads the operand MN-major (tensor_tiles.h): 64, 32 or 16. 0 if
+/// the instruction cannot read the operand MN-major.
 int64_t mn_neighbours(const ProductFacts& facts, const TensorTile& tile, const GpuTensor& config,
                       size_t side);
 
