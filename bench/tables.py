@@ -7,41 +7,27 @@
     bench/tables.py --print    # every table on standard output
 
 A region of a page begins with `<!-- begin table NAME -->` and ends with `<!-- end table -->`. The script replaces the
-text between these two lines by the table NAME of TABLES. A figure is a median with its 95 % interval. objection()
-decides which rows of a file are left out; a list below the table names them and the reasons.
+text between these two lines by the table NAME of TABLES. A figure is a median with its 95 % interval. quoting.py
+has the rules by which rows are left out; a list below the table names these rows and the reasons.
 """
 import argparse
 import difflib
-import json
-import math
 import pathlib
 import posixpath
 import re
 import statistics
 import sys
-from dataclasses import dataclass, field
+
+from quoting import (FEWEST_ROUNDS, MACHINES, RESULTS, Document, Failure, Figure, Table, geometric_mean,
+                     load_documents, objection, quotable, ratio_of, refusal)
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "bench" / "results"
 PAGES = ("README.md", "bench/README.md", "docs/scale.md")
 REGION = re.compile(r"(<!-- begin table (\w+) -->\n).*?(<!-- end table -->)", re.DOTALL)
 
 # Means are also given without the rows whose ratio is above this. In such rows the peer has no fast kernel for the
 # shape, or our kernel uses another algorithm.
 HIGH = 2.0
-FEWEST_ROUNDS = 6  # the least number of rounds whose median has a 95 % interval
-MOST_CALL_SHARE = 0.02  # a row is left out if the peer's call overhead is a larger share of the peer's time
-
-# For each folder of bench/results: the name of the machine, and its description in the table of machines.
-MACHINES = {
-    "zen4_2_cores": ("Zen 4", "two virtual cores of an AMD Zen 4 server, AVX-512"),
-    "zen3_2_cores": ("Zen 3", "two virtual cores of an AMD Zen 3 server, AVX2"),
-    "emerald_rapids_2_cores": ("Emerald Rapids", "two virtual cores of an Intel Emerald Rapids server, "
-                                                 "AVX-512"),
-    "zen5_2_cores": ("Zen 5", "two virtual cores of an AMD Zen 5 server, AVX-512"),
-    "h100": ("H100", "one NVIDIA H100 with 80 GB of HBM3, CUDA 13.0"),
-    "h200": ("H200", "one NVIDIA H200, CUDA 13.0"),
-}
 
 # Facts about a run that its JSON does not have, by the name of the file. A key with a folder, such as
 # "zen5_2_cores/NAME", is for the file of that machine alone; a key without a folder is for all machines.
@@ -71,140 +57,6 @@ STATES = {"hot": "", "cold": "weights in memory, not in caches",
           "network": "caches as in a network: weights and outputs in memory, inputs just written"}
 PEERS = {"onednn": "oneDNN", "halide": "Halide's Adams2019", "ggml": "GGML of llama.cpp", "cublas": "cuBLAS", "cudnn": "cuDNN",
          "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "pytorch": "PyTorch"}
-
-
-class Failure(Exception):
-    """An error whose text is one line for the user; it ends the script with exit code 1."""
-
-
-# ---- documents ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Document:
-    """A file of bench/results."""
-    machine: str  # the folder of the file, such as "zen4_2_cores"
-    name: str  # the name of the file without .json
-    json: dict
-
-    @property
-    def path(self):
-        return f"bench/results/{self.machine}/{self.name}.json"
-
-    @property
-    def machine_name(self):
-        return MACHINES.get(self.machine, (self.machine.replace("_", " "),))[0]
-
-    @property
-    def is_of_gpu(self):
-        return self.json.get("machine", {}).get("target", "").startswith("cuda")
-
-    @property
-    def is_limited(self):
-        """True if the processor has AVX-512, but kernels were limited to AVX2 (TILEWRIGHT_MAX_ISA)."""
-        return self.name.endswith("_avx2")
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A median with its 95 % interval [low, high]."""
-    value: float
-    low: float
-    high: float
-
-    def __post_init__(self):
-        if not self.low <= self.value <= self.high:
-            raise Failure(f"[tables] {self.value} lies outside of its interval [{self.low}, {self.high}]: "
-                          "they are of different statistics")
-
-    def text(self, digits):
-        return f"{self.value:.{digits}f} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
-
-
-@dataclass
-class Table:
-    """A table in Markdown, and the list of notes below it, such as the rows that were left out."""
-    header: list
-    rows: list = field(default_factory=list)
-    notes: list = field(default_factory=list)
-
-    def text(self, link):
-        if not self.rows and not self.notes:
-            return "No run is committed yet.\n"
-        lines = ["| " + " | ".join(self.header) + " |", "|" + "---|" * len(self.header)]
-        lines += ["| " + " | ".join(link(cell) for cell in row) + " |" for row in self.rows]
-        text = "\n".join(lines) + "\n"
-        if self.notes:
-            text += "\n" + "\n".join(wrapped(f"- {note}") for note in self.notes) + "\n"
-        return text
-
-
-def wrapped(text, width=100):
-    """The text broken at spaces into lines of at most `width` columns. Lines after the first begin with two spaces, as
-    in an item of a list."""
-    lines = [""]
-    for word in text.split(" "):
-        if lines[-1] and len(lines[-1]) + len(word) >= width:
-            lines.append(" ")
-        lines[-1] += (" " if lines[-1] else "") + word
-    return "\n".join(lines)
-
-
-def load_documents(folder=RESULTS):
-    paths = sorted(folder.glob("*/*.json"))
-    if not paths:
-        raise Failure(f"[tables] {folder}: expected files <machine>/<name>.json, found none")
-    return [Document(path.parent.name, path.stem, json.loads(path.read_text())) for path in paths]
-
-
-def geometric_mean(values):
-    return math.exp(statistics.fmean(map(math.log, values)))
-
-
-def ratio_of(row, version):
-    """The median over the rounds of the peer's time divided by ours. `version` is the `schema_version` of the file. In
-    files of version 1 this median is called `ratio_median`; their `ratio` is computed from the least times."""
-    return Figure(row["ratio_median" if version == 1 else "ratio"], row["ratio_low"], row["ratio_high"])
-
-
-# ---- the rules ----------------------------------------------------------------------------------
-
-
-def objection(row, document):
-    """The reason why a row is left out of the tables; None if the row is quoted."""
-    wanted = document.json["options"]["rounds"]
-    if "error" in row:
-        return f"not timed ({row['error']})"
-    cause = row.get("disturbed")
-    if row["rounds"] < min(wanted, FEWEST_ROUNDS):
-        count = f"{row['rounds']} of {wanted} rounds count"
-        return count if not cause else cause if cause.startswith(count) else f"{count}: {cause}"
-    if cause:
-        return cause
-    if wanted < FEWEST_ROUNDS:
-        return f"only {wanted} rounds were asked for; a 95 % interval takes {FEWEST_ROUNDS}"
-    call_us = row.get("peer_call_us", 0)
-    if call_us > MOST_CALL_SHARE * row["peer_us"]:
-        return f"call overhead is {100 * call_us / row['peer_us']:.0f} % of the peer's time"
-    return None
-
-
-def quotable(document):
-    """Two lists: the rows that may be quoted, and a pair (row, reason) for each of the other rows."""
-    rows, refused = [], []
-    for row in document.json["rows"]:
-        reason = objection(row, document)
-        if reason is None:
-            rows.append(row)
-        else:
-            refused.append((row, reason))
-    return rows, refused
-
-
-def refusal(document, refused):
-    """A note that names the rows that were left out. `refused` is the second list of quotable()."""
-    reasons = "; ".join(f"{row['name']} ({reason})" for row, reason in refused)
-    return f"Left out of `{document.machine}/{document.name}`: {reasons}."
 
 
 # ---- machines -----------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // MatMulNBits of ONNX Runtime, the domain com.microsoft: products with weights of 2, 4 and 8 bits.
 // https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+#include "dsl/few_bits.h"
+
 #include <fmt/format.h>
 
 #include <cmath>
@@ -9,7 +11,6 @@
 #include <vector>
 
 #include "base/integer.h"
-#include "dsl/few_bits.h"
 #include "graph/onnx/declaration.h"
 #include "graph/onnx/operators.h"
 

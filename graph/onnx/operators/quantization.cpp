@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers of 8 bits with scales and zero points. Rounding is to the nearest, ties to even.
+#include "graph/onnx/quantization.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 #include "dsl/few_bits.h"
 #include "graph/onnx/declaration.h"
 #include "graph/onnx/operators.h"
-#include "graph/onnx/quantization.h"
 #include "graph/quantized.h"
 
 namespace tw::graph::onnx {
