@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Checks before timing that two contenders compute the outputs of the workload. Thread-safe.
+// Checks the outputs of two contenders before they are timed: each contender's against the
+// interpreter's, and those of both against each other. Thread-safe.
 
 #include <cstdint>
 

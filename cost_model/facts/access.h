@@ -146,7 +146,8 @@ struct Origins {
   }
 };
 using AllOrigins = SmallVector<Origins, 8>;  ///< one for each dimension
-/// Adds the origin of an access to `origins`, which may be empty.
+/// Makes `origins` cover one more access: in each dimension, the index of the access in its first
+/// iteration is added. `origins` is empty before the first access is added.
 void add_origin(const Access& access, AllOrigins& origins);
 /// True if all accesses whose origins were added access the same element in their first iterations.
 inline bool are_one(const AllOrigins& origins) {

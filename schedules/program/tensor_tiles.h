@@ -132,11 +132,11 @@ Result<TensorNest> tensor_nest(const Loop& loop, const ThreadNest& threads);
 /// Number of elements of one row (or column) of a factor that a lane holds for an instruction. They
 /// are always 8 bytes along k: 2 of f32, 4 of bf16, 8 of i8.
 int64_t lane_elements(const TensorTile& tile);
-/// The indices, in a factor's tensor, of the element that a lane reads as number `i` of its
-/// elements. row_indices() is for the factor that depends on the row, in the lane's row h = `part`.
-/// column_indices() is for the factor that depends on the column. The instruction assigns to a lane
-/// elements that are not all neighbours along k. A sum may take its terms in any order, so a lane
-/// reads neighbours instead: with 4 elements for each lane, lanes with the thread index c read the
+/// The indices of the i-th element that a lane reads of a factor. row_indices() is for the factor
+/// that depends on the row; a lane has several rows of it, and `part` (the loop h above) selects
+/// one. column_indices() is for the factor that depends on the column. The instruction would give a
+/// lane elements that are not neighbours along k. A sum may take its terms in any order, so a lane
+/// reads neighbours instead: if a lane has 4 elements, the lanes with the thread index c read the
 /// terms 4 c to 4 c + 3.
 std::vector<Expr> row_indices(const TensorNest& nest, const Expr& part, const Expr& i);
 std::vector<Expr> column_indices(const TensorNest& nest, const Expr& i);

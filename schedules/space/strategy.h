@@ -66,10 +66,10 @@ class StageStrategy {
   /// True if the configuration fits the machine and should be built. The answer does not depend on
   /// the configurations of other stages.
   virtual bool allows(std::span<const int64_t> values) const = 0;
-  /// The number of knobs in the head: the first knobs, if only few combinations of their values are
-  /// allowed. Samples draw the head from the combinations for which may_begin_with() is true, and
-  /// every other knob by itself. For example, few sizes of a tile fit the registers. 0 if there is
-  /// no head.
+  /// The number of knobs in the head; 0 if there is no head. The head are the first knobs of a
+  /// strategy of which only few combinations of values are allowed, such as the sizes of a register
+  /// tile. Samples draw the values of these knobs together, from the combinations for which
+  /// may_begin_with() is true. They draw every other knob by itself.
   virtual size_t knobs_of_head() const { return 0; }
   /// False if no allowed configuration begins with these values of the first knobs. There are at
   /// most knobs_of_head() values.

@@ -25,7 +25,7 @@ struct Roofline {
   double peak_gflops = 0;
   /// The schedule's steps that change the algorithm, as schedules::algorithm_text() prints them. If
   /// there are such steps, `flops` still counts the declared operations, not those of the new
-  /// algorithm. Empty: the kernel computes the declared operations.
+  /// algorithm. Empty: no step changes the algorithm.
   std::string algorithm = {};
   /// Number of products that the kernel sums, and number that the declared compute sums; both 0 if
   /// `algorithm` is empty.
@@ -73,7 +73,8 @@ Facts speeds(const Roofline& line);
 std::string leading_speed(const Roofline& line);
 /// The object "memory" in the JSON output of verbs.
 nlohmann::json memory_json(const Roofline& line);
-/// The object "algorithm" in the JSON output; null if the kernel computes the declared operations.
+/// The object "algorithm" in the JSON output. null if the kernel uses no other algorithm than the
+/// declared operations (such as Winograd's).
 nlohmann::json algorithm_json(const Roofline& line);
 
 }  // namespace tw::tools

@@ -66,7 +66,8 @@ class Station {
 
 /// The main function of the station's program, `worker station TARGET INDEX CODE_GENERATOR [CUDA
 /// DIRECTORY ...]`. Answers each FarmJob with a FarmReply until the parent closes the connection. A
-/// job and a reply are one frame each. Workers limit themselves if `confined` is Yes.
+/// job and a reply are one frame each. If `confined` is Yes, each worker gives up what a kernel
+/// does not need (restrict_self() in processes/sandbox.h).
 int station_main(const std::vector<std::string>& arguments, Confined confined = Confined::Yes);
 
 }  // namespace tw::tuner
