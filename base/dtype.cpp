@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -11,6 +12,8 @@
 
 namespace tw {
 namespace {
+
+constexpr FloatFormat f32 = format_of(Float32);
 
 /// Rounds to f32 by the rule "round to odd": if `value` lies between two f32, the result is the one
 /// whose last bit is 1. If the result is then rounded to fewer bits, such as to bf16, it gives the
@@ -23,20 +26,49 @@ float round_to_odd(double value) {
   return std::bit_cast<float>(std::fabs(nearest) > std::fabs(value) ? bits - 1 : bits + 1);
 }
 
-uint16_t to_bf16_bits(double value) {
+/// The bits of the number of a narrow format that is nearest to `value`; ties go to the even one. A
+/// NaN becomes quiet and keeps its sign and its first bits.
+uint32_t narrow_bits(FloatFormat format, double value) {
   const auto bits = std::bit_cast<uint32_t>(round_to_odd(value));
-  if (std::isnan(value)) return static_cast<uint16_t>((bits >> 16) | 0x40);
-  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+  const uint32_t magnitude = bits & 0x7fffffff;
+  const uint32_t sign = (bits >> 31) << (format.exponent_bits + format.fraction_bits);
+  const uint32_t infinity = ((1u << format.exponent_bits) - 1) << format.fraction_bits;
+  const int dropped = f32.fraction_bits - format.fraction_bits;
+  if (std::isnan(value)) {
+    const uint32_t quiet = 1u << (format.fraction_bits - 1);
+    return sign | infinity | quiet | ((magnitude >> dropped) & (2 * quiet - 1));
+  }
+  // A number below the smallest normal one of the format loses more bits, as its exponent is fixed.
+  const int exponent = static_cast<int>(magnitude >> f32.fraction_bits);
+  const int rebias = f32.bias() - format.bias();
+  const bool is_normal = exponent > rebias || rebias == 0;
+  const uint32_t source = is_normal
+                              ? magnitude - (static_cast<uint32_t>(rebias) << f32.fraction_bits)
+                              : (magnitude & 0x7fffff) | 0x800000;
+  const int shift = is_normal ? dropped : dropped + rebias + 1 - exponent;
+  if (shift > 31) return sign;
+  const uint32_t kept = source >> shift, rest = source & ((1u << shift) - 1);
+  const uint32_t half = 1u << (shift - 1);
+  const bool is_up = rest > half || (rest == half && kept % 2 == 1);
+  return sign | std::min(kept + (is_up ? 1 : 0), infinity);
 }
 
-double from_bf16_bits(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+/// The number that the bits of a narrow format stand for.
+double from_narrow_bits(FloatFormat format, uint32_t bits) {
+  const int width = format.exponent_bits + format.fraction_bits;
+  const uint32_t sign = (bits >> width) << 31, magnitude = bits & ((1u << width) - 1);
+  const uint32_t exponent = magnitude >> format.fraction_bits;
+  const uint32_t shifted = magnitude << (f32.fraction_bits - format.fraction_bits);
+  if (exponent == 0) {
+    const double value =
+        std::ldexp(static_cast<double>(magnitude), 1 - format.bias() - format.fraction_bits);
+    return sign != 0 ? -value : value;
+  }
+  const bool is_finite = exponent != (1u << format.exponent_bits) - 1;
+  const auto rebias = static_cast<uint32_t>(f32.bias() - format.bias());
+  return std::bit_cast<float>(
+      sign | (is_finite ? shifted + (rebias << f32.fraction_bits) : shifted | 0x7f800000));
 }
-
-// g++ 12 has _Float16 on x86-64 with SSE2 and on AArch64: the compiler knows the rounding.
-uint16_t to_f16_bits(double value) { return std::bit_cast<uint16_t>(static_cast<_Float16>(value)); }
-
-double from_f16_bits(uint16_t bits) { return static_cast<double>(std::bit_cast<_Float16>(bits)); }
 
 template <typename T>
 T read(const void* data, int64_t index) {
@@ -54,10 +86,10 @@ void write(void* data, int64_t index, T value) {
 
 /// Wraps `value` to an integer type of n bits, that is modulo 2^n; for bool the result is value !=
 /// 0.
-template <NumberKind kind, typename Element>
+template <DType type, typename Element>
 int64_t wrapped(int64_t value) {
-  TW_CHECK(kind != NumberKind::Float && kind != NumberKind::BFloat, "a float is no integer");
-  return kind == NumberKind::Bool ? value != 0 : static_cast<int64_t>(static_cast<Element>(value));
+  TW_CHECK(!is_float(type), "a float is no integer");
+  return type == Bool ? value != 0 : static_cast<int64_t>(static_cast<Element>(value));
 }
 
 }  // namespace
@@ -66,6 +98,11 @@ Result<DType> parse_dtype(std::string_view name) {
   if (const auto type = find_dtype(&DTypeInfo::name, name)) return *type;
   return fail(ErrorCode::Usage,
               fmt::format("[dtype] '{}' is no data type: use one of {}", name, known_dtypes()));
+}
+
+double largest_number(DType type) {
+  const FloatFormat format = format_of(type);
+  return std::ldexp(2 - std::ldexp(1.0, -format.fraction_bits), format.bias());
 }
 
 std::string known_dtypes() {
@@ -80,12 +117,9 @@ double round_to(DType type, double value) {
       return value;
     case Float32:
       return static_cast<float>(value);
-    case Float16:
-      return from_f16_bits(to_f16_bits(value));
-    case BFloat16:
-      return from_bf16_bits(to_bf16_bits(value));
     default:
-      TW_CHECK(false, "round_to of an integer type");
+      TW_CHECK(is_float(type), "round_to of an integer type");
+      return from_narrow_bits(format_of(type), narrow_bits(format_of(type), value));
   }
 }
 
@@ -93,7 +127,7 @@ int64_t wrap_to(DType type, int64_t value) {
   switch (type) {
 #define X(enumerator, name, kind, in_c, ...) \
   case enumerator:                           \
-    return wrapped<NumberKind::kind, in_c>(value);
+    return wrapped<enumerator, in_c>(value);
     TW_DTYPES(X)
 #undef X
   }
@@ -106,12 +140,10 @@ double load_float(DType type, const void* data, int64_t index) {
       return read<double>(data, index);
     case Float32:
       return read<float>(data, index);
-    case Float16:
-      return from_f16_bits(read<uint16_t>(data, index));
-    case BFloat16:
-      return from_bf16_bits(read<uint16_t>(data, index));
     default:
-      return static_cast<double>(load_int(type, data, index));
+      if (!is_float(type)) return static_cast<double>(load_int(type, data, index));
+      return from_narrow_bits(format_of(type), size_bytes(type) == 1 ? read<uint8_t>(data, index)
+                                                                     : read<uint16_t>(data, index));
   }
 }
 
@@ -121,12 +153,11 @@ void store_float(DType type, void* data, int64_t index, double value) {
       return write(data, index, value);
     case Float32:
       return write(data, index, static_cast<float>(value));
-    case Float16:
-      return write(data, index, to_f16_bits(value));
-    case BFloat16:
-      return write(data, index, to_bf16_bits(value));
     default:
-      TW_CHECK(false, "store_float to an integer type");
+      TW_CHECK(is_float(type), "store_float to an integer type");
+      const uint32_t bits = narrow_bits(format_of(type), value);
+      if (size_bytes(type) == 1) return write(data, index, static_cast<uint8_t>(bits));
+      return write(data, index, static_cast<uint16_t>(bits));
   }
 }
 
@@ -134,7 +165,7 @@ int64_t load_int(DType type, const void* data, int64_t index) {
   switch (type) {
 #define X(enumerator, name, kind, in_c, ...) \
   case enumerator:                           \
-    return wrapped<NumberKind::kind, in_c>(static_cast<int64_t>(read<in_c>(data, index)));
+    return wrapped<enumerator, in_c>(static_cast<int64_t>(read<in_c>(data, index)));
     TW_DTYPES(X)
 #undef X
   }
@@ -145,7 +176,7 @@ void store_int(DType type, void* data, int64_t index, int64_t value) {
   switch (type) {
 #define X(enumerator, name, kind, in_c, ...) \
   case enumerator:                           \
-    return write(data, index, static_cast<in_c>(wrapped<NumberKind::kind, in_c>(value)));
+    return write(data, index, static_cast<in_c>(wrapped<enumerator, in_c>(value)));
     TW_DTYPES(X)
 #undef X
   }

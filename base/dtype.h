@@ -78,6 +78,22 @@ constexpr int size_bytes(DType type) { return info_of(type).bytes; }
 constexpr bool is_float(DType type) {
   return info_of(type).kind == NumberKind::Float || info_of(type).kind == NumberKind::BFloat;
 }
+/// The bits of a float below its sign, in the order of IEEE 754: exponent, then fraction.
+struct FloatFormat {
+  int exponent_bits, fraction_bits;
+
+  /// The number that is added to an exponent before it is stored: 15 for f16, 127 for f32.
+  constexpr int bias() const { return (1 << (exponent_bits - 1)) - 1; }
+};
+/// Requires: a float type.
+constexpr FloatFormat format_of(DType type) {
+  if (info_of(type).kind == NumberKind::BFloat) return {8, 7};
+  if (size_bytes(type) == 8) return {11, 52};
+  return size_bytes(type) == 4 ? FloatFormat{8, 23} : FloatFormat{5, 10};
+}
+/// The largest finite number: 65504 for f16. Requires: a float type.
+double largest_number(DType type);
+
 /// True for f16 and bf16, whose values are computed in f32 and stored in 16 bits.
 constexpr bool is_narrow_float(DType type) { return is_float(type) && size_bytes(type) < 4; }
 constexpr bool is_signed(DType type) {

@@ -26,10 +26,8 @@ std::pair<double, double> two_normal(Random& random) {
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
-double denormal_of(DType type) {
-  if (type == Float16) return 0x1p-20;
-  return 0x1p-130;  // f32 and bf16 share their exponents
-}
+/// A quarter of the smallest normal number.
+double denormal_of(DType type) { return std::ldexp(1.0, -1 - format_of(type).bias()); }
 
 double special_float(DType type, Random& random) {
   const double inf = std::numeric_limits<double>::infinity();

@@ -2,9 +2,7 @@
 #include "dsl/rounding.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <iterator>
 #include <limits>
 #include <numbers>
 #include <utility>
@@ -274,16 +272,7 @@ Result<Rounded> RoundingAnalysis::at(const std::string& tensor,
 int64_t RoundingAnalysis::evaluations() const { return walk_->interpreter.evaluations(); }
 
 double unit_roundoff(DType type) {
-  static const auto all = [] {
-    std::array<double, std::size(all_dtypes)> units{};
-    for (const DType each : all_dtypes) {
-      double unit = 1;
-      while (round_to(is_float(each) ? each : Float32, 1 + unit) != 1) unit /= 2;
-      units[static_cast<size_t>(each)] = unit;
-    }
-    return units;
-  }();
-  return all[static_cast<size_t>(type)];
+  return std::ldexp(1.0, -format_of(is_float(type) ? type : Float32).fraction_bits - 1);
 }
 
 }  // namespace tw::dsl

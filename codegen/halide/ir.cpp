@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/halide/ir.h"
 
-#include "base/result.h"
-
 namespace tw::codegen::halide {
 
 Halide::Type storage_type(DType type) {
@@ -14,11 +12,9 @@ Halide::Type storage_type(DType type) {
       return Halide::BFloat(bits);
     case NumberKind::Int:
       return Halide::Int(bits);
-    case NumberKind::UInt:
-    case NumberKind::Bool:
+    default:  // also bool, and the bits of a float that Halide does not have
       return Halide::UInt(bits);
   }
-  TW_CHECK(false);
 }
 
 Halide::Type value_type(DType type) {

@@ -139,12 +139,6 @@ double difference(double a, double b) {
                                                      : std::numeric_limits<double>::infinity();
 }
 
-double largest_number(DType type) {
-  if (type == Float64) return std::numeric_limits<double>::max();
-  if (type == Float16) return 65504;
-  return type == BFloat16 ? 0x1.fep127 : std::numeric_limits<float>::max();
-}
-
 template <typename Got, typename Expected>
 double worst_difference(const Got& got, const Expected& expected, int64_t size,
                         std::optional<double> overflow_at) {
@@ -249,8 +243,8 @@ double tolerance_of(const dsl::Workload& workload) {
   if (*coarsest == Float64) tolerance *= dsl::unit_roundoff(Float64) / dsl::unit_roundoff(Float32);
   for (const std::string& output : workload.compute.outputs) {
     const DType type = workload.compute.type_of(output);
-    if (type == Float16) tolerance = std::max(tolerance, 2e-3);
-    if (type == BFloat16) tolerance = std::max(tolerance, 1.6e-2);
+    // 2e-3 for f16, 1.6e-2 for bf16.
+    if (is_narrow_float(type)) tolerance = std::max(tolerance, 4.096 * dsl::unit_roundoff(type));
   }
   return tolerance;
 }
