@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/result.h"
 #include "codegen/gpu/prelude.h"
 #include "schedules/program/threads.h"
 
@@ -187,6 +188,14 @@ constexpr DialectRow opencl = {.spelling = opencl_spelling,
 
 }  // namespace
 
-const DialectRow& row_of(GpuDialect dialect) { return dialect == GpuDialect::Cuda ? cuda : opencl; }
+const DialectRow& row_of(GpuDialect dialect) {
+  switch (dialect) {
+    case GpuDialect::Cuda:
+      return cuda;
+    case GpuDialect::OpenCl:
+      return opencl;
+  }
+  TW_CHECK(false, "a dialect has a row");
+}
 
 }  // namespace tw::codegen

@@ -129,6 +129,7 @@ Result<StageNest*> stage_of(Nest& nest, std::string_view step, const std::string
 }
 
 void replace_variable(StageNest& stage, const std::string& variable, const Expr& replacement) {
+  TW_CHECK(!dsl::uses_var(replacement, variable), "a loop of another meaning has another variable");
   for (auto& [name, expr] : stage.axis) expr = dsl::substitute(expr, variable, replacement);
   for (Expr& guard : stage.guards) guard = dsl::substitute(guard, variable, replacement);
 }

@@ -82,7 +82,8 @@ StageNest make_stage_nest(const dsl::Stage& stage, bool is_last);
 void compute_region(StageNest& stage, const std::vector<Expr>& low,
                     const std::vector<int64_t>& extents);
 
-/// Replaces a loop variable by an expression in the axes and guards of the stage.
+/// Replaces a loop variable by an expression in the axes and guards of the stage. Requires: the
+/// expression does not use the variable itself; a loop whose meaning changes gets a new variable.
 void replace_variable(StageNest& stage, const std::string& variable, const Expr& replacement);
 /// Replaces every read of `tensor` in the stage's body by what `rewrite` returns for it.
 void rewrite_reads(dsl::Stage& stage, const std::string& tensor,

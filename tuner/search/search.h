@@ -107,7 +107,7 @@ struct SearchInfo {
   std::string_view name, summary;
   std::unique_ptr<Search> (*make)();
 };
-/// All searches, sorted by name: blind, evolution, grid, random, spread.
+/// All searches, sorted by name (searches.def).
 const std::vector<SearchInfo>& searches();
 /// A new search of that name. Usage if there is none.
 Result<std::unique_ptr<Search>> make_search(std::string_view name);
