@@ -500,9 +500,11 @@ def planning(documents):
     return table
 
 
-def row_key(row):
-    """The name of a row's workload or model, its threads, and the seconds of tuning, if the row has these."""
-    return row["name"], row.get("threads"), row.get("budget_s")
+def row_key(row, document):
+    """The name of a row's workload or model, its threads and its seconds of tuning, if the row has these, and its peer
+    if the document has a row for each peer."""
+    peer = row["peer"].split()[0] if "network" in document.json else None
+    return row["name"], row.get("threads"), row.get("budget_s"), peer
 
 
 def repeated(documents):
@@ -514,9 +516,11 @@ def repeated(documents):
             continue
         first = next(d for d in documents
                      if d.machine == again.machine and d.name == again.name.removesuffix("_again"))
-        before = {row_key(row): ratio_of(row, first.json["schema_version"]) for row in quotable(first)[0]}
-        moved = [abs(ratio_of(row, again.json["schema_version"]).value / before[row_key(row)].value - 1)
-                 for row in quotable(again)[0] if row_key(row) in before]
+        before = {row_key(row, first): ratio_of(row, first.json["schema_version"]) for row in quotable(first)[0]}
+        after = {row_key(row, again): ratio_of(row, again.json["schema_version"]) for row in quotable(again)[0]}
+        moved = [abs(after[key].value / before[key].value - 1) for key in after if key in before]
+        if not moved:
+            raise Failure(f"[tables] {again.path}: no row that may be quoted is also one of {first.path}")
         lines.append([again.machine_name, f"{suite_title(again)}, second run: largest change of a ratio to the peer",
                       f"{100 * max(moved):.1f} %, {len(moved)} rows compared", f"[JSON]({again.path})"])
     return lines

@@ -95,6 +95,16 @@ class Rules(unittest.TestCase):
         ((*_, change, _),) = tables.repeated([first, again])
         self.assertEqual(change, "10.0 %, 1 rows compared")
 
+    def test_a_second_run_is_compared_with_rows_of_the_same_peer(self):
+        first, again = (document([row("net", ratio, peer="onnxruntime 1"), row("net", 3.0, peer="openvino 1")], name=name,
+                                 network={"name": "net"}) for name, ratio in (("net", 1.0), ("net_again", 1.2)))
+        ((*_, change, _),) = tables.repeated([first, again])
+        self.assertEqual(change, "20.0 %, 2 rows compared")
+
+    def test_a_second_run_without_a_common_row_is_refused(self):
+        with self.assertRaisesRegex(tables.Failure, "no row that may be quoted is also one of"):
+            tables.repeated([document([row("a")]), document([row("b")], name="gemm_again")])
+
     def test_rows_are_counted_by_their_intervals(self):
         ratios = [tables.Figure(*f) for f in ((1.1, 1.05, 1.2), (1.0, 0.9, 1.1), (0.9, 0.8, 1.0),
                                               (0.8, 0.7, 0.9))]
