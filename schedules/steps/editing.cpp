@@ -129,7 +129,8 @@ Result<StageNest*> stage_of(Nest& nest, std::string_view step, const std::string
 }
 
 void replace_variable(StageNest& stage, const std::string& variable, const Expr& replacement) {
-  TW_CHECK(!dsl::uses_var(replacement, variable), "a loop of another meaning has another variable");
+  TW_CHECK(!dsl::uses_var(replacement, variable),
+           "the replacement of a loop variable uses the variable");
   for (auto& [name, expr] : stage.axis) expr = dsl::substitute(expr, variable, replacement);
   for (Expr& guard : stage.guards) guard = dsl::substitute(guard, variable, replacement);
 }
