@@ -28,19 +28,20 @@ float round_to_odd(double value) {
 
 /// The bits of the number of a narrow format that is nearest to `value`; ties go to the even one. A
 /// NaN becomes quiet and keeps its sign and its first bits.
-uint32_t narrow_bits(FloatFormat format, double value) {
+template <FloatFormat format>
+uint32_t narrow_bits(double value) {
+  constexpr uint32_t infinity = ((1u << format.exponent_bits) - 1) << format.fraction_bits;
+  constexpr int dropped = f32.fraction_bits - format.fraction_bits;
+  constexpr int rebias = f32.bias() - format.bias();
   const auto bits = std::bit_cast<uint32_t>(round_to_odd(value));
   const uint32_t magnitude = bits & 0x7fffffff;
   const uint32_t sign = (bits >> 31) << (format.exponent_bits + format.fraction_bits);
-  const uint32_t infinity = ((1u << format.exponent_bits) - 1) << format.fraction_bits;
-  const int dropped = f32.fraction_bits - format.fraction_bits;
   if (std::isnan(value)) {
-    const uint32_t quiet = 1u << (format.fraction_bits - 1);
+    constexpr uint32_t quiet = 1u << (format.fraction_bits - 1);
     return sign | infinity | quiet | ((magnitude >> dropped) & (2 * quiet - 1));
   }
   // A number below the smallest normal one of the format loses more bits, as its exponent is fixed.
   const int exponent = static_cast<int>(magnitude >> f32.fraction_bits);
-  const int rebias = f32.bias() - format.bias();
   const bool is_normal = exponent > rebias || rebias == 0;
   const uint32_t source = is_normal
                               ? magnitude - (static_cast<uint32_t>(rebias) << f32.fraction_bits)
@@ -54,20 +55,21 @@ uint32_t narrow_bits(FloatFormat format, double value) {
 }
 
 /// The number that the bits of a narrow format stand for.
-double from_narrow_bits(FloatFormat format, uint32_t bits) {
-  const int width = format.exponent_bits + format.fraction_bits;
+template <FloatFormat format>
+double from_narrow_bits(uint32_t bits) {
+  constexpr int width = format.exponent_bits + format.fraction_bits;
+  constexpr uint32_t one = 1u << f32.fraction_bits;  // added to the bits of a f32, it doubles it
+  constexpr uint32_t rebias = static_cast<uint32_t>(f32.bias() - format.bias()) * one;
   const uint32_t sign = (bits >> width) << 31, magnitude = bits & ((1u << width) - 1);
   const uint32_t exponent = magnitude >> format.fraction_bits;
   const uint32_t shifted = magnitude << (f32.fraction_bits - format.fraction_bits);
-  if (exponent == 0) {
-    const double value =
-        std::ldexp(static_cast<double>(magnitude), 1 - format.bias() - format.fraction_bits);
+  if (exponent == 0 && rebias != 0) {  // 0.f * 2^e is 1.f * 2^e - 2^e
+    const float value =
+        std::bit_cast<float>(shifted + rebias + one) - std::bit_cast<float>(rebias + one);
     return sign != 0 ? -value : value;
   }
   const bool is_finite = exponent != (1u << format.exponent_bits) - 1;
-  const auto rebias = static_cast<uint32_t>(f32.bias() - format.bias());
-  return std::bit_cast<float>(
-      sign | (is_finite ? shifted + (rebias << f32.fraction_bits) : shifted | 0x7f800000));
+  return std::bit_cast<float>(sign | (is_finite ? shifted + rebias : shifted | 0x7f800000));
 }
 
 template <typename T>
@@ -92,6 +94,23 @@ int64_t wrapped(int64_t value) {
   return type == Bool ? value != 0 : static_cast<int64_t>(static_cast<Element>(value));
 }
 
+/// The element of an array that represents `value`, and the number that an element represents.
+/// Element is the type of the elements in C.
+template <DType type, typename Element>
+Element encoded(double value) {
+  TW_CHECK(is_float(type), "an integer takes no double");
+  if constexpr (is_narrow_float(type))
+    return static_cast<Element>(narrow_bits<format_of(type)>(value));
+  return static_cast<Element>(value);
+}
+template <DType type, typename Element>
+double decoded(Element element) {
+  if constexpr (is_narrow_float(type)) return from_narrow_bits<format_of(type)>(element);
+  if constexpr (!is_float(type))
+    return static_cast<double>(wrapped<type, Element>(static_cast<int64_t>(element)));
+  return static_cast<double>(element);
+}
+
 }  // namespace
 
 Result<DType> parse_dtype(std::string_view name) {
@@ -113,14 +132,13 @@ std::string known_dtypes() {
 
 double round_to(DType type, double value) {
   switch (type) {
-    case Float64:
-      return value;
-    case Float32:
-      return static_cast<float>(value);
-    default:
-      TW_CHECK(is_float(type), "round_to of an integer type");
-      return from_narrow_bits(format_of(type), narrow_bits(format_of(type), value));
+#define X(enumerator, name, kind, in_c, ...) \
+  case enumerator:                           \
+    return decoded<enumerator, in_c>(encoded<enumerator, in_c>(value));
+    TW_DTYPES(X)
+#undef X
   }
+  TW_CHECK(false);
 }
 
 int64_t wrap_to(DType type, int64_t value) {
@@ -136,28 +154,22 @@ int64_t wrap_to(DType type, int64_t value) {
 
 double load_float(DType type, const void* data, int64_t index) {
   switch (type) {
-    case Float64:
-      return read<double>(data, index);
-    case Float32:
-      return read<float>(data, index);
-    default:
-      if (!is_float(type)) return static_cast<double>(load_int(type, data, index));
-      return from_narrow_bits(format_of(type), size_bytes(type) == 1 ? read<uint8_t>(data, index)
-                                                                     : read<uint16_t>(data, index));
+#define X(enumerator, name, kind, in_c, ...) \
+  case enumerator:                           \
+    return decoded<enumerator, in_c>(read<in_c>(data, index));
+    TW_DTYPES(X)
+#undef X
   }
+  TW_CHECK(false);
 }
 
 void store_float(DType type, void* data, int64_t index, double value) {
   switch (type) {
-    case Float64:
-      return write(data, index, value);
-    case Float32:
-      return write(data, index, static_cast<float>(value));
-    default:
-      TW_CHECK(is_float(type), "store_float to an integer type");
-      const uint32_t bits = narrow_bits(format_of(type), value);
-      if (size_bytes(type) == 1) return write(data, index, static_cast<uint8_t>(bits));
-      return write(data, index, static_cast<uint16_t>(bits));
+#define X(enumerator, name, kind, in_c, ...) \
+  case enumerator:                           \
+    return write(data, index, encoded<enumerator, in_c>(value));
+    TW_DTYPES(X)
+#undef X
   }
 }
 

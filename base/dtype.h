@@ -89,7 +89,9 @@ struct FloatFormat {
 constexpr FloatFormat format_of(DType type) {
   if (info_of(type).kind == NumberKind::BFloat) return {8, 7};
   if (size_bytes(type) == 8) return {11, 52};
-  return size_bytes(type) == 4 ? FloatFormat{8, 23} : FloatFormat{5, 10};
+  if (size_bytes(type) == 4) return {8, 23};
+  TW_CHECK(size_bytes(type) == 2, "a type without a format");
+  return {5, 10};
 }
 /// The largest finite number: 65504 for f16. Requires: a float type.
 double largest_number(DType type);

@@ -88,22 +88,27 @@ std::string first_processor() {
   return text;
 }
 
-/// Sets the target's `cpu` to the model name, and adds the features that the processor has and the
-/// process may use.
-void read_cpuinfo(std::string_view cpuinfo, Target& target) {
-  const std::vector<std::string> usable = usable_features(target.architecture);
+/// The value of the first line of /proc/cpuinfo with this key; empty if there is no such line.
+std::string cpuinfo_value(std::string_view cpuinfo, std::string_view key) {
   for (const std::string& line : split(cpuinfo, '\n')) {
     const size_t colon = line.find(':');
-    if (colon == std::string::npos) continue;
-    const std::string_view key = trim(std::string_view(line).substr(0, colon));
-    const std::string_view value = trim(std::string_view(line).substr(colon + 1));
-    if (key == "model name") target.cpu = value;
-    if (key != "flags" && key != "Features") continue;
-    const auto present = words(value);
-    for (const std::string& feature : usable)
-      if (std::find(present.begin(), present.end(), feature) != present.end())
-        target.features.push_back(feature);
+    if (colon != std::string::npos && trim(std::string_view(line).substr(0, colon)) == key)
+      return std::string(trim(std::string_view(line).substr(colon + 1)));
   }
+  return {};
+}
+
+std::string cpu_name(std::string_view cpuinfo) { return cpuinfo_value(cpuinfo, "model name"); }
+
+/// The features of the architecture that the processor has and the process may use.
+std::vector<std::string> features_at_hand(std::string_view cpuinfo, Architecture architecture) {
+  const auto present =
+      words(cpuinfo_value(cpuinfo, architecture == Architecture::Arm64 ? "Features" : "flags"));
+  std::vector<std::string> features = usable_features(architecture);
+  std::erase_if(features, [&](const std::string& feature) {
+    return std::find(present.begin(), present.end(), feature) == present.end();
+  });
+  return features;
 }
 
 /// The machine that this process runs on. `cpuinfo` is its text of first_processor(). If the table
@@ -151,14 +156,16 @@ Target host_target() {
   target.architecture = Architecture::Arm64;
 #endif
   const std::string cpuinfo = first_processor();
-  read_cpuinfo(cpuinfo, target);
+  target.cpu = cpu_name(cpuinfo);
+  target.features = features_at_hand(cpuinfo, target.architecture);
   target.machine = machine_described(cpuinfo, target);
   return target;
 }
 
 Target on_this_machine(Target target) {
-  target.cpu = host_target().cpu;
-  target.machine = machine_described(first_processor(), target);
+  const std::string cpuinfo = first_processor();
+  target.cpu = cpu_name(cpuinfo);
+  target.machine = machine_described(cpuinfo, target);
   return target;
 }
 

@@ -272,7 +272,8 @@ Result<Rounded> RoundingAnalysis::at(const std::string& tensor,
 int64_t RoundingAnalysis::evaluations() const { return walk_->interpreter.evaluations(); }
 
 double unit_roundoff(DType type) {
-  return std::ldexp(1.0, -format_of(is_float(type) ? type : Float32).fraction_bits - 1);
+  const int fraction_bits = format_of(is_float(type) ? type : Float32).fraction_bits;
+  return 0.5 / static_cast<double>(int64_t{1} << fraction_bits);
 }
 
 }  // namespace tw::dsl
