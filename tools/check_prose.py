@@ -5,8 +5,8 @@
 Usage: tools/check_prose.py [root] [path ...]. Prints one line a fault and exits 1 if there is any.
 
 A comment or docstring begins with its subject, so none begins with a word of OPENINGS. A source begins
-with the line that names its licence, which a tool that joins short lines may have joined with the next. A
-line of a page is at most 100 columns wide; tables, code, and lines that are one long word have any width.
+with a line that has its licence and nothing else. A line of a page is at most 100 columns wide; tables, code,
+and lines that are one long word have any width.
 """
 
 import ast
@@ -134,7 +134,8 @@ def main(arguments):
     root = pathlib.Path(arguments[0] if arguments else pathlib.Path(__file__).parent.parent).resolve()
     chosen = [root / argument for argument in arguments[1:]] or files(root)
     problems = [f"{path.relative_to(root)}:{line}: {fault}" for path in chosen for line, fault in faults_of(path)]
-    print("\n".join(problems) if problems else "every source names its licence; every comment begins with its subject; no line of a page is too wide")
+    print("\n".join(problems) if problems else
+          "every source names its licence; every comment begins with its subject; no line of a page is too wide")
     return 1 if problems else 0
 
 

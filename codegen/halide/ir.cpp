@@ -12,7 +12,7 @@ Halide::Type storage_type(DType type) {
       return Halide::BFloat(bits);
     case NumberKind::Int:
       return Halide::Int(bits);
-    default:  // also bool, and the bits of a float that Halide does not have
+    default:  // UInt and Bool; Halide computes on no other kind, so its bits are stored
       return Halide::UInt(bits);
   }
 }

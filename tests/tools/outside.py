@@ -120,6 +120,7 @@ def compilers():
     for version in range(20, 15, -1):
         if shutil.which(f"clang++-{version}"):
             return [*found, (f"-DCMAKE_C_COMPILER=clang-{version}", f"-DCMAKE_CXX_COMPILER=clang++-{version}")]
+    print("[SKIP] Clang: no clang++-16 or newer is installed", flush=True)
     return found
 
 

@@ -61,7 +61,7 @@ constexpr int tile_iterations = 256, tile_chains = 6, dots_of_tile = 16 * 16;
     return sums[0][0];                                                         \
   }
 
-/// The empty statement keeps the compiler from calling memcpy, which may use non-temporal stores.
+/// The empty asm statement keeps the compiler from calling memcpy, which may use non-temporal stores.
 #define TW_COPY_LOOP(name, target, vector_bytes)                               \
   target void name(const std::byte* from, std::byte* to, size_t bytes) {       \
     typedef uint64_t Vector __attribute__((vector_size(vector_bytes)));        \
@@ -73,7 +73,7 @@ constexpr int tile_iterations = 256, tile_chains = 6, dots_of_tile = 16 * 16;
     }                                                                          \
   }
 
-/// Twelve chains hide a latency of 5 or 6 cycles on two ports. The empty statements hide the
+/// Twelve chains hide a latency of 5 or 6 cycles on two ports. The empty asm statements hide the
 /// contents of registers from the compiler, so that it computes nothing at compile time.
 #define TW_DOT_LOOP(name, target, Vector, Factor, dot)                                      \
   target void name() {                                                                      \
@@ -114,7 +114,7 @@ TW_COPY_LOOP(copy_avx2, TW_AVX2, 32)
 #define TW_AVX512_WITH(feature) __attribute__((target("avx512f," feature TW_WIDE)))
 #define TW_BYTES_512(sum) _mm512_dpbusd_epi32(sum, factor, factor)
 #define TW_WORDS_512(sum) _mm512_madd_epi16(sum, factor)
-// Clang accepts no vector of bf16 as an operand of an empty statement, but one of integers.
+// Clang accepts no vector of bf16 as an operand of an asm statement, but a vector of integers.
 #define TW_BF16_512(sum) _mm512_dpbf16_ps(sum, (__m512bh)factor, (__m512bh)factor)
 #define TW_WORDS_256(sum) _mm256_madd_epi16(sum, factor)
 #define TW_WORDS_128(sum) _mm_madd_epi16(sum, factor)
@@ -203,7 +203,7 @@ Loops loops_for(const Target& target) {
   return loops;
 }
 
-// The empty statements hide from the compiler what a register holds, so that it cannot add up.
+// The empty asm statements hide from the compiler what a register holds, so that it cannot add up.
 
 void addition_chain() {
   uint64_t sum = 0, term = 1;
