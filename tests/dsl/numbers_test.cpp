@@ -64,8 +64,7 @@ TEST(Numbers, AreOperandsOfFunctions) {
   EXPECT_EQ(to_string(select(m < 3, d, 0.1)), "select(m < 3, d[m], 0.1f64)");
   EXPECT_EQ(to_string(select(m < 3, 0, b)), "select(m < 3, 0u8, b[m])");
   EXPECT_EQ(to_string(select(m < 3, 1, 0.5)), "select(m < 3, 1.0, 0.5)");
-  EXPECT_EQ(to_string(select(m < 3, std::uint64_t{1} << 40, 0.5)),
-            "select(m < 3, 1099511627776.0, 0.5)");
+  EXPECT_EQ(to_string(select(m < 3, std::uint64_t{1} << 20, 0.5)), "select(m < 3, 1048576.0, 0.5)");
   EXPECT_EQ(select(m < 3, std::uint64_t{1} << 63, 0.5).as<Select>()->a.as<Const>()->float_value,
             0x1p63);
   EXPECT_EQ(select(m < 3, 1, 2).type(), Int64);

@@ -333,7 +333,7 @@ class OnAFarm(program.ProgramTest):
         version = re.search(r"version:([0-9.]+)", joined)[1]
         protocol, kernels = version.split(".")
         page = " ".join((ROOT / "docs" / "farm.md").read_text().split())
-        self.assertIn(f"`{version}` for protocol {protocol} and kernels of version {kernels}", page)
+        self.assertIn(f"`{version}` means version {protocol} of the protocol and version {kernels} of kernels", page)
         self.assertIn(f"`version:{version}`", (ROOT / "docs" / "farm.md").read_text())
 
     def test_Fault68_what_is_wrong_with_tls_names_a_file_or_a_flag(self):
