@@ -20,8 +20,8 @@ namespace tw::schedules {
 
 struct NestLoop {
   std::string name;  ///< the name in steps: "x.1"
-  /// The name in the Program, unique over all stages. A step that changes the meaning of a loop gives
-  /// it a new variable, as expressions of other stages may still use the old one.
+  /// The name in the Program, unique over all stages. A step that changes the meaning of a loop
+  /// gives it a new variable, as expressions of other stages may still use the old one.
   std::string variable;
   int64_t extent = 1;
   LoopKind kind = LoopKind::Serial;
