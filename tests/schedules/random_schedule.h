@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/random.h"
-#include "schedules/nest.h"
 #include "schedules/lowering/prefetch.h"
+#include "schedules/nest.h"
 #include "schedules/prepared.h"
 #include "schedules/schedule.h"
 #include "tests/schedules/random_problem.h"
