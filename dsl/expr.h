@@ -321,9 +321,10 @@ Expr select(const Expr& condition, T a, const Expr& b) {
 /// else Int64.
 template <Arithmetic A, Arithmetic B>
 Expr select(const Expr& condition, A a, B b) {
-  constexpr bool has_float = std::is_floating_point_v<A> || std::is_floating_point_v<B>;
-  const Expr other = has_float ? Expr(0.0) : Expr(0);
-  return select(condition, operand_beside(other, a), operand_beside(other, b));
+  constexpr DType type =
+      std::is_floating_point_v<A> || std::is_floating_point_v<B> ? Float32 : Int64;
+  return select(condition, number_beside(type, static_cast<Widest<A>>(a)),
+                number_beside(type, static_cast<Widest<B>>(b)));
 }
 
 bool equal_nodes(const Expr& a, const Expr& b);  ///< called by equal() only
