@@ -183,11 +183,12 @@ class Network:
 
     # ---- linear layers -------------------------------------------------------------------------
 
-    def _linear_arrays(self, op, x, shape, fan_in, channels, axis=1, bias=True, pruned=None,
+    def _linear_arrays(self, op, x, shape, fan_in, channels, axis=1, bias=True, pruned=None, mean=0,
                        **attributes):
         """Adds the weights of a linear node, initialised after He, and its bias. Returns these arrays
         and the value of the node's output, whose channels are along `axis`. With a bias, outputs have
-        mean 0 and variance 1. `pruned` is the shape of blocks, of which four in five are set to zero."""
+        the given mean and variance 1. `pruned` is the shape of blocks, of which four in five are set to
+        zero."""
         name = self._next_name(op)
         weights, biases, value = self._normal(name + ".weight", shape, np.sqrt(2 / fan_in)), None, None
         if self._runs:
@@ -196,9 +197,10 @@ class Network:
             node = helper.make_node(op, ["x", "weights"], ["y"], **attributes)
             value, = run_node(node, {"x": x.value, "weights": weights})
         if self._runs and bias:
-            mean, variance = statistics(value, axis)
+            found, variance = statistics(value, axis)
             scale = rounded(1 / np.sqrt(variance.mean()))
-            biases = rounded(0.1 * self._random(name + ".bias").standard_normal(channels) - mean * scale)
+            means = mean + 0.1 * self._random(name + ".bias").standard_normal(channels)
+            biases = rounded(means - found * scale)
             value = value * scale + along(axis, biases, value.ndim)
             weights *= scale
         arrays = [self._array(name + ".weight", shape, weights)]
@@ -211,14 +213,15 @@ class Network:
         counts = [extent // length for extent, length in zip(shape, block)]
         return np.kron(self._random(name + ".kept").random(counts) < 0.2, np.ones(block, np.float32))
 
-    def conv(self, x, channels, kernel, stride=1, padding=None, groups=1, bias=True):
-        """A convolution. By default, padding keeps the size of the image."""
+    def conv(self, x, channels, kernel, stride=1, padding=None, groups=1, bias=True, mean=0):
+        """A convolution. By default, padding keeps the size of the image. With a bias, outputs have this
+        mean."""
         kernel, stride = pair(kernel), pair(stride)
         padding = tuple((k - 1) // 2 for k in kernel) if padding is None else pair(padding)
         attributes = {"group": groups, "kernel_shape": kernel, "strides": stride, "pads": padding * 2}
         shape = (channels, x.channels // groups, *kernel)
         arrays, value = self._linear_arrays("Conv", x, shape, np.prod(shape[1:]), channels, bias=bias,
-                                            **attributes)
+                                            mean=mean, **attributes)
         size = [window_outputs(*axis) for axis in zip(x.shape[2:], kernel, stride, padding)]
         return self.node("Conv", [x, *arrays], (x.shape[0], channels, *size), value, **attributes)
 
@@ -255,10 +258,11 @@ class Network:
 
     # ---- normalisation -------------------------------------------------------------------------
 
-    def batch_norm(self, x, epsilon=1e-5, size=1):
-        """Batch normalisation by the statistics of x. Outputs have the standard deviation `size`."""
+    def batch_norm(self, x, epsilon=1e-5, size=1, mean=0):
+        """Batch normalisation by the statistics of x. Outputs have this mean and the standard deviation
+        `size`."""
         name, shape = self._next_name("BatchNormalization"), (x.channels,)
-        arrays = self._scale_and_shift(name, x.channels, size)
+        arrays = self._scale_and_shift(name, x.channels, size, mean)
         values = map(rounded, statistics(x.value, 1)) if self._runs else (None, None)
         for part, value in zip(("mean", "variance"), values):
             arrays.append(self._array(f"{name}.{part}", shape, value, trained=False))
@@ -269,11 +273,11 @@ class Network:
         arrays = self._scale_and_shift(self._next_name("LayerNormalization"), x.shape[-1])
         return self.node("LayerNormalization", [x, *arrays], x.shape, axis=-1, epsilon=epsilon)
 
-    def _scale_and_shift(self, name, channels, size=1):
+    def _scale_and_shift(self, name, channels, size=1, mean=0):
         random = self._random(name)
         scale, shift = random.uniform(0.5, 1.5, channels), 0.2 * random.standard_normal(channels)
         return [self._array(name + ".scale", (channels,), size * scale),
-                self._array(name + ".bias", (channels,), size * shift)]
+                self._array(name + ".bias", (channels,), mean + size * shift)]
 
     # ---- elementwise ---------------------------------------------------------------------------
 
@@ -364,10 +368,11 @@ class Network:
     # ---- several nodes -------------------------------------------------------------------------
 
     def conv_bn(self, x, channels, kernel, stride=1, padding=None, groups=1, activation="relu",
-                epsilon=1e-5, size=1):
-        """A convolution, batch normalisation, and the activation of this name (None: no activation)."""
+                epsilon=1e-5, size=1, mean=0):
+        """A convolution, batch normalisation to this size and mean, and the activation of this name
+        (None: no activation)."""
         x = self.conv(x, channels, kernel, stride, padding, groups, bias=False)
-        x = self.batch_norm(x, epsilon, size)
+        x = self.batch_norm(x, epsilon, size, mean)
         return getattr(self, activation)(x) if activation else x
 
     def head(self, x, classes=1000):
