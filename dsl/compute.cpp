@@ -69,9 +69,8 @@ constexpr int64_t largest_unbound_extent = int64_t{1} << 40;
 
 constexpr size_t largest_rank = 26;  // layouts name each dimension by a letter
 
-constexpr std::string_view reserved_words[] = {"input", "weight", "output", "select", "clamp",
-                                               "sum",   "prod",   "inf",    "nan",    "pi",
-                                               "true",  "false",  "cast"};
+constexpr std::string_view reserved_words[] = {"input", "weight", "output", "select",
+                                               "clamp", "sum",    "prod",   "cast"};
 
 tl::unexpected<Error> invalid(const std::string& why) {
   return fail(ErrorCode::Invalid, "[compute] " + why);
@@ -87,12 +86,7 @@ bool is_reserved(const std::string& name) {
   TW_BINARY_OPS(X)
   TW_DTYPES(X)
 #undef X
-  for (const std::string_view special : {"inf", "nan", "pi"})
-    for (const DType type : all_dtypes)
-      if (is_float(type) && type != Float32 &&
-          name == std::string(special) + std::string(to_string(type)))
-        return true;
-  return false;
+  return named_constant(name).has_value();
 }
 
 // ---- validate -------------------------------------------------------------------------------

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
+#include <numbers>
 
 #include "base/hash.h"
 #include "base/integer.h"
@@ -345,6 +347,18 @@ Expr var(const std::string& name) { return make(Var{name}, Int64); }
 Expr constant(DType type, double value) {
   if (!is_float(type)) return constant_int(type, static_cast<int64_t>(value));
   return make(Const{type, round_to(type, value), 0}, type);
+}
+
+std::optional<Expr> named_constant(std::string_view name) {
+  if (name == "true" || name == "false") return constant_int(Bool, name == "true");
+  for (const DType type : all_dtypes) {
+    if (!is_float(type)) continue;
+    const std::string suffix = type == Float32 ? "" : std::string(to_string(type));
+    if (name == "inf" + suffix) return constant(type, std::numeric_limits<double>::infinity());
+    if (name == "nan" + suffix) return constant(type, std::numeric_limits<double>::quiet_NaN());
+    if (name == "pi" + suffix) return constant(type, std::numbers::pi);
+  }
+  return std::nullopt;
 }
 
 namespace {

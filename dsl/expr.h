@@ -213,6 +213,9 @@ decltype(auto) visit(const Expr& expr, Handlers&&... handlers) {
 Expr var(const std::string& name);
 Expr constant(DType type, double value);
 Expr constant_int(DType type, int64_t value);
+/// The constant of this name in the text form: true or false; inf, nan or pi of type f32; or one of
+/// these three with another float type behind it, such as inff16. Returns nullopt for other names.
+std::optional<Expr> named_constant(std::string_view name);
 Expr read(const std::string& tensor, std::vector<Expr> indices, DType type,
           std::shared_ptr<const TensorNode> source = nullptr);
 Expr unary(UnaryOp op, Expr a);

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <numbers>
 #include <optional>
 
 #include "base/hash.h"
@@ -155,20 +153,6 @@ Result<Expr> number(const Token& token, bool negative) {
     return parse_error(token, fmt::format("'{}' is no {}: write it without a fraction", token.text,
                                           to_string(type)));
   return int_literal(token, digits, type);
-}
-
-/// The value of a named constant: inf, nan, pi, true or false, or with a type inff16, nanbf16.
-/// Returns nullopt for any other name.
-std::optional<Expr> named_constant(std::string_view name) {
-  if (name == "true" || name == "false") return constant_int(Bool, name == "true");
-  for (const DType type : all_dtypes) {
-    if (!is_float(type)) continue;
-    const std::string suffix = type == Float32 ? "" : std::string(to_string(type));
-    if (name == "inf" + suffix) return constant(type, std::numeric_limits<double>::infinity());
-    if (name == "nan" + suffix) return constant(type, std::numeric_limits<double>::quiet_NaN());
-    if (name == "pi" + suffix) return constant(type, std::numbers::pi);
-  }
-  return std::nullopt;
 }
 
 // ---- expressions ----------------------------------------------------------------------------
