@@ -19,27 +19,6 @@ Affine negated(const Affine& affine) {
   return result;
 }
 
-void append_affine(const Expr& expr, int64_t factor, Affine& out) {
-  if (const auto value = dsl::as_int(expr)) {
-    out.constant += factor * *value;
-    return;
-  }
-  if (const Binary* b = expr.as<Binary>()) {
-    if (b->op == BinaryOp::Add || b->op == BinaryOp::Sub) {
-      append_affine(b->a, factor, out);
-      append_affine(b->b, b->op == BinaryOp::Add ? factor : -factor, out);
-      return;
-    }
-    if (b->op == BinaryOp::Mul) {
-      if (const auto k = dsl::as_int(b->b)) return append_affine(b->a, factor * *k, out);
-      if (const auto k = dsl::as_int(b->a)) return append_affine(b->b, factor * *k, out);
-    }
-  }
-  if (const dsl::Unary* u = expr.as<dsl::Unary>(); u && u->op == dsl::UnaryOp::Neg)
-    return append_affine(u->a, -factor, out);
-  out.add(expr, factor);
-}
-
 void split_conjunction(const Expr& condition, Constraints& out) {
   if (dsl::is_int(condition, 1)) return;
   const Binary* b = condition.as<Binary>();
@@ -90,7 +69,8 @@ int64_t Affine::coefficient(const Expr& atom) const {
 Affine to_affine(const Expr& expr) {
   Affine affine;
   affine.terms.reserve(4);
-  append_affine(expr, 1, affine);
+  split_sum(expr, 1, affine.constant,
+            [&](const Expr& atom, int64_t coefficient) { affine.add(atom, coefficient); });
   return affine;
 }
 

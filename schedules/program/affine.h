@@ -29,6 +29,30 @@ struct Affine {
   bool is_constant() const { return terms.empty(); }
 };
 
+/// Splits `factor * expr` into a constant and terms: adds the constant to `constant`, and calls
+/// `add(atom, coefficient)` for each term. Atoms are those of an Affine.
+template <typename Add>
+void split_sum(const Expr& expr, int64_t factor, int64_t& constant, const Add& add) {
+  if (const auto value = dsl::as_int(expr)) {
+    constant += factor * *value;
+    return;
+  }
+  if (const auto* b = expr.as<dsl::Binary>()) {
+    if (b->op == dsl::BinaryOp::Add || b->op == dsl::BinaryOp::Sub) {
+      split_sum(b->a, factor, constant, add);
+      split_sum(b->b, b->op == dsl::BinaryOp::Add ? factor : -factor, constant, add);
+      return;
+    }
+    if (b->op == dsl::BinaryOp::Mul) {
+      if (const auto k = dsl::as_int(b->b)) return split_sum(b->a, factor * *k, constant, add);
+      if (const auto k = dsl::as_int(b->a)) return split_sum(b->b, factor * *k, constant, add);
+    }
+  }
+  if (const auto* u = expr.as<dsl::Unary>(); u && u->op == dsl::UnaryOp::Neg)
+    return split_sum(u->a, -factor, constant, add);
+  add(expr, factor);
+}
+
 Affine to_affine(const Expr& expr);
 
 Expr to_expr(const Affine& affine);

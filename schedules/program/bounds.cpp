@@ -165,24 +165,8 @@ int Bounds::enter(const Expr& expr) const {
 }
 
 void Bounds::append(const Expr& expr, int64_t factor, Linear& out) const {
-  if (const auto value = dsl::as_int(expr)) {
-    out.constant += factor * *value;
-    return;
-  }
-  if (const Binary* b = expr.as<Binary>()) {
-    if (b->op == BinaryOp::Add || b->op == BinaryOp::Sub) {
-      append(b->a, factor, out);
-      append(b->b, b->op == BinaryOp::Add ? factor : -factor, out);
-      return;
-    }
-    if (b->op == BinaryOp::Mul) {
-      if (const auto k = dsl::as_int(b->b)) return append(b->a, factor * *k, out);
-      if (const auto k = dsl::as_int(b->a)) return append(b->b, factor * *k, out);
-    }
-  }
-  if (const dsl::Unary* u = expr.as<dsl::Unary>(); u && u->op == dsl::UnaryOp::Neg)
-    return append(u->a, -factor, out);
-  out.add(number(expr), factor);
+  split_sum(expr, factor, out.constant,
+            [&](const Expr& atom, int64_t coefficient) { out.add(number(atom), coefficient); });
 }
 
 Bounds::Linear Bounds::linear(const Expr& expr) const {
