@@ -46,6 +46,20 @@ foreach(header IN LISTS tw_installed_headers)
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tilewright/${folder})
 endforeach()
 
+if(TARGET tw_halide)
+  install(TARGETS tw_halide LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tilewright)
+  if(SKBUILD)
+    # A wheel requires Halide's, which lies beside the package that has lib/tilewright.
+    set_target_properties(tw_halide PROPERTIES INSTALL_RPATH "$ORIGIN/../../../halide/lib64")
+  elseif(TW_HALIDE_FROM_PYPI)
+    # With PyPI's library beside it, so that what is installed needs no checkout.
+    set_target_properties(tw_halide PROPERTIES INSTALL_RPATH "$ORIGIN")
+    install(FILES ${TW_HALIDE_LIBRARY} DESTINATION ${CMAKE_INSTALL_LIBDIR}/tilewright)
+  else()
+    set_target_properties(tw_halide PROPERTIES INSTALL_RPATH "$ORIGIN;${TW_HALIDE_LIBRARY_DIR}")
+  endif()
+endif()
+
 # The CMake package.
 include(CMakePackageConfigHelpers)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/Tilewright)
