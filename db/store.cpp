@@ -167,7 +167,8 @@ bool matches(const Record& record, const Filter& filter) {
          (!filter.layouts || record.layouts == *filter.layouts) &&
          (!filter.status || record.status == *filter.status) &&
          (!filter.threads || record.threads == *filter.threads) &&
-         (!filter.codegen_abi || record.codegen_abi == *filter.codegen_abi);
+         (!filter.codegen_abi || record.codegen_abi == *filter.codegen_abi) &&
+         (!filter.hash_prefix || record.hash.starts_with(*filter.hash_prefix));
 }
 
 bool asks_for_groups(const Filter& filter) {
@@ -190,6 +191,7 @@ std::string condition_of(const Filter& filter, const Dialect& dialect) {
   if (filter.status) sql += " AND status = ?";
   if (filter.threads) sql += " AND threads = ?";
   if (filter.codegen_abi) sql += " AND codegen_abi = ?";
+  if (filter.hash_prefix) sql += " AND hash BETWEEN ? AND ?";
   return sql;
 }
 
@@ -201,6 +203,10 @@ void bind_condition(Statement& statement, const Filter& filter) {
   if (filter.status) statement.bind(to_string(*filter.status));
   if (filter.threads) statement.bind(*filter.threads);
   if (filter.codegen_abi) statement.bind(*filter.codegen_abi);
+  if (filter.hash_prefix)
+    for (const char rest : {'0', 'f'})
+      statement.bind_blob(bytes_of_hex(*filter.hash_prefix +
+                                       std::string(64 - filter.hash_prefix->size(), rest)));
 }
 
 std::string_view order_clause(Order order) {
@@ -231,7 +237,8 @@ class RowNumbers {
 
   /// The next row numbers; empty at the end.
   Result<std::vector<int64_t>> next() {
-    const bool is_paged = is_by_number() && !asks_for_groups(filter_) && !filter_.session;
+    const bool is_paged = is_by_number() && !asks_for_groups(filter_) && !filter_.session &&
+                          !filter_.hash_prefix;
     if (is_ended_) return std::vector<int64_t>();
     const bool is_down = filter_.order == Order::Newest;
     std::string sql = "SELECT seq FROM trials" + condition_of(filter_, connection_.dialect());

@@ -116,6 +116,7 @@ struct Filter {
   std::optional<TrialStatus> status = {};
   std::optional<int64_t> threads = {};
   std::optional<int64_t> codegen_abi = {};
+  std::optional<std::string> hash_prefix = {};  ///< at most 64 digits 0 to 9 and a to f
   /// If true, selects only records that are believed when they are judged by all trials of their
   /// group (trust.h).
   bool believed = false;

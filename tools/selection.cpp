@@ -17,6 +17,7 @@
 #include "tuner/host_machine.h"
 #include "tuner/search/scoring.h"
 #include "tuner/targets.h"
+#include "tuner/workers/device.h"
 #include "tuner/workers/notes.h"
 
 namespace tw::tools {
@@ -41,13 +42,16 @@ Result<db::Record> find_record(db::Store& store, const std::string& prefix) {
         fmt::format("[record] '{}': expected 4 to 64 hex digits of a hash, as `db query` prints "
                     "them",
                     prefix));
+  db::Filter filter;
+  filter.hash_prefix = prefix;
   std::vector<db::Record> found;
   const auto collect = [&](const db::Record& record) {
-    if (record.hash.starts_with(prefix)) found.push_back(record);
+    // Several layers may have a record.
+    if (found.empty() || record.hash != found.front().hash) found.push_back(record);
     return found.size() < 2;
   };
-  TW_RETURN_IF_ERROR(store.for_each({}, collect));
-  if (found.empty()) db::for_each_below(store, {}, collect);
+  TW_RETURN_IF_ERROR(store.for_each(filter, collect));
+  if (found.empty()) db::for_each_below(store, filter, collect);
   if (found.size() == 1) return found.front();
   return fail(found.empty() ? ErrorCode::NoCandidate : ErrorCode::Usage,
               found.empty()

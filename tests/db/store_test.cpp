@@ -274,6 +274,12 @@ TEST_P(AnyStore, QueriesFilterOrderAndLimit) {
   EXPECT_EQ(count({.target = "x"}), 0u);
   EXPECT_EQ(count({.threads = 1, .codegen_abi = 1}), 4u);
   EXPECT_EQ(count({.op = "' OR 1=1 --"}), 0u);
+  EXPECT_EQ(count({.hash_prefix = ""}), 4u);
+  for (const Record& record : records)
+    for (const size_t digits : {15, 16, 64})
+      EXPECT_EQ(store.query({.hash_prefix = record.hash.substr(0, digits)}).value(),
+                std::vector{record});
+  EXPECT_EQ(count({.op = "matmul", .hash_prefix = records[3].hash}), 0u);
   const auto fastest =
       store.query({.status = TrialStatus::Ok, .order = Order::Fastest, .limit = 2}).value();
   EXPECT_EQ(fastest, (std::vector<Record>{records[1], records[2]}));
