@@ -104,6 +104,7 @@ TABLE = [
     ("merge_of_nothing", 4, ["db", "merge", "typo.db", "--db", "new.db"], ["typo.db does not exist"]),
     ("import_of_nothing", 4, ["db", "import", "typo.jsonl"], ["typo.jsonl cannot be read"]),
     ("quarantine_of_nothing", 4, ["db", "quarantine", "typo.db", "--drop"], ["typo.db does not exist"]),
+    ("flag_before_its_verb", 2, ["--format", "json", "db", "info"], ["--format has to follow `db info`"]),
     ("choice", 2, [*CONV, "--effort", "ful"], ["none, quick, normal, full", "did you mean 'full'"]),
     ("empty_path", 2, [*CONV, "--db", ""], ["--db", "empty path"]),
     ("expression_file", 5, ["tune", "--expr", "absent.tw"], ["absent.tw"]),
@@ -227,6 +228,23 @@ class Configuration(program.ProgramTest):
         self.assertEqual(self.threads(), 3)
         self.assertEqual(self.threads(TILEWRIGHT_THREADS="4"), 4)
         self.assertEqual(self.threads("--threads", "5", TILEWRIGHT_THREADS="4"), 5)
+
+    def test_flags_take_the_place_of_defaults_that_contradict_them(self):
+        self.file.write_text("[tune]\nthreads = 3\n[show]\nop = 'dense'\n")
+        arguments = ["tune", "--suite", "gemm", "--dry-run", "--format", "json", "--db", self.db]
+        self.assertGreater(len(self.json(*arguments, environment={"TILEWRIGHT_OP": "conv2d"})["results"]), 1)
+        expression = self.home / "double.tw"
+        expression.write_text("input a: f32[4]\nout: f32[i=4] = a[i] * 2.0\n")
+        shown = self.succeed("show", "--expr", str(expression), "--config", str(self.file))
+        self.assertIn("a[i] * 2.0", shown.out)
+        self.fail_with(2, "show", "--expr", str(expression), "--op", "dense", saying=["contradict"])
+        self.fail_with(2, "tune", "--dry-run", saying=["contradict"],
+                       environment={"TILEWRIGHT_OP": "conv2d", "TILEWRIGHT_SUITE": "gemm"})
+
+    def test_switches_that_are_off_contradict_nothing(self):
+        self.json("tune", *program.SMALL, "--dry-run", "--compile-only=false", "--format", "json",
+                  environment={"TILEWRIGHT_COMPILE_ONLY": "0"})
+        self.fail_with(2, "tune", *program.SMALL, "--dry-run", "--compile-only=perhaps", saying=["true or false"])
 
     def test_keys_before_the_first_section_are_for_every_verb(self):
         self.file.write_text("threads = 3\n[list]\nformat = 'json'\n")

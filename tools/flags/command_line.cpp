@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "base/text.h"
 #include "base/visit.h"
@@ -55,6 +56,13 @@ bool is_repeatable(const Value& value) {
 
 // ---- what a text means ----------------------------------------------------------------------
 
+/// The value of a switch; nullopt if the text is none.
+std::optional<bool> switched(std::string_view text) {
+  if (text == "true" || text == "1" || text == "on" || text == "yes") return true;
+  if (text == "false" || text == "0" || text == "off" || text == "no") return false;
+  return std::nullopt;
+}
+
 Status set_path(std::string_view verb, const std::string& name, const std::string& text) {
   if (!text.empty() && text.find('\0') == std::string::npos) return {};
   return usage(verb, fmt::format("{}: an empty path; give one", name));
@@ -66,11 +74,9 @@ Status set_value(std::string_view verb, const std::string& name, const Value& va
   return std::visit(
       Overloaded{
           [&](const Switch& s) -> Status {
-            const bool off = text == "false" || text == "0" || text == "off" || text == "no";
-            const bool on = text == "true" || text == "1" || text == "on" || text == "yes";
-            if (!on && !off)
-              return usage(verb, fmt::format("{} '{}': expected true or false", name, text));
-            s.set(on);
+            const std::optional<bool> on = switched(text);
+            if (!on) return usage(verb, fmt::format("{} '{}': expected true or false", name, text));
+            s.set(*on);
             return {};
           },
           [&](const Text& t) -> Status {
@@ -248,25 +254,50 @@ const Declared* chosen(const std::vector<Declared>& all) {
   return found;
 }
 
-Status check_contradictions(const Declared& declared) {
-  const auto given = [&](const std::string& name) {
-    return std::any_of(declared.flags.begin(), declared.flags.end(), [&](const Bound& bound) {
-      return bound.flag->name == name && bound.option->count() > 0;
-    });
-  };
-  for (const Bound& bound : declared.flags)
-    for (const std::string& other : bound.flag->excludes)
-      if (bound.option->count() > 0 && given(other))
-        return usage(
-            declared.path,
-            fmt::format("{} and --{} contradict each other: give one of them", bound.name, other));
-  return {};
+/// The flags on the command line, such as "--op". All others come from the environment or from the
+/// configuration file.
+std::set<std::string> typed_flags(const std::vector<std::string>& arguments) {
+  std::set<std::string> names;
+  for (const std::string& argument : arguments) {
+    if (argument == "--") break;
+    if (argument.starts_with("--")) names.insert(argument.substr(0, argument.find('=')));
+  }
+  return names;
 }
 
-Status fill(const Declared& declared) {
-  TW_RETURN_IF_ERROR(check_contradictions(declared));
+bool is_given(const Bound& bound) {
+  if (bound.option->count() == 0) return false;
+  return !std::holds_alternative<Switch>(bound.flag->value) ||
+         switched(bound.option->results().back()).value_or(false);
+}
+
+/// The names of flags whose values are left out, because they are defaults that contradict a flag
+/// on the command line. Fails if two flags of the command line contradict each other, or two
+/// defaults.
+Result<std::set<std::string>> overruled(const Declared& declared,
+                                        const std::set<std::string>& typed) {
+  std::set<std::string> names;
+  for (const Bound& bound : declared.flags) {
+    if (!is_given(bound)) continue;
+    for (const Bound& other : declared.flags) {
+      const auto& excludes = bound.flag->excludes;
+      if (std::find(excludes.begin(), excludes.end(), other.flag->name) == excludes.end() ||
+          !is_given(other))
+        continue;
+      if (typed.contains(bound.name) == typed.contains(other.name))
+        return usage(declared.path, fmt::format("{} and {} contradict each other: give one of them",
+                                                bound.name, other.name));
+      names.insert(typed.contains(bound.name) ? other.name : bound.name);
+    }
+  }
+  return names;
+}
+
+Status fill(const Declared& declared, const std::set<std::string>& typed) {
+  TW_TRY(const std::set<std::string> left_out, overruled(declared, typed));
   for (const auto* list : {&declared.flags, &declared.operands})
     for (const Bound& bound : *list) {
+      if (left_out.contains(bound.name)) continue;
       if (bound.option->count() > 0)
         TW_RETURN_IF_ERROR(
             set_value(declared.path, bound.name, bound.flag->value, bound.option->results()));
@@ -288,6 +319,8 @@ tl::unexpected<Error> unexpected_words(const std::vector<std::string>& extras,
   if (word[0] == '-' && word.size() > 1) {
     const std::string name = word.substr(0, word.find('='));
     const std::vector<std::string> known = flags_of(*where->verb);
+    if (std::find(known.begin(), known.end(), name) != known.end())
+      return usage(where->path, fmt::format("{} has to follow `{}`", name, where->path));
     return usage(where->path, fmt::format("{} is no flag of `{}`{}; see tilewright {} --help", name,
                                           where->path, suggestion(name, known), where->path));
   }
@@ -380,7 +413,7 @@ Result<CommandLine> parse_command_line(const std::vector<Verb>& verbs,
   if (version->count() > 0) return CommandLine{nullptr, "", true};
   const Declared* declared = chosen(all);
   if (!declared) return usage("", "no verb is given: use one of " + join(names_of(verbs), ", "));
-  TW_RETURN_IF_ERROR(fill(*declared));
+  TW_RETURN_IF_ERROR(fill(*declared, typed_flags(arguments)));
   if (!declared->verb->run)
     return usage(declared->path, "expects one of " + join(names_of(declared->verb->verbs), ", "));
   return CommandLine{declared->verb, "", false};
