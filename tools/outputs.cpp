@@ -10,12 +10,36 @@
 
 namespace tw::tools {
 
-Status check_keeps(const std::string& input, const std::string& output) {
+namespace {
+
+/// True if both paths lead to the same file, which need not exist yet.
+bool is_same_file(const std::string& a, const std::string& b) {
   std::error_code error;
-  if (!std::filesystem::equivalent(input, output, error)) return {};
-  return fail(ErrorCode::Usage, fmt::format("[output] {} would replace {}, which is read: name "
-                                            "another file",
-                                            shell_quoted(output), shell_quoted(input)));
+  if (std::filesystem::equivalent(a, b, error)) return true;
+  const auto whole = [&](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
+  };
+  return whole(a) == whole(b);
+}
+
+}  // namespace
+
+Status check_separate(const std::vector<std::string>& inputs,
+                      const std::vector<std::string>& outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].empty()) continue;
+    for (const std::string& input : inputs)
+      if (!input.empty() && input != "-" && is_same_file(input, outputs[i]))
+        return fail(ErrorCode::Usage,
+                    fmt::format("[output] {} would replace {}, which is read: name another file",
+                                shell_quoted(outputs[i]), shell_quoted(input)));
+    for (size_t j = 0; j < i; ++j)
+      if (!outputs[j].empty() && is_same_file(outputs[j], outputs[i]))
+        return fail(ErrorCode::Usage,
+                    fmt::format("[output] {} and {} are one file: name two",
+                                shell_quoted(outputs[j]), shell_quoted(outputs[i])));
+  }
+  return {};
 }
 
 tl::unexpected<Error> nothing_to_write(std::string_view verb, const std::string& path,

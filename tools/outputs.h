@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "dsl/workload.h"
@@ -14,9 +15,10 @@
 
 namespace tw::tools {
 
-/// Checks that writing `output` does not overwrite `input`. Usage if both are the same file, even
-/// if the two paths differ.
-Status check_keeps(const std::string& input, const std::string& output);
+/// Checks that each of `outputs` is a file of its own, which is none of `inputs`, even where paths
+/// differ. Usage otherwise. An empty path is no file, and neither is "-" among the inputs.
+Status check_separate(const std::vector<std::string>& inputs,
+                      const std::vector<std::string>& outputs);
 
 /// The error (Unsupported) for a workload without elements, which needs no kernel, if `flag` (such
 /// as --output) asks for the kernel to be written to the file `path`.

@@ -96,6 +96,11 @@ TABLE = [
     ("shared_object_with_a_name_that_is_no_identifier", 2, ["compile", "--op", "conv2d", "--shared", "my kernel.so"],
      ["'my kernel'", "function of C"]),
     ("shared_object_named_as_its_header", 2, ["compile", "--op", "conv2d", "--shared", "x.h"], ["x.h", "x.so"]),
+    ("two_outputs_in_one_file", 2, ["compile", "--op", "dense", "--output", "x.so", "--shared", "./x.so"],
+     ["x.so and ./x.so are one file"]),
+    ("output_and_report_in_one_file", 2, [*CONV, "--output", "x", "--report", "x"], ["x and x are one file"]),
+    ("Fault01_hash_and_shape", 2, ["show", "abcdef", "--shape", "m=5"], ["contradict"]),
+    ("state_of_a_network", 2, ["tune", "--model", "resnet18", "--state", "network:L3"], ["--model", "--state"]),
     ("name_of_no_shared_object", 2, ["compile", "--op", "conv2d", "--name", "x"], ["--name", "--shared"]),
     ("output_in_no_directory", 7, [*CONV, "--output", "absent/x.twart"], ["no directory", "absent"]),
     ("compiled_into_a_directory", 2, [*CONV, "--compile-only", "--output", "."], ["is a directory"]),
@@ -200,6 +205,18 @@ class Errors(program.ProgramTest):
                 for words in saying:
                     self.assertIn(words, process.err)
             self.assertEqual(len(messages), 1, messages)
+
+    def test_no_output_replaces_a_file_that_is_read(self):
+        schedule, expression = self.home / "s.tw1", self.home / "e.tw"
+        schedule.write_text("tw1\n")
+        expression.write_text("input a: f32[4]\nout: f32[i=4] = a[i] * 2.0\n")
+        for arguments in (["tune", "--op", "dense", "--schedule", "s.tw1", "--output", "s.tw1"],
+                          ["compile", "--op", "dense", "--schedule", "s.tw1", "--shared", str(schedule)],
+                          ["compile", "--expr", "e.tw", "--output", "./e.tw"],
+                          ["tune", "--expr", "e.tw", "--report", "e.tw"]):
+            before = [path.read_bytes() for path in (schedule, expression)]
+            self.fail_with(2, *arguments, saying=["would replace", "which is read"])
+            self.assertEqual([path.read_bytes() for path in (schedule, expression)], before)
 
     def test_an_input_is_no_output(self):
         file = self.home / "output.tw"

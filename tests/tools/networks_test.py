@@ -124,6 +124,7 @@ class NetworksTest(program.ProgramTest):
         model = (self.home / "net.twart").read_bytes()
         for flag in "--output", "--trace":
             self.fail_with(2, "run", "net.twart", flag, "net.twart", saying=["would replace net.twart"])
+        self.fail_with(2, "run", "net.twart", "--output", "y.npy", "--trace", "./y.npy", saying=["one file"])
         self.assertEqual((self.home / "net.twart").read_bytes(), model)
 
     def test_flags_that_contradict_a_network_are_refused(self):

@@ -63,12 +63,15 @@ std::string lines_of(const std::vector<std::string>& texts) {
 /// Checks the output paths and the function name before any work is done.
 Status check_flags(const CompileFlags& flags) {
   if (!flags.output.empty()) TW_RETURN_IF_ERROR(runtime::check_output(flags.output));
-  if (flags.shared.empty()) {
-    if (flags.name.empty()) return {};
+  std::vector<std::string> outputs = {flags.output};
+  if (!flags.shared.empty()) {
+    TW_RETURN_IF_ERROR(runtime::check_output(flags.shared));
+    TW_RETURN_IF_ERROR(codegen::check_export(flags.shared, flags.name));
+    outputs.insert(outputs.end(), {flags.shared, codegen::header_path(flags.shared)});
+  } else if (!flags.name.empty()) {
     return fail(ErrorCode::Usage, "[compile] --name is the name of the function of --shared FILE");
   }
-  TW_RETURN_IF_ERROR(runtime::check_output(flags.shared));
-  return codegen::check_export(flags.shared, flags.name);
+  return check_separate({flags.selection.schedule, flags.selection.workload.expression}, outputs);
 }
 
 Result<int> compile_command(const CompileFlags& flags, const Surroundings& here) {

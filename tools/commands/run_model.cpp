@@ -275,13 +275,12 @@ Result<int> run_model(const ModelRunFlags& flags, const Surroundings& here) {
   const Model& model = placed.model;
   TW_TRY(const ArrayFiles inputs, array_files(flags.inputs, model, false));
   TW_TRY(const ArrayFiles outputs, array_files(flags.outputs, model, true));
-  std::vector<std::string> written;
+  std::vector<std::string> read = {flags.path}, written;
+  for (const auto& [name, path] : inputs) read.push_back(path);
   for (const auto& [name, path] : outputs) written.push_back(path);
   if (!flags.trace.empty()) written.push_back(flags.trace);
-  for (const std::string& path : written) {
-    TW_RETURN_IF_ERROR(runtime::check_output(path));
-    TW_RETURN_IF_ERROR(check_keeps(flags.path, path));
-  }
+  for (const std::string& path : written) TW_RETURN_IF_ERROR(runtime::check_output(path));
+  TW_RETURN_IF_ERROR(check_separate(read, written));
   TW_TRY(GivenArrays given, read_arrays(inputs));
   TW_TRY(const size_t variant, variant_for(model, given, flags.variant));
   TW_TRY(tuner::ModelArrays arrays, arrays_for(model, variant, std::move(given), flags.seed));

@@ -43,6 +43,7 @@ Result<std::vector<Job>> chosen_jobs(const TuneFlags& flags) {
     const dsl::Workload& w = item.workload;
     TW_TRY(dsl::Workload workload,
            dsl::make_workload(w.op, w.attributes, flags.workload.dtype, flags.workload.accuracy));
+    workload.state = flags.workload.state;
     jobs.push_back({item.name, std::move(workload), static_cast<double>(item.count)});
   }
   return jobs;
@@ -406,6 +407,8 @@ Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
     return fail(ErrorCode::Usage,
                 "[tune] --dim, --constant, --no-pass and --precision are about a network: give "
                 "--model");
+  TW_RETURN_IF_ERROR(
+      check_separate({flags.schedule, flags.workload.expression}, {flags.output, flags.report}));
   TW_TRY(const std::vector<Job> all, chosen_jobs(flags));
   TW_TRY(const auto farm, farm_of(flags, here));
   TW_TRY(const tuner::ChosenTarget target, target_of(flags, here, farm));
@@ -460,15 +463,15 @@ Verb tune_verb() {
       {"model",
        Path{&f->model},
        "tune a network: an ONNX file, or the name of a standing model such as resnet50",
-       {"op", "shape", "attr", "expr", "workload", "dtype", "layout", "suite", "resume"}},
+       {"op", "shape", "attr", "expr", "workload", "dtype", "layout", "state", "suite", "resume"}},
       {"demand",
        Switch(&f->mode, TuneMode::Demand),
        "tune what networks and operators use on devices like this one, what saves most first; see "
        "`db demand`",
-       {"op",     "shape",    "attr",         "expr",     "workload", "dtype",
-        "layout", "suite",    "model",        "threads",  "schedule", "trials",
-        "resume", "dry-run",  "compile-only", "output",   "report",   "refresh",
-        "dim",    "constant", "no-pass",      "precision"}},
+       {"op",       "shape",   "attr",   "expr",     "workload",     "dtype",
+        "layout",   "state",   "suite",  "model",    "accuracy",     "threads",
+        "schedule", "trials",  "resume", "dry-run",  "compile-only", "output",
+        "report",   "refresh", "dim",    "constant", "no-pass",      "precision"}},
       {"refresh",
        Switch(&f->mode, TuneMode::Refresh),
        "of --model: plan again from what is known by now, in seconds, and replace the network of "

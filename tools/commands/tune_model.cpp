@@ -118,7 +118,7 @@ Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
   const tuner::ModelOptions options = model_options(flags, here, target, farm);
   if (flags.mode != TuneMode::DryRun) {
     TW_RETURN_IF_ERROR(runtime::check_output(options.path));
-    TW_RETURN_IF_ERROR(check_keeps(flags.model, options.path));
+    TW_RETURN_IF_ERROR(check_separate({flags.model}, {options.path, flags.report}));
   }
   TW_TRY(const std::vector<ImportFlags> variants, variants_of(flags));
   TW_RETURN_IF_ERROR(check_page(flags));

@@ -25,8 +25,8 @@ struct WorkloadFlags {
   dsl::CacheState state = dsl::CacheState::Hot;
 
   bool is_given() const {
-    return !op.empty() || !expression.empty() || !key.empty() || !layouts.empty() ||
-           state != dsl::CacheState::Hot;
+    return !op.empty() || !shape.empty() || !expression.empty() || !key.empty() ||
+           !attributes.empty() || !layouts.empty() || state != dsl::CacheState::Hot;
   }
 };
 std::vector<Flag> flags_of(WorkloadFlags& flags);
