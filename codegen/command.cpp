@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -88,11 +89,14 @@ void drain(int& end, std::string& text) {
   }
 }
 
-enum class End { Finished, TimedOut, TooLong };
+enum class End { Finished, TimedOut, TooLong, Stopped };
+
+// Time between two questions to the stop token.
+constexpr int64_t question_ms = 100;
 
 /// Reads both streams until they are closed and the process has ended, or something is wrong.
-End follow(pid_t pid, Pipe& out, Pipe& err, int64_t timeout_ns, std::string& output,
-           std::string& tail) {
+End follow(pid_t pid, Pipe& out, Pipe& err, int64_t timeout_ns, const StopToken& stop,
+           std::string& output, std::string& tail) {
   using Clock = std::chrono::steady_clock;
   const auto deadline = Clock::now() + std::chrono::nanoseconds(timeout_ns);
   int process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
@@ -101,12 +105,12 @@ End follow(pid_t pid, Pipe& out, Pipe& err, int64_t timeout_ns, std::string& out
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     std::array<pollfd, 3> ends = {pollfd{out.read, POLLIN, 0}, pollfd{err.read, POLLIN, 0},
                                   pollfd{process, POLLIN, 0}};
-    const int ready = left <= 0 ? 0 : poll(ends.data(), ends.size(), static_cast<int>(left));
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) {
+    if (left <= 0 || stop.is_stopped()) {
       Pipe::close_end(process);
-      return End::TimedOut;
+      return left <= 0 ? End::TimedOut : End::Stopped;
     }
+    if (poll(ends.data(), ends.size(), static_cast<int>(std::min(left, question_ms))) <= 0)
+      continue;
     if (ends[0].revents) drain(out.read, output);
     if (ends[1].revents) drain(err.read, tail);
     if (ends[2].revents) Pipe::close_end(process);
@@ -142,23 +146,28 @@ std::string describe(int status) {
 
 }  // namespace
 
-Result<std::string> run_command(const std::vector<std::string>& argv, int64_t timeout_ns) {
+Result<std::string> run_command(const std::vector<std::string>& argv, int64_t timeout_ns,
+                                const StopToken& stop) {
   const std::string& tool = argv.at(0);
   Pipe out, err;
   if (out.read < 0 || err.read < 0)
     return environment(tool, fmt::format("no pipe can be made: {}", std::strerror(errno)));
   int error = 0;
   const pid_t pid = spawn(argv, out, err, error);
-  if (pid < 0)
-    return environment(tool, fmt::format("it cannot be started ({}): install it (Debian: binutils)",
-                                         std::strerror(error)));
+  if (pid < 0) {
+    const bool is_binutils = tool.ends_with("ld") || tool.ends_with("objdump");
+    return environment(tool,
+                       fmt::format("it cannot be started ({}): install it{}", std::strerror(error),
+                                   is_binutils ? " (Debian: binutils)" : ""));
+  }
   Pipe::close_end(out.write);
   Pipe::close_end(err.write);
   std::string output, tail;
-  const End end = follow(pid, out, err, timeout_ns, output, tail);
+  const End end = follow(pid, out, err, timeout_ns, stop, output, tail);
   const int status = reap(pid, end != End::Finished);
   if (tail.size() > tail_bytes) tail.erase(0, tail.size() - tail_bytes);
   const std::string said = tail.empty() ? "" : ": " + std::string(trim(tail));
+  if (end == End::Stopped) return stopped(*stop.reason(), tool);
   if (end == End::TimedOut)
     return environment(tool, fmt::format("it ran longer than {} ms and was ended{}",
                                          timeout_ns / 1'000'000, said));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/stop.h"
 
 namespace tw::codegen {
 
@@ -16,8 +17,10 @@ namespace tw::codegen {
 ///
 /// Environment: the program cannot be started, prints more than 64 MiB, fails, or takes more than
 /// `timeout_ns`, after which it is killed. The message has the end of its standard error. TryLater:
-/// a SIGTERM, SIGINT, SIGHUP or SIGKILL that this process did not send ended the program.
-Result<std::string> run_command(const std::vector<std::string>& argv, int64_t timeout_ns);
+/// a SIGTERM, SIGINT, SIGHUP or SIGKILL that this process did not send ended the program. If the
+/// token stops, the process group is killed, and the error is that of stopped().
+Result<std::string> run_command(const std::vector<std::string>& argv, int64_t timeout_ns,
+                                const StopToken& stop = {});
 
 /// A file in memory. As long as the MemoryFile lives, programs that this process starts can open it
 /// at path().

@@ -2,6 +2,7 @@
 #include "tools/standing_models.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -10,9 +11,11 @@
 #include <map>
 
 #include "base/hash.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "codegen/command.h"
 #include "tools/flags/quote.h"
+#include "tools/interrupts.h"
 
 namespace tw::tools {
 namespace {
@@ -74,8 +77,8 @@ void remove_others(const fs::path& path) {
     }
 }
 
-/// Makes the file of a model. The script writes it under another name first, so that a script that
-/// is interrupted leaves no incomplete file of this name.
+/// Makes the file of a model. The script writes it under a name of this process first. So a script
+/// that is interrupted leaves no incomplete file, and two runs do not write into one.
 Status make_model(const std::string& name, int64_t batch, const fs::path& path,
                   const Surroundings& here) {
   std::error_code ignored;
@@ -83,15 +86,19 @@ Status make_model(const std::string& name, int64_t batch, const fs::path& path,
   const fs::path own_python = checkout_of(here) / ".venv" / "bin" / "python";
   TW_RETURN_IF_ERROR(tuner::make_private_directory(path.parent_path()));
   const std::string python = fs::exists(own_python, ignored) ? own_python.string() : "python3";
-  const fs::path unfinished = path.string() + ".unfinished";
+  const fs::path unfinished = fmt::format("{}.{}.unfinished", path.string(), getpid());
   const auto made = codegen::run_command(
       {python, script.string(), name, "--batch", std::to_string(batch), "-o", unfinished.string()},
-      making_timeout_ns);
-  if (!made)
+      making_timeout_ns, stop_on_interrupt(&interrupts_so_far()));
+  std::error_code error;
+  if (!made) {
+    fs::remove(unfinished, error);
+    if (made.error().code == ErrorCode::Interrupted)
+      return stopped(StopReason::Interrupted, "model");
     return fail(ErrorCode::Environment,
                 fmt::format("[model] the standing model {} cannot be made: {}", shell_quoted(name),
                             last_line(made.error().message)));
-  std::error_code error;
+  }
   fs::rename(unfinished, path, error);
   if (!error) {
     remove_others(path);

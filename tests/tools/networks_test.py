@@ -10,6 +10,7 @@ import random
 import shutil
 import signal
 import subprocess
+import time
 import unittest
 
 import onnx_files as onnx
@@ -97,22 +98,45 @@ class NetworksTest(program.ProgramTest):
         self.assertEqual(files[0].stat().st_mtime_ns, written)
 
     def test_a_standing_model_is_made_anew_where_its_script_changed(self):
-        checkout = self.home / "checkout"
-        tools, scripts = checkout / "build" / "release" / "tools", checkout / "bench" / "models"
-        tools.mkdir(parents=True)
-        scripts.mkdir(parents=True)
-        shutil.copy(program.PROGRAM, tools / "tilewright")
         script = ("import shutil, sys; open('made', 'a').write('{}');"
                   "shutil.copy('net.onnx', sys.argv[sys.argv.index('-o') + 1])")
-        environment = {"TILEWRIGHT_CODE_GENERATOR": os.path.join(os.path.dirname(program.PROGRAM), "..", "codegen")}
         for content, made in ("1", "1"), ("1", "1"), ("2", "12"):
-            (scripts / "make_models.py").write_text(script.format(content))
-            process = subprocess.run([tools / "tilewright", "tune", "--model", "tiny", "--effort", "none"],
-                                     cwd=self.home, env={**self.environment, **environment}, capture_output=True)
-            self.assertEqual(process.returncode, 0, process.stderr)
+            process = self.tune_standing_model(script.format(content))
+            _, errors = process.communicate(timeout=program.PATIENCE_S)
+            self.assertEqual(process.returncode, 0, errors)
             self.assertEqual((self.home / "made").read_text(), made)
-        models = list((self.home / ".cache" / "tilewright" / "standing_models").glob("*/*"))
-        self.assertEqual([model.name for model in models], ["tiny.onnx"])
+        self.assertEqual(self.standing_models(), ["tiny.onnx"])
+
+    def test_Fault31_an_interrupt_ends_the_making_of_a_standing_model(self):
+        process = self.tune_standing_model(
+            "import os, sys, time; open(sys.argv[sys.argv.index('-o') + 1], 'w').close();"
+            "open('pid', 'w').write(str(os.getpid())); os.rename('pid', 'begun'); time.sleep(1000)")
+        self.addCleanup(process.kill)
+        while not (self.home / "begun").exists():
+            self.assertIsNone(process.poll())
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=program.PATIENCE_S)
+        self.assertEqual(process.returncode, 130, errors)
+        self.assertIn("interrupted", errors)
+        self.assertFalse(os.path.exists("/proc/" + (self.home / "begun").read_text()))
+        self.assertEqual(self.standing_models(), [])
+
+    def tune_standing_model(self, script):
+        """Starts `tune --model tiny` in a checkout whose models are made by this script."""
+        checkout = self.home / "checkout"
+        tools, scripts = checkout / "build" / "release" / "tools", checkout / "bench" / "models"
+        tools.mkdir(parents=True, exist_ok=True)
+        scripts.mkdir(parents=True, exist_ok=True)
+        shutil.copy(program.PROGRAM, tools / "tilewright")
+        (scripts / "make_models.py").write_text(script)
+        environment = {"TILEWRIGHT_CODE_GENERATOR": os.path.join(os.path.dirname(program.PROGRAM), "..", "codegen")}
+        return subprocess.Popen([tools / "tilewright", "tune", "--model", "tiny", "--effort", "none"], text=True,
+                                cwd=self.home, env={**self.environment, **environment},
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def standing_models(self):
+        return [path.name for path in (self.home / ".cache" / "tilewright" / "standing_models").glob("*/*")]
 
     def test_what_is_read_is_never_replaced(self):
         tune = ["tune", "--model", "net.onnx", "--effort", "none", "--db", self.db, "--output"]

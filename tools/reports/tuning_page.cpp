@@ -9,6 +9,7 @@
 #include "codegen/command.h"
 #include "runtime/private_file.h"
 #include "tools/flags/quote.h"
+#include "tools/interrupts.h"
 #include "tools/reports/report.h"
 #include "tools/tuning.h"
 
@@ -35,7 +36,9 @@ Status run_report(const TuneFlags& flags, const std::vector<std::string>& argume
   command.insert(command.end(), {"-m", "tilewright.report"});
   command.insert(command.end(), arguments.begin(), arguments.end());
   command.insert(command.end(), {"--output", flags.report});
-  if (const auto made = codegen::run_command(command, page_timeout_ns); !made)
+  if (const auto made =
+          codegen::run_command(command, page_timeout_ns, stop_on_interrupt(&later_interrupts()));
+      !made)
     return fail(ErrorCode::Environment,
                 fmt::format("[tune] the kernels are stored, but the page {} was not written: {}",
                             shell_quoted(flags.report), last_line_of(made.error())));
