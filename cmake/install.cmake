@@ -110,8 +110,9 @@ foreach(page
   install(FILES ${written} DESTINATION ${folder})
 endforeach()
 # bash and man look a command up by the name that is typed.
-install(CODE "
-  set(share \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")
-  file(CREATE_LINK tilewright
-    \"\${share}/${CMAKE_INSTALL_DATADIR}/bash-completion/completions/tune\" SYMBOLIC)
-  file(CREATE_LINK tilewright.1 \"\${share}/${CMAKE_INSTALL_MANDIR}/man1/tune.1\" SYMBOLIC)")
+set(links ${PROJECT_BINARY_DIR}/written/links)
+file(MAKE_DIRECTORY ${links})
+file(CREATE_LINK tilewright ${links}/tune SYMBOLIC)
+file(CREATE_LINK tilewright.1 ${links}/tune.1 SYMBOLIC)
+install(FILES ${links}/tune DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES ${links}/tune.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

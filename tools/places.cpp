@@ -21,10 +21,11 @@ Flag database_flag(PlaceFlags& flags) {
           "~/.local/share/tilewright/tilewright.db"};
 }
 
-Flag no_sandbox_flag(PlaceFlags& flags) {
-  return {"no-sandbox", Switch{&flags.no_sandbox},
-          "run workers without limits, where a driver does not work within them: candidates may "
-          "then do what this user may"};
+std::vector<Flag> worker_flags(PlaceFlags& flags) {
+  return {{"code-generator", Path{&flags.code_generator}, "directory of libtw_halide.so"},
+          {"no-sandbox", Switch{&flags.no_sandbox},
+           "run workers without limits, where a driver does not work within them: candidates may "
+           "then do what this user may"}};
 }
 
 std::vector<std::pair<std::string, std::string>> sandbox_facts(const PlaceFlags& flags) {
@@ -33,7 +34,7 @@ std::vector<std::pair<std::string, std::string>> sandbox_facts(const PlaceFlags&
 }
 
 std::vector<Flag> flags_of(PlaceFlags& flags) {
-  return {
+  std::vector<Flag> all = {
       database_flag(flags),
       {"team", Path{&flags.team},
        "a database below --db, which is only read; a file or an address, also of a published "
@@ -42,9 +43,9 @@ std::vector<Flag> flags_of(PlaceFlags& flags) {
        "public key by which a published layer is signed, or a file that holds it"},
       {"shipped", Path{&flags.shipped},
        "the database below both; none: without; default: the one that came with the program"},
-      {"cache", Path{&flags.cache}, "directory of compiled kernels; default: ~/.cache/tilewright"},
-      {"code-generator", Path{&flags.code_generator}, "directory of libtw_halide.so"},
-      no_sandbox_flag(flags)};
+      {"cache", Path{&flags.cache}, "directory of compiled kernels; default: ~/.cache/tilewright"}};
+  for (Flag& flag : worker_flags(flags)) all.push_back(std::move(flag));
+  return all;
 }
 
 std::string database_path(const PlaceFlags& flags, const Surroundings& here) {

@@ -25,7 +25,8 @@ struct PlaceFlags {
   std::string code_generator;
   bool no_sandbox = false;  ///< workers run without limits
 };
-Flag no_sandbox_flag(PlaceFlags& flags);
+/// The flags of verbs that start workers.
+std::vector<Flag> worker_flags(PlaceFlags& flags);
 /// A fact, to be printed with a result, that says that --no-sandbox was given. The list is empty if
 /// workers ran with their limits.
 std::vector<std::pair<std::string, std::string>> sandbox_facts(const PlaceFlags& flags);

@@ -15,6 +15,7 @@
 #include "db/workload_text.h"
 #include "tools/flags/db_flags.h"
 #include "tools/flags/quote.h"
+#include "tools/flags/workload_flags.h"
 #include "tools/reports/report.h"
 #include "tools/verbs.h"
 #include "tuner/targets.h"
@@ -459,11 +460,14 @@ Verb db_verb() {
            {"as", lines_choice(f->lines), "of standard input; a file's name says it by its end"}},
           {lines}, import),
       make_verb("verify", "check every record and the file", f,
-                {db,
-                 json,
-                 {"repair", Switch{&f->repair}, "derive the table of best records anew first"},
-                 {"top", Whole{&f->top, 0, 100'000},
-                  "instead measure so many of this machine's best kernels again, and store that"}},
+                concatenated(
+                    {{db,
+                      json,
+                      {"repair", Switch{&f->repair}, "derive the table of best records anew first"},
+                      {"top", Whole{&f->top, 0, 100'000},
+                       "instead measure so many of this machine's best kernels again, and store "
+                       "that"}},
+                     worker_flags(f->place)}),
                 {file}, verify),
       db_explain_verb(),
       db_serve_verb(),

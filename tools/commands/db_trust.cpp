@@ -333,9 +333,11 @@ Result<int> measure_again(const DbFlags& f, const Surroundings& here) {
   if (f.format == Format::Json) {
     nlohmann::json list = nlohmann::json::array();
     for (const Retimed& r : retimed) list.push_back(json_of(r));
-    TW_RETURN_IF_ERROR(print_json("db verify", {{"path", store.path()}, {"retimed", list}}));
+    TW_RETURN_IF_ERROR(
+        print_json("db verify",
+                   {{"path", store.path()}, {"sandbox", !f.place.no_sandbox}, {"retimed", list}}));
   } else {
-    TW_RETURN_IF_ERROR(print(as_text(table_of(retimed), here)));
+    TW_RETURN_IF_ERROR(print(as_text(table_of(retimed), here) + as_text(sandbox_facts(f.place))));
   }
   const bool has_failed = std::ranges::any_of(retimed, [](const Retimed& r) { return !r.now; });
   if (!has_failed) return 0;

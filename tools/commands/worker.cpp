@@ -112,8 +112,7 @@ Verb worker_verb() {
                  "what to do for the farm; building disturbs what a processor measures"},
                 {"python", Path{&f->python},
                  "that has the package tilewright and Dask; default: python3"}},
-               {{"code-generator", Path{&f->place.code_generator}, "directory of libtw_halide.so"},
-                no_sandbox_flag(f->place)}}),
+               worker_flags(f->place)}),
           .run = [f](const Surroundings& here) { return worker_command(*f, here); }};
 }
 
