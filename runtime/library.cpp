@@ -7,11 +7,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
 #include "base/text.h"
+#include "runtime/descriptor.h"
 
 #ifndef MFD_EXEC  // Linux 6.3
 #define MFD_EXEC 0x0010U
@@ -37,27 +41,33 @@ Descriptor nameless_file(const std::string& directory) {
   return file;
 }
 
+// A path of the open file that no other call returns. dlopen() takes a path that it has loaded
+// before for the same object, and a later file may get the number of a descriptor that was closed.
+// So the path also spells the number of the call, in binary: "./" is 1, "/" is 0, and both leave
+// the meaning of the path unchanged.
+std::string unique_path(const Descriptor& file) {
+  static std::atomic<uint64_t> calls{0};
+  std::string path = "/proc/self/fd/";
+  for (uint64_t digits = ++calls; digits > 0; digits /= 2) path += digits % 2 == 1 ? "./" : "/";
+  return path + std::to_string(file.get());
+}
+
+// True if dlopen() failed because there are no descriptors or no memory left. dlopen() does not set
+// errno, but its message ends with the text of the error of the system.
+bool ran_out(std::string_view message) {
+  constexpr std::array codes = {EMFILE, ENFILE, ENOMEM};
+  return std::ranges::any_of(codes, [&](int code) { return message.ends_with(strerror(code)); });
+}
+
 Result<void*> open_object(const Descriptor& file, std::string_view object) {
-  const std::string path = fmt::format("/proc/self/fd/{}", file.get());
+  const std::string path = unique_path(file);
   TW_RETURN_IF_ERROR(write_all(file.get(), path, object));
-  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) return fail(ErrorCode::Invalid, dlerror());
-  return handle;
+  if (void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+  const std::string message = dlerror();
+  return fail(ran_out(message) ? ErrorCode::Environment : ErrorCode::Invalid, message);
 }
 
 }  // namespace
-
-// The descriptor stays open while the object is loaded. dlopen() identifies objects by their path,
-// /proc/self/fd/N. If the descriptor were closed, a later file with the same N would be taken for
-// this object.
-Library::Library(Library&& other) noexcept
-    : file_(std::move(other.file_)), handle_(std::exchange(other.handle_, nullptr)) {}
-
-Library& Library::operator=(Library&& other) noexcept {
-  std::swap(file_, other.file_);
-  std::swap(handle_, other.handle_);
-  return *this;
-}
 
 Library::~Library() {
   if (handle_ != nullptr) dlclose(handle_);
@@ -72,21 +82,21 @@ Result<Library> Library::load(std::string_view object, const LoadOptions& option
   std::vector<std::string> attempts;
   ErrorCode code = ErrorCode::Environment;
   for (const std::string& place : places) {
-    Descriptor file = place.empty() ? memory_file() : nameless_file(place);
+    const Descriptor file = place.empty() ? memory_file() : nameless_file(place);
     const std::string name = place.empty() ? "memory" : place;
     if (!file) {
       attempts.push_back(fmt::format("{}: {}", name, std::strerror(errno)));
       continue;
     }
     const auto handle = open_object(file, object);
-    if (handle) return Library(std::move(file), *handle);
+    if (handle) return Library(*handle);
     attempts.push_back(fmt::format("{}: {}", name, handle.error().message));
     code = handle.error().code;
   }
-  return fail(code,
-              fmt::format("[library] cannot load the object ({}): expected a directory that may "
-                          "hold executable files, or a valid object",
-                          join(attempts, "; ")));
+  return fail(
+      code, fmt::format("[library] cannot load the object ({}): expected a valid object, free file "
+                        "descriptors and memory, and a directory that may hold executable files",
+                        join(attempts, "; ")));
 }
 
 Result<void*> Library::symbol(const std::string& name) const {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A Library is a shared object that is loaded from memory. The object is loaded through an
-// anonymous file, so the cache directory may be read-only or mounted noexec. It is unloaded when
-// the Library is destroyed. Thread-safe once loaded.
+// anonymous file, so the cache directory may be read-only or mounted noexec. The file is closed
+// once the object is loaded, so a Library holds no file descriptor. The object is unloaded when the
+// Library is destroyed. Thread-safe once loaded.
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
-#include "runtime/descriptor.h"
 
 namespace tw::runtime {
 
@@ -26,12 +27,15 @@ struct LoadOptions {
 class Library {
  public:
   /// Loads a shared object from its bytes. Invalid: the bytes are no loadable object, or every
-  /// directory is mounted noexec. Environment: no place can hold the file. The message says why
-  /// each place failed.
+  /// directory is mounted noexec. Environment: no place can hold the file, or the process has no
+  /// file descriptors or memory left. The message says why each place failed.
   static Result<Library> load(std::string_view object, const LoadOptions& options = {});
 
-  Library(Library&& other) noexcept;
-  Library& operator=(Library&& other) noexcept;
+  Library(Library&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Library& operator=(Library&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
   ~Library();
 
   /// Returns the address of an exported function. Invalid if the object exports no function of that
@@ -39,9 +43,8 @@ class Library {
   Result<void*> symbol(const std::string& name) const;
 
  private:
-  Library(Descriptor file, void* handle) : file_(std::move(file)), handle_(handle) {}
+  explicit Library(void* handle) : handle_(handle) {}
 
-  Descriptor file_;
   void* handle_ = nullptr;
 };
 

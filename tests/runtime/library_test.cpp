@@ -3,7 +3,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -70,6 +74,55 @@ TEST(Library, MovesKeepTheObjectLoaded) {
   EXPECT_EQ(number_of(second), 1);
   second = std::move(first);
   EXPECT_EQ(number_of(second), 2);
+}
+
+int64_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return std::distance(begin(all), end(all));
+}
+
+TEST(Library, HoldsNoDescriptor) {
+  const int64_t before = open_descriptors();
+  const Library in_memory = Library::load(object_that_returns(1)).value();
+  const Library in_directory = Library::load(object_that_returns(2), {.in_memory = false}).value();
+  EXPECT_EQ(open_descriptors(), before);
+  EXPECT_EQ(number_of(in_memory), 1);
+  EXPECT_EQ(number_of(in_directory), 2);
+}
+
+/// Lets the process open this many more descriptors during its life.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(rlim_t more) {
+    const int lowest = dup(STDIN_FILENO);
+    close(lowest);
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit few = before_;
+    few.rlim_cur = static_cast<rlim_t>(lowest) + more;
+    setrlimit(RLIMIT_NOFILE, &few);
+  }
+  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+  FewDescriptors(const FewDescriptors&) = delete;
+
+ private:
+  rlimit before_ = {};
+};
+
+// With one descriptor the object can be written, but the system's loader cannot open it.
+TEST(Library, TooFewDescriptorsAreNoFaultOfTheObject) {
+  const std::string object = object_that_returns(1);
+  for (const rlim_t more : {0, 1}) {
+    const auto library = [&] {
+      const FewDescriptors few(more);
+      return Library::load(object);
+    }();
+    ASSERT_FALSE(library);
+    EXPECT_EQ(library.error().code, ErrorCode::Environment);
+    EXPECT_THAT(library.error().message, HasSubstr("memory: "));
+    EXPECT_THAT(library.error().message, HasSubstr("Too many open files"));
+    EXPECT_THAT(library.error().message, HasSubstr("free file descriptors"));
+  }
+  EXPECT_TRUE(Library::load(object));
 }
 
 TEST(Library, WhatIsNoObjectIsInvalid) {
