@@ -23,13 +23,23 @@ std::string shell_quoted(std::string_view text) {
   return result + "'";
 }
 
-std::string command(std::string_view verb, const SessionOptions& options, const Target& target,
-                    std::string_view workload) {
-  const std::string cache =
-      options.cache.empty() ? "" : fmt::format(" --cache {}", shell_quoted(options.cache));
+/// The beginning of a command that works on the database and the cache of the session.
+std::string command(std::string_view verb, const SessionOptions& options) {
+  return fmt::format("tilewright {} --db {} --cache {}", verb, shell_quoted(options.database),
+                     shell_quoted(options.cache));
+}
+
+std::string tune_command(const SessionOptions& options, const Target& target,
+                         std::string_view workload) {
   const std::string machine = target.is_gpu() ? " --target " + target.to_string() : "";
-  return fmt::format("tilewright {} --db {}{}{} --workload {}", verb,
-                     shell_quoted(options.database), cache, machine, shell_quoted(workload));
+  return fmt::format("{}{} --workload {}", command("tune", options), machine,
+                     shell_quoted(workload));
+}
+
+/// Names the record by its hash, because the workload alone does not say which record's layouts,
+/// threads and device are meant.
+std::string compile_command(const SessionOptions& options, const db::Record& record) {
+  return fmt::format("{} {}", command("compile", options), record.hash.substr(0, 16));
 }
 
 Status require_gpu(const SessionOptions& options) {
@@ -93,7 +103,7 @@ Result<db::Record> Session::State::best_record(std::string_view workload,
                           "workload, spelled as `tilewright tune --dry-run` prints it, tune it "
                           "with\n  {}",
                           workload, targets.front().to_string(), options.database,
-                          command("tune", options, targets.front(), workload)));
+                          tune_command(options, targets.front(), workload)));
 }
 
 Result<Artifact> Session::State::artifact_of(const db::Record& record) const {
@@ -101,7 +111,7 @@ Result<Artifact> Session::State::artifact_of(const db::Record& record) const {
       artifact_name(record.workload, record.schedule, record.target, record.codegen_abi);
   const std::string path = (std::filesystem::path(options.cache) / name).string();
   TW_TRY(const Target target, parse_target(record.target));
-  const std::string remedy = command("compile", options, target, db::workload_text(record));
+  const std::string remedy = compile_command(options, record);
   auto artifact = target.is_gpu() ? read_artifact_of_any_target(path, options.trust)
                                   : read_artifact(path, options.trust, options.machine);
   if (!artifact && artifact.error().code == ErrorCode::NotCompiled)
@@ -130,6 +140,11 @@ Session::~Session() = default;
 
 Result<Session> Session::open(SessionOptions options) {
   TW_RETURN_IF_ERROR(check_max_isa());
+  if (!options.database.empty() && options.cache.empty())
+    return fail(ErrorCode::Usage,
+                fmt::format("[session] a database, '{}', and no cache given: expected also the "
+                            "directory of its compiled kernels",
+                            options.database));
   auto state = std::make_unique<State>(std::move(options));
   if (!state->options.database.empty()) {
     TW_TRY(state->store, db::Store::open(state->options.database, db::OpenMode::ReadOnly));

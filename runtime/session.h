@@ -36,8 +36,10 @@ struct SessionOptions {
   /// Path of a tuning database. Empty: the session has no database, and only load() and model()
   /// give kernels.
   std::string database;
-  std::string cache;  ///< directory of compiled artifacts, whose file names are artifact_name()
-  int threads = 0;    ///< threads of the pool; 0: as many as affinity mask and cgroup quota allow
+  /// Directory of compiled artifacts, whose file names are artifact_name(). May be empty only if
+  /// the session has no database.
+  std::string cache;
+  int threads = 0;  ///< threads of the pool; 0: as many as affinity mask and cgroup quota allow
   /// Name of the device, as records spell it. Records of this device are preferred to other records
   /// of the target. If it is empty, a session with a GPU uses gpu_text(), and a session for the
   /// processor prefers no device.
@@ -51,7 +53,7 @@ struct SessionOptions {
 class Session {
  public:
   /// Opens a session. The cache directory need not exist yet. Database: the database cannot be
-  /// opened.
+  /// opened. Usage: a database is given and no cache.
   static Result<Session> open(SessionOptions options);
 
   Session(Session&&) noexcept;

@@ -154,7 +154,9 @@ TEST_F(CApiTest, StatusesKeepTheirMeaning) {
   EXPECT_EQ(tw_kernel_get(session_, "w", &kernel_), TW_NO_CANDIDATE);
   EXPECT_EQ(tw_kernel_load(session_, (directory_ / "none").c_str(), &kernel_), TW_NOT_COMPILED);
   tw_session* other = nullptr;
-  EXPECT_EQ(tw_session_open((directory_ / "none.db").c_str(), nullptr, 1, &other), TW_DATABASE);
+  const std::string none = directory_ / "none.db";
+  EXPECT_EQ(tw_session_open(none.c_str(), directory_.path().c_str(), 1, &other), TW_DATABASE);
+  EXPECT_EQ(tw_session_open(none.c_str(), nullptr, 1, &other), TW_USAGE);
   EXPECT_EQ(other, nullptr);
   EXPECT_STRNE(tw_version(), "");
   EXPECT_EQ(tw_runtime_abi(), kRuntimeAbi);

@@ -53,10 +53,27 @@ class SessionTest : public testing::Test {
     ASSERT_EQ(summary->inserted, 1) << db::check(sealed).error().message;
   }
 
+  /// The only record of the schedule.
+  db::Record record_of(const std::string& schedule) {
+    auto store = db::Store::open(database_, db::OpenMode::ReadOnly);
+    std::vector<db::Record> found;
+    EXPECT_TRUE(store->for_each({}, [&](const db::Record& record) {
+      if (record.schedule == schedule) found.push_back(record);
+      return true;
+    }));
+    EXPECT_EQ(found.size(), 1u);
+    return found.at(0);
+  }
+
   std::string artifact_path(const std::string& schedule) {
     return cache_ + "/" +
            artifact_name(artifact_.info.workload, schedule, artifact_.info.target,
                          current_codegen_abi);
+  }
+  /// The command that compiles the record of the schedule.
+  std::string compile_line(const std::string& schedule) {
+    return "tilewright compile --db '" + directory_.path() + "/it'\\''s.db' --cache '" + cache_ +
+           "' " + record_of(schedule).hash.substr(0, 16);
   }
   void compile(const std::string& schedule) {
     artifact_.info.schedule = schedule;
@@ -105,7 +122,7 @@ TEST_F(SessionTest, LayoutsThatAreAskedForFollowTheWorkload) {
   EXPECT_THAT(none.error().message, HasSubstr("--workload 'copy(x[4]) {x=A}'"));
   std::filesystem::remove(artifact_path("tw1\nasked"));
   EXPECT_THAT(open().kernel(workload + " {x=B y=A}").error().message,
-              HasSubstr("tilewright compile --db '"));
+              HasSubstr(compile_line("tw1\nasked")));
 }
 
 TEST_F(SessionTest, NoRecordNamesTheLineThatTunes) {
@@ -122,8 +139,23 @@ TEST_F(SessionTest, NoArtifactNamesTheLineThatCompiles) {
   const Error error = error_of_kernel();
   EXPECT_EQ(error.code, ErrorCode::NotCompiled);
   EXPECT_THAT(error.message,
-              AllOf(HasSubstr("tilewright compile --db '"), HasSubstr(" --cache '"),
-                    HasSubstr("--workload 'copy(x[4])'"), HasSubstr(artifact_path("tw1\nfast"))));
+              AllOf(HasSubstr(compile_line("tw1\nfast")), HasSubstr(artifact_path("tw1\nfast"))));
+}
+
+// By its workload alone, `compile` finds the record of one thread, or none.
+TEST_F(SessionTest, TheLineThatCompilesNamesTheRecordOfTheThreads) {
+  record(100, "tw1\none", 1);
+  record(150, "tw1\ntwo", 2);
+  const auto kernel = open(2).kernel(artifact_.info.workload);
+  ASSERT_FALSE(kernel);
+  EXPECT_THAT(kernel.error().message, HasSubstr(compile_line("tw1\ntwo")));
+}
+
+TEST_F(SessionTest, ADatabaseNeedsACache) {
+  const auto session = Session::open({.database = database_, .cache = "", .device = ""});
+  ASSERT_FALSE(session);
+  EXPECT_EQ(session.error().code, ErrorCode::Usage);
+  EXPECT_THAT(session.error().message, HasSubstr("and no cache given"));
 }
 
 TEST_F(SessionTest, Fault54_AnArtifactUnderAnothersNameIsRefused) {
@@ -132,7 +164,8 @@ TEST_F(SessionTest, Fault54_AnArtifactUnderAnothersNameIsRefused) {
   std::filesystem::rename(artifact_path("tw1\nslow"), artifact_path("tw1\nfast"));
   const Error error = error_of_kernel();
   EXPECT_EQ(error.code, ErrorCode::Invalid);
-  EXPECT_THAT(error.message, AllOf(HasSubstr("another kernel"), HasSubstr("tilewright compile")));
+  EXPECT_THAT(error.message,
+              AllOf(HasSubstr("another kernel"), HasSubstr(compile_line("tw1\nfast"))));
 }
 
 TEST_F(SessionTest, Fault54_ADamagedArtifactNamesTheLineThatCompilesItAgain) {
@@ -141,7 +174,7 @@ TEST_F(SessionTest, Fault54_ADamagedArtifactNamesTheLineThatCompilesItAgain) {
   write_bytes(artifact_path("tw1\nfast"), "junk");
   const Error error = error_of_kernel();
   EXPECT_EQ(error.code, ErrorCode::Invalid);
-  EXPECT_THAT(error.message, HasSubstr("tilewright compile"));
+  EXPECT_THAT(error.message, HasSubstr(compile_line("tw1\nfast")));
 }
 
 TEST_F(SessionTest, Fault56_AReadOnlyCacheServes) {
@@ -274,8 +307,7 @@ TEST_F(GpuSessionTest, WhatIsMissingNamesTheLineThatMakesItForTheGpu) {
   ASSERT_FALSE(uncompiled);
   EXPECT_EQ(uncompiled.error().code, ErrorCode::NotCompiled);
   EXPECT_THAT(uncompiled.error().message,
-              AllOf(HasSubstr("tilewright compile --db '"), HasSubstr(" --target cuda:sm_90 "),
-                    HasSubstr(artifact_path("tw1\nfast"))));
+              AllOf(HasSubstr(compile_line("tw1\nfast")), HasSubstr(artifact_path("tw1\nfast"))));
 }
 
 TEST_F(GpuSessionTest, KernelsOfTheProcessorAreThereAsWell) {
