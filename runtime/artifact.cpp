@@ -464,8 +464,11 @@ Result<Artifact> read_artifact_of_any_target(const std::string& path, Trust trus
          read_private_file(path, trust == Trust::OwnOrRoot, most_artifact_bytes));
   auto artifact = checked_artifact(bytes);
   if (!artifact)
-    return invalid(fmt::format("[artifact] '{}' cannot be used: {}; delete it and compile again",
-                               path, artifact.error().message));
+    return invalid(fmt::format("[artifact] '{}' cannot be used: {}; {}", path,
+                               artifact.error().message,
+                               bytes.starts_with(network_magic_stem)
+                                   ? "it is a network: open it by Model::open() or tw_model_open()"
+                                   : "compile it again"));
   return artifact;
 }
 

@@ -406,8 +406,10 @@ Result<MappedModel> map_model(const std::string& path, Trust trust, const Target
   auto parsed = checked_model(mapped.bytes(), constants);
   if (!parsed)
     return invalid_model(
-        fmt::format("[model] '{}' cannot be used: {}; make one with `tilewright tune --model`",
-                    path, parsed.error().message));
+        fmt::format("[model] '{}' cannot be used: {}; {}", path, parsed.error().message,
+                    mapped.bytes().starts_with(kernel_magic_stem)
+                        ? "it is a kernel: load it by Session::load() or tw_kernel_load()"
+                        : "make one with `tilewright tune --model`"));
   TW_RETURN_IF_ERROR(check_targets(parsed->model, machine));
   return MappedModel{std::move(parsed->model), std::move(mapped), parsed->constants};
 }

@@ -32,6 +32,9 @@ namespace tw::runtime {
 /// Number of bytes before the text of the header: magic and length.
 inline constexpr size_t header_prefix_bytes = 12;
 
+/// The magics of the files of kernels and of networks, without their versions.
+inline constexpr std::string_view kernel_magic_stem = "TWARTF", network_magic_stem = "TWNETF";
+
 /// Returns the beginning of a file: magic, length, and the header with its hash. Fails if a string
 /// in the header is not UTF-8. Requires: a magic of 8 bytes.
 Result<std::string> seal_header(std::string_view magic, nlohmann::json header);

@@ -115,6 +115,14 @@ TEST_F(ArtifactTest, MissingFileIsNotCompiled) {
   EXPECT_EQ(read_artifact(directory_ / "none/other.twart").error().code, ErrorCode::NotCompiled);
 }
 
+// Whoever deleted the file as a damaged kernel would lose a tuned network.
+TEST_F(ArtifactTest, ANetworkIsNamedAsOne) {
+  ASSERT_TRUE(write_model(path_, tiny_model_without_code()));
+  expect_refused("it is a network: open it by Model::open() or tw_model_open()");
+  write_bytes(path_, "junk");
+  expect_refused("it does not begin with TWARTF01; compile it again");
+}
+
 TEST_F(ArtifactTest, WritingWhereNothingCanBeWrittenIsAnEnvironmentError) {
   EXPECT_EQ(write_artifact(directory_ / "none/k.twart", small_artifact()).error().code,
             ErrorCode::Environment);

@@ -164,6 +164,11 @@ TEST_F(ModelFileTest, IsToldFromOtherFiles) {
   }
 }
 
+TEST_F(ModelFileTest, AKernelIsNamedAsOne) {
+  ASSERT_TRUE(write_artifact(path_, model_.kernels.front()));
+  expect_refused("it is a kernel: load it by Session::load() or tw_kernel_load()");
+}
+
 TEST_F(ModelFileTest, MissingFileIsNotCompiled) {
   EXPECT_EQ(read_model(directory_ / "other.twart").error().code, ErrorCode::NotCompiled);
 }
