@@ -102,10 +102,11 @@ Status check_argument(const ArgumentInfo& argument, const KernelInfo& info) {
       !checked_mul(argument.storage_elements, element_bytes))
     return invalid(fmt::format("[artifact] argument '{}' has a size that does not fit 64 bits",
                                argument.name));
-  if (argument.layout.empty() && argument.storage_elements != *elements)
+  if (argument.layout.empty() ? argument.storage_elements != *elements
+                              : argument.storage_elements < *elements)
     return invalid(
         fmt::format("[artifact] argument '{}' stores {} elements, its shape has {}: "
-                    "expected the same, or a layout",
+                    "expected the same, or a layout with more",
                     argument.name, argument.storage_elements, *elements));
   if (argument.only_prepares && (argument.is_output || !is_prepared_from(info, argument)))
     return invalid(
@@ -243,12 +244,12 @@ int abi_of(const KernelInfo& info) { return info.preparation ? kRuntimeAbi : old
 Result<TensorMap> map_from(const Json& json) {
   TensorMap map;
   TW_TRY(map.type, parse_dtype(json.at("dtype").get<std::string>()));
-  json.at("argument").get_to(map.argument);
-  json.at("offset").get_to(map.offset);
-  json.at("extents").get_to(map.extents);
-  json.at("strides").get_to(map.strides);
-  json.at("box").get_to(map.box);
-  json.at("swizzle").get_to(map.swizzle);
+  map.argument = int_from(json.at("argument"));
+  map.offset = integer_from(json.at("offset"));
+  map.extents = integers_from(json.at("extents"));
+  map.strides = integers_from(json.at("strides"));
+  map.box = integers_from(json.at("box"));
+  map.swizzle = int_from(json.at("swizzle"));
   return map;
 }
 
@@ -257,9 +258,9 @@ Result<std::vector<PhaseInfo>> phases_from(const Json& json) {
   for (const Json& entry : json) {
     PhaseInfo& phase = phases.emplace_back();
     entry.at("symbol").get_to(phase.symbol);
-    entry.at("tasks").get_to(phase.tasks);
-    phase.threads = entry.value("threads", 0);
-    phase.shared_bytes = entry.value("shared_bytes", int64_t{0});
+    phase.tasks = integer_from(entry.at("tasks"));
+    if (entry.contains("threads")) phase.threads = int_from(entry.at("threads"));
+    if (entry.contains("shared_bytes")) phase.shared_bytes = integer_from(entry.at("shared_bytes"));
     phase.persistent = entry.value("persistent", false);
     if (!entry.contains("maps")) continue;
     for (const Json& map : entry.at("maps")) {
@@ -274,9 +275,9 @@ Result<ArgumentInfo> argument_from(const Json& json) {
   TW_TRY(argument.dtype, parse_dtype(json.at("dtype").get<std::string>()));
   json.at("name").get_to(argument.name);
   json.at("is_output").get_to(argument.is_output);
-  json.at("shape").get_to(argument.shape);
+  argument.shape = integers_from(json.at("shape"));
   json.at("layout").get_to(argument.layout);
-  json.at("storage_elements").get_to(argument.storage_elements);
+  argument.storage_elements = integer_from(json.at("storage_elements"));
   json.at("pack").get_to(argument.pack);
   argument.only_prepares = json.value("only_prepares", false);
   return argument;
@@ -292,8 +293,8 @@ Result<std::vector<ArgumentInfo>> arguments_from(const Json& json) {
 
 Result<PreparationInfo> preparation_from(const Json& json) {
   PreparationInfo preparation;
-  json.at("inputs").get_to(preparation.inputs);
-  json.at("scratch_bytes").get_to(preparation.scratch_bytes);
+  preparation.inputs = ints_from(json.at("inputs"));
+  preparation.scratch_bytes = integer_from(json.at("scratch_bytes"));
   TW_TRY(preparation.buffers, arguments_from(json.at("buffers")));
   TW_TRY(preparation.phases, phases_from(json.at("phases")));
   return preparation;
@@ -305,10 +306,10 @@ Result<KernelInfo> info_from(const Json& json) {
   json.at("schedule").get_to(info.schedule);
   json.at("target").get_to(info.target);
   json.at("toolchain").get_to(info.toolchain);
-  json.at("codegen_abi").get_to(info.codegen_abi);
-  json.at("scratch_bytes").get_to(info.scratch_bytes);
-  json.at("spills").get_to(info.spills);
-  json.at("flops").get_to(info.flops);
+  info.codegen_abi = integer_from(json.at("codegen_abi"));
+  info.scratch_bytes = integer_from(json.at("scratch_bytes"));
+  info.spills = int_from(json.at("spills"));
+  info.flops = integer_from(json.at("flops"));
   TW_TRY(info.phases, phases_from(json.at("phases")));
   for (const auto& [name, phases] : json.at("packs").items()) {
     TW_TRY(info.packs[name], phases_from(phases));
@@ -339,7 +340,7 @@ struct Header {
 };
 
 Result<Header> header_from(const Json& json) {
-  const auto abi = json.at("runtime_abi").get<int64_t>();
+  const int64_t abi = integer_from(json.at("runtime_abi"));
   if (abi < oldest_abi || abi > kRuntimeAbi)
     return invalid(
         fmt::format("its kernel ABI is version {}, this runtime's is {}", abi, kRuntimeAbi));
@@ -351,8 +352,7 @@ Result<Header> header_from(const Json& json) {
                     "with version {}",
                     abi, kRuntimeAbi));
   const auto section = [&](const std::string& name) {
-    return Section{json.at(name + "_bytes").get<uint64_t>(),
-                   json.at(name + "_hash").get<std::string>()};
+    return section_from(json.at(name + "_bytes"), json.at(name + "_hash"));
   };
   header.object = section("object");
   if (json.contains("ptx_bytes")) header.ptx = section("ptx");

@@ -132,31 +132,19 @@ Result<std::string> head_of(const ModelFile& model) {
 // The functions below, which read fields of a header, may throw exceptions of nlohmann::json.
 // read_header() turns them into an error.
 
-/// Reads an int. Numbers that do not fit an int become -1, which check_model() refuses.
-int int_from(const Json& json) {
-  const auto number = json.get<int64_t>();
-  return std::in_range<int>(number) ? static_cast<int>(number) : -1;
-}
-
-std::vector<int> ints_from(const Json& json) {
-  std::vector<int> numbers;
-  for (const Json& entry : json) numbers.push_back(int_from(entry));
-  return numbers;
-}
-
 Result<ModelTensor> tensor_from(const Json& json) {
   ModelTensor tensor;
   TW_TRY(tensor.dtype, parse_dtype(json.at("dtype").get<std::string>()));
   TW_TRY(tensor.place, parse_place(json.at("place").get<std::string>()));
   json.at("name").get_to(tensor.name);
-  json.at("shape").get_to(tensor.shape);
+  tensor.shape = integers_from(json.at("shape"));
   json.at("layout").get_to(tensor.layout);
-  json.at("bytes").get_to(tensor.bytes);
-  json.at("at").get_to(tensor.at);
+  tensor.bytes = integer_from(json.at("bytes"));
+  tensor.at = integer_from(json.at("at"));
   if (json.contains("slide")) {
     const Json& slide = json.at("slide");
-    tensor.slide = {slide.at(0).get<int64_t>(), slide.at(1).get<int64_t>(),
-                    slide.at(2).get<int64_t>()};
+    tensor.slide = {integer_from(slide.at(0)), integer_from(slide.at(1)),
+                    integer_from(slide.at(2))};
   }
   return tensor;
 }
@@ -171,7 +159,7 @@ Result<ModelVariant> variant_from(const Json& json) {
   ModelVariant variant;
   variant.inputs = ints_from(json.at("inputs"));
   variant.outputs = ints_from(json.at("outputs"));
-  json.at("arena_bytes").get_to(variant.arena_bytes);
+  variant.arena_bytes = integer_from(json.at("arena_bytes"));
   json.at("plan").get_to(variant.plan);
   json.at("graph").get_to(variant.graph);
   for (const Json& entry : json.at("tensors")) {
@@ -181,15 +169,11 @@ Result<ModelVariant> variant_from(const Json& json) {
   if (json.contains("loops"))
     for (const Json& entry : json.at("loops"))
       variant.loops.push_back({entry.at("name").get<std::string>(), int_from(entry.at("first")),
-                               int_from(entry.at("count")), entry.at("trips").get<int64_t>()});
+                               int_from(entry.at("count")), integer_from(entry.at("trips"))});
   if (json.contains("bands"))
     for (const Json& entry : json.at("bands"))
       variant.bands.push_back({int_from(entry.at("first")), ints_from(entry.at("chains"))});
   return variant;
-}
-
-Section section_from(const Json& json) {
-  return {json.at("bytes").get<uint64_t>(), json.at("hash").get<std::string>()};
 }
 
 struct ModelHeader {
@@ -217,11 +201,13 @@ Result<ModelHeader> model_header_from(const Json& json, bool is_version_1) {
   ModelFile& model = header.model;
   json.at("name").get_to(model.name);
   json.at("target").get_to(model.target);
-  json.at("codegen_abi").get_to(model.codegen_abi);
+  model.codegen_abi = integer_from(json.at("codegen_abi"));
   model.threads = int_from(json.at("threads"));
   TW_TRY(model.variants, variants_from(json, is_version_1));
-  for (const Json& entry : json.at("kernels")) header.kernels.push_back(section_from(entry));
-  header.constants = section_from(json.at("constants"));
+  for (const Json& entry : json.at("kernels"))
+    header.kernels.push_back(section_from(entry.at("bytes"), entry.at("hash")));
+  const Json& constants = json.at("constants");
+  header.constants = section_from(constants.at("bytes"), constants.at("hash"));
   return header;
 }
 

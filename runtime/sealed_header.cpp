@@ -69,6 +69,31 @@ Status read_header(std::string_view text, const std::function<Status(const json&
   }
 }
 
+int64_t integer_from(const json& value) { return value.get_ref<const json::number_integer_t&>(); }
+
+int int_from(const json& value) {
+  const int64_t number = integer_from(value);
+  return std::in_range<int>(number) ? static_cast<int>(number) : -1;
+}
+
+std::vector<int64_t> integers_from(const json& values) {
+  std::vector<int64_t> numbers;
+  for (const json& value : values.get_ref<const json::array_t&>())
+    numbers.push_back(integer_from(value));
+  return numbers;
+}
+
+std::vector<int> ints_from(const json& values) {
+  std::vector<int> numbers;
+  for (const json& value : values.get_ref<const json::array_t&>())
+    numbers.push_back(int_from(value));
+  return numbers;
+}
+
+Section section_from(const json& bytes, const json& hash) {
+  return {static_cast<uint64_t>(integer_from(bytes)), hash.get<std::string>()};
+}
+
 Result<std::string_view> take_bytes(std::string_view name, uint64_t bytes, std::string_view& rest) {
   const std::string_view section = rest.substr(0, bytes);
   if (section.size() != bytes)

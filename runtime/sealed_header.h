@@ -24,6 +24,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -49,11 +50,23 @@ Result<std::string_view> header_text(std::string_view bytes, std::string_view ma
 /// an exception becomes an error.
 Status read_header(std::string_view text, const std::function<Status(const nlohmann::json&)>& read);
 
+/// Reads integers of a header. They throw exceptions of nlohmann::json for values that are no
+/// integers, such as 1.5 and true, which get<int64_t>() would convert. A number that does not fit
+/// int64_t becomes negative, and one that does not fit int becomes -1; the checks of sizes and
+/// indices refuse both.
+int64_t integer_from(const nlohmann::json& value);
+int int_from(const nlohmann::json& value);
+std::vector<int64_t> integers_from(const nlohmann::json& values);
+std::vector<int> ints_from(const nlohmann::json& values);
+
 /// Size and hash of a part of a file after its header, as the header gives them.
 struct Section {
   uint64_t bytes = 0;
   std::string hash;  ///< SHA-256, 64 hex digits
 };
+
+/// Reads the size and the hash of a section from a header. Throws as integer_from().
+Section section_from(const nlohmann::json& bytes, const nlohmann::json& hash);
 
 /// Removes `bytes` bytes from the front of `rest` and returns them. Fails, naming the section, if
 /// `rest` is shorter.

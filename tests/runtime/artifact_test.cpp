@@ -291,6 +291,25 @@ TEST_F(ArtifactTest, FieldsOfTheWrongTypeAreRefused) {
   expect_refused("f7");
 }
 
+TEST_F(ArtifactTest, NumbersThatAreNoIntegersAreRefused) {
+  ASSERT_TRUE(write_artifact(path_, small_prepared_artifact()));
+  const std::string bytes = read_bytes(path_);
+  for (const char* const field :
+       {"/runtime_abi", "/object_bytes", "/info/codegen_abi", "/info/scratch_bytes", "/info/spills",
+        "/info/flops", "/info/phases/0/tasks", "/info/phases/0/threads",
+        "/info/phases/0/shared_bytes", "/info/arguments/0/shape/0",
+        "/info/arguments/0/storage_elements", "/info/preparation/inputs/0",
+        "/info/preparation/scratch_bytes"})
+    for (const nlohmann::json& number :
+         {nlohmann::json(1.5), nlohmann::json(1e300), nlohmann::json(true), nlohmann::json("1")}) {
+      SCOPED_TRACE(fmt::format("{} {}", field, number.dump()));
+      write_bytes(path_, with_header(bytes, [&](auto& json) {
+                    json[nlohmann::json::json_pointer(field)] = number;
+                  }));
+      expect_refused("wrong field");
+    }
+}
+
 TEST_F(ArtifactTest,
        AnUntouchedRewriteIsAccepted) {  // so that the refusals above are not the helper's
   write_bytes(path_, with_header(read_bytes(path_), [](auto&) {}));
@@ -315,6 +334,8 @@ TEST(ArtifactInfo, ImpossibleDescriptionsAreRefused) {
   EXPECT_THAT(error_of([](auto& i) { i.arguments[1].name = "x"; }), HasSubstr("named 'x'"));
   EXPECT_THAT(error_of([](auto& i) { i.arguments[1].storage_elements = 2; }),
               HasSubstr("stores 2"));
+  EXPECT_THAT(error_of([](auto& i) { i.arguments[0].storage_elements = 5; }),
+              HasSubstr("'x' stores 5 elements, its shape has 6"));
   EXPECT_THAT(error_of([](auto& i) { i.arguments[0].shape = {-1, 3}; }), HasSubstr("extent -1"));
   EXPECT_THAT(error_of([](auto& i) {
                 i.arguments[0].shape = {int64_t{1} << 40, int64_t{1} << 30};

@@ -292,6 +292,13 @@ TEST_F(ModelFileTest, FieldsOfTheWrongTypeAreRefused) {
   expect_refused([](auto& json) { json["variants"][0]["steps"][0]["predicted_ns"] = nullptr; },
                  "wrong field");
   expect_refused([](auto& json) { json["variants"][0].erase("plan"); }, "wrong field");
+  expect_refused([](auto& json) { json["variants"][0]["tensors"][4]["bytes"] = 16.0; },
+                 "wrong field");
+  expect_refused([](auto& json) { json["variants"][0]["steps"][0]["kernel"] = 0.5; },
+                 "wrong field");
+  expect_refused([](auto& json) { json["variants"][0]["inputs"] = {false}; }, "wrong field");
+  expect_refused([](auto& json) { json["variants"][0]["arena_bytes"] = 1e300; }, "wrong field");
+  expect_refused([](auto& json) { json["constants"]["bytes"] = 16.0; }, "wrong field");
 }
 
 TEST_F(ModelFileTest, NumbersAreNeverTrusted) {
