@@ -41,15 +41,6 @@ bool runs_on(std::string_view code, std::string_view device) {
   return wanted->number / 10 == given->number / 10 && wanted->number <= given->number;
 }
 
-DeviceBuffer DeviceBuffer::borrow(std::shared_ptr<Device> device, DeviceAddress address,
-                                  int64_t bytes) {
-  DeviceBuffer buffer;
-  buffer.device_ = std::move(device);
-  buffer.memory_ = std::shared_ptr<void>(address, [](void*) {});
-  buffer.bytes_ = bytes;
-  return buffer;
-}
-
 Result<DeviceBuffer> DeviceBuffer::borrow(std::shared_ptr<Device> device, DeviceAddress address,
                                           int64_t bytes, int64_t offset) {
   TW_RETURN_IF_ERROR(device->check_not_lost());

@@ -95,12 +95,11 @@ enum class Copying { Waits, Queued };
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
-  /// Makes a buffer of the caller's memory, which must outlive the buffer.
-  static DeviceBuffer borrow(std::shared_ptr<Device> device, DeviceAddress address, int64_t bytes);
-  /// Makes a buffer of `bytes` bytes of the caller's memory, from byte `offset` on. Usage: the
-  /// memory is smaller than `offset` + `bytes`, or it is OpenCL memory of another context.
-  /// Unsupported: the OpenCL device does not accept the offset. The messages do not name the
-  /// argument; the caller adds its name.
+  /// Makes a buffer of `bytes` bytes of the caller's memory, from byte `offset` on. CUDA memory
+  /// must outlive the buffer; OpenCL memory is retained by it. Usage: the memory is smaller than
+  /// `offset`
+  /// + `bytes`, or it is OpenCL memory of another context. Unsupported: the OpenCL device does not
+  /// accept the offset. The messages do not name the argument; the caller adds its name.
   static Result<DeviceBuffer> borrow(std::shared_ptr<Device> device, DeviceAddress address,
                                      int64_t bytes, int64_t offset);
 

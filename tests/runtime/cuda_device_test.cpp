@@ -245,7 +245,7 @@ TEST_F(CudaDevice, LaunchesGoToTheCallersStreamWhereOneIsGiven) {
 TEST_F(CudaDevice, WorksOnMemoryOfTheCallers) {
   const auto device = open().value();
   const DeviceBuffer owner = buffer_of(*device, {1.0F, 2.0F});
-  const DeviceBuffer borrowed = DeviceBuffer::borrow(device, owner.address(), 8);
+  const DeviceBuffer borrowed = DeviceBuffer::borrow(device, owner.address(), 8, 0).value();
   float second = 0;
   ASSERT_TRUE(borrowed.read(&second, 4, 4));
   EXPECT_EQ(second, 2.0F);
