@@ -96,10 +96,9 @@ class DeviceBuffer {
  public:
   DeviceBuffer() = default;
   /// Makes a buffer of `bytes` bytes of the caller's memory, from byte `offset` on. CUDA memory
-  /// must outlive the buffer; OpenCL memory is retained by it. Usage: the memory is smaller than
-  /// `offset`
-  /// + `bytes`, or it is OpenCL memory of another context. Unsupported: the OpenCL device does not
-  /// accept the offset. The messages do not name the argument; the caller adds its name.
+  /// must outlive the buffer; OpenCL memory is retained by it. Usage: the memory is too small, or
+  /// it is OpenCL memory of another context. Unsupported: the OpenCL device does not accept the
+  /// offset. The messages do not name the argument; the caller adds its name.
   static Result<DeviceBuffer> borrow(std::shared_ptr<Device> device, DeviceAddress address,
                                      int64_t bytes, int64_t offset);
 
@@ -189,6 +188,8 @@ struct Launch {
 class LaunchGraph {
  public:
   LaunchGraph() = default;  ///< a graph without launches
+  /// True if the driver has recorded a graph; false if this is a list of launches.
+  bool is_recorded() const { return handle_ != nullptr; }
 
  private:
   friend class Device;

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <atomic>
 #include <utility>
 
 #include "runtime/strided.h"
@@ -75,11 +74,10 @@ std::vector<ByteRange> ranges_of(std::span<const ArgumentInfo> arguments,
   return ranges;
 }
 
-/// Number of the calling thread, from 1 on. Unlike the system's thread ids, no number is reused.
-int64_t number_of_thread() {
-  static std::atomic<int64_t> threads = 0;
-  thread_local const int64_t number = ++threads;
-  return number;
+/// An object that lives as long as the calling thread.
+std::weak_ptr<const void> calling_thread() {
+  thread_local const auto thread = std::make_shared<const char>();
+  return thread;
 }
 
 }  // namespace
@@ -103,12 +101,18 @@ Result<std::vector<DeviceBuffer>> borrow_arrays(const std::shared_ptr<Device>& d
   return memories;
 }
 
+bool Queue::operator<(const Queue& other) const {
+  const auto streams = std::pair(is_callers, stream),
+             others = std::pair(other.is_callers, other.stream);
+  return streams != others ? streams < others : thread.owner_before(other.thread);
+}
+
 Queue queue_of(DeviceStream stream, const Device& device) {
   if (!stream) return {};
   const bool is_cuda = device.facts().is_cuda();
-  if (is_cuda && *stream == nullptr) return {true, cuda_legacy_stream, 0};
-  const bool per_thread = is_cuda && *stream == cuda_per_thread_stream;
-  return {true, *stream, per_thread ? number_of_thread() : 0};
+  if (is_cuda && *stream == nullptr) return {true, cuda_legacy_stream};
+  if (is_cuda && *stream == cuda_per_thread_stream) return {true, *stream, calling_thread()};
+  return {true, *stream};
 }
 
 }  // namespace tw::runtime

@@ -4,9 +4,9 @@
 // or a network, and the identity of the queue that a call goes to. Free functions; thread-safe.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
-#include <tuple>
 #include <vector>
 
 #include "base/result.h"
@@ -41,11 +41,26 @@ Result<std::vector<DeviceBuffer>> borrow_arrays(const std::shared_ptr<Device>& d
                                                 std::span<const ArgumentInfo> arguments,
                                                 std::span<const DeviceArray> arrays);
 
-/// Identifies a queue of a device, so that queues can be compared. Work on one queue runs in order,
-/// so calls on that queue can share memory. The fields are: true if the caller gave a stream, the
-/// stream's handle, and the number of the calling thread for CUDA's per-thread stream (0 for other
-/// streams). The thread is needed because that handle names a different queue in each thread.
-using Queue = std::tuple<bool, void*, int64_t>;
+/// Identifies a queue of a device, as a key of a map. Work on one queue runs in order, so calls on
+/// that queue can share memory.
+struct Queue {
+  bool is_callers = false;  ///< false for the device's own queue
+  void* stream = nullptr;
+  /// For CUDA's per-thread stream, an object that lives as long as the calling thread, because the
+  /// handle of that stream names a different queue in each thread. Empty for other streams.
+  std::weak_ptr<const void> thread = {};
+
+  bool operator<(const Queue& other) const;
+};
 Queue queue_of(DeviceStream stream, const Device& device);
+
+/// Removes the entries of threads that have ended. No call can name their queues again. Work may
+/// still run on these queues: drivers free memory and graphs once the work that uses them is done.
+template <typename Memory>
+void drop_ended_threads(std::map<Queue, Memory>& memories) {
+  std::erase_if(memories, [](const auto& entry) {
+    return entry.first.stream == cuda_per_thread_stream && entry.first.thread.expired();
+  });
+}
 
 }  // namespace tw::runtime

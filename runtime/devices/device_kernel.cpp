@@ -147,6 +147,7 @@ Status DeviceKernel::queue(std::span<const DeviceAddress> addresses, DeviceStrea
   const Queue queue = queue_of(stream, *device());
   auto known = state_->memory.find(queue);
   if (known == state_->memory.end()) {
+    drop_ended_threads(state_->memory);
     TW_TRY(WorkingMemory made, WorkingMemory::make(*device(), info()));
     known = state_->memory.emplace(queue, std::move(made)).first;
   }

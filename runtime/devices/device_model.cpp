@@ -13,8 +13,9 @@ namespace tw::runtime {
 namespace {
 
 // Largest number of recordings for one queue. A recording is a graph of the steps for one set of
-// the caller's arrays. It lives as long as the model, since the queue may still run it. After the
-// limit, calls with new sets of arrays run without a recording.
+// the caller's arrays, for drivers that have graphs. It is kept until the model is destroyed or the
+// thread of the queue has ended, since the queue may still run it. After the limit, calls with new
+// sets of arrays run without a recording.
 constexpr size_t most_recorded = 8;
 
 /// Contiguous copies of those of the caller's arrays that are not contiguous, as a device copies
@@ -264,6 +265,7 @@ Status DeviceModel::call_on(std::span<const DeviceArray> arrays, DeviceStream st
   const Queue queue = queue_of(stream, *network_->device);
   auto known = on_queues_.find(queue);
   if (known == on_queues_.end()) {
+    drop_ended_threads(on_queues_);
     TW_TRY(Memory memory, make_memory());
     known = on_queues_.emplace(queue, OnQueue{std::move(memory), {}}).first;
   }
@@ -277,6 +279,8 @@ Status DeviceModel::call_on(std::span<const DeviceArray> arrays, DeviceStream st
   TW_TRY(Steps steps, steps_on(memory, std::move(given)));
   if (recorded.size() == most_recorded) return network_->device->launch(steps.launches, stream);
   TW_TRY(LaunchGraph graph, network_->device->record(std::move(steps.launches)));
+  // Without graphs a recording saves little time, and would retain the caller's OpenCL memory.
+  if (!graph.is_recorded()) return network_->device->launch(graph, stream);
   recorded.push_back({std::move(steps.arrays), std::move(steps.parts), std::move(graph)});
   return network_->device->launch(recorded.back().graph, stream);
 }

@@ -151,6 +151,20 @@ TEST_F(OnCuda, EachStreamHasScratchMemoryOfItsOwn) {
   EXPECT_EQ(std::set<void*>(scratches.begin(), scratches.end()).size(), 4U);
 }
 
+TEST_F(OnCuda, MemoryOfThreadsThatHaveEndedIsFreed) {
+  const DeviceKernel loaded = kernel();
+  const Given given{on_device(known_.a), on_device(known_.x), device_->allocate(256).value()};
+  const auto call_in_thread = [&] {
+    std::thread([&] {
+      EXPECT_TRUE(loaded.call_on(given.arrays(), cuda_per_thread_stream));
+    }).join();
+  };
+  call_in_thread();
+  const int64_t live = fake_->live;
+  for (int i = 0; i < 3; ++i) call_in_thread();
+  EXPECT_EQ(fake_->live, live);
+}
+
 TEST_F(OnCuda, WhatIsWrongNamesTheArgument) {
   const DeviceKernel loaded = kernel();
   const Given given{on_device(known_.a), on_device(known_.x), device_->allocate(256).value()};

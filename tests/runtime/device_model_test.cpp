@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <set>
 #include <thread>
@@ -205,6 +206,22 @@ TEST_F(ModelOnCuda, EachStreamHasMemoryOfItsOwn) {
   EXPECT_THAT(arenas, SizeIs(2));
 }
 
+TEST_F(ModelOnCuda, MemoryAndGraphsOfThreadsThatHaveEndedAreFreed) {
+  const Model model = load();
+  const DeviceBuffer x = memory_with(*device_, x_), y = memory_with(*device_, y_);
+  const std::vector<DeviceArray> arrays = {{x.address(), Float32, {4}},
+                                           {y.address(), Float32, {4}}};
+  const auto call_in_thread = [&] {
+    std::thread([&] { EXPECT_TRUE(model.call_on(arrays, cuda_per_thread_stream)); }).join();
+  };
+  call_in_thread();
+  const int64_t live = fake_->live;
+  for (int i = 0; i < 3; ++i) call_in_thread();
+  EXPECT_EQ(fake_->live, live);
+  EXPECT_EQ(fake_->graphs, 4);
+  EXPECT_EQ(content_of(y), tiny_result(x_));
+}
+
 TEST_F(ModelOnCuda, ProfilesItsStepsByTheDevicesClock) {
   ThreadPool pool;
   const auto times = load().profile(arrays_of(x_, y_), pool);
@@ -341,6 +358,26 @@ TEST_F(ModelOnOpenCl, RunsOnArraysOfBothKinds) {
   ASSERT_TRUE(model_->call_on(
       std::vector<DeviceArray>{{input.address(), Float32, {4}}, {output.address(), Float32, {4}}}));
   EXPECT_EQ(content_of(output), tiny_result(x));
+}
+
+TEST_F(ModelOnOpenCl, RetainsNoMemoryOfTheCallers) {
+  void* queue = nullptr;
+  ASSERT_TRUE(device_->submit([&](void* own) -> Status {
+    queue = own;
+    return {};
+  }));
+  OpenClLibrary library(queue);
+  const std::vector<float> numbers = {1, 2, -3, 4};
+  const auto x = library.make_memory(numbers), y = library.make_memory(std::vector<float>(4));
+  for (int call = 0; call < 2; ++call)
+    ASSERT_TRUE(model_->call_on(
+        std::vector<DeviceArray>{{x.get(), Float32, {4}}, {y.get(), Float32, {4}}}));
+  EXPECT_EQ(library.read(queue, y.get(), 4), tiny_result(numbers));
+  // A driver may release the memory a moment after the work on it has ended.
+  for (int i = 0; i < 1000 && library.references(x.get()) > 1; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(library.references(x.get()), 1);
+  EXPECT_EQ(library.references(y.get()), 1);
 }
 
 TEST_F(ModelOnOpenCl, ProfilesItsSteps) {

@@ -88,6 +88,14 @@ std::vector<float> OpenClLibrary::read(void* queue, void* memory, size_t count, 
   return numbers;
 }
 
+int OpenClLibrary::references(void* memory) {
+  cl_uint count = 0;
+  EXPECT_EQ(CL(clGetMemObjectInfo)(static_cast<cl_mem>(memory), CL_MEM_REFERENCE_COUNT,
+                                   sizeof count, &count, nullptr),
+            CL_SUCCESS);
+  return static_cast<int>(count);
+}
+
 int64_t OpenClLibrary::alignment() {
   cl_uint bits = 0;
   CL(clGetDeviceInfo)

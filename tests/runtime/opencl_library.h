@@ -26,6 +26,8 @@ class OpenClLibrary {
   std::shared_ptr<void> make_foreign_memory(size_t bytes);
   /// Content of the memory after the queue has run all its commands.
   std::vector<float> read(void* queue, void* memory, size_t count, size_t offset = 0);
+  /// Number of references to the memory, of which the one of make_memory() is the first.
+  int references(void* memory);
   /// Bytes that parts of memory begin at multiples of.
   int64_t alignment();
 
