@@ -83,8 +83,15 @@ Result<DeviceKernel> DeviceKernel::load(Artifact artifact, const std::shared_ptr
   if (!target.is_gpu())
     return fail(ErrorCode::Usage, fmt::format("[kernel] the kernel is for {}, which is no GPU",
                                               artifact.info.target));
+  const DeviceFacts& facts = device->facts();
+  const bool is_for_cuda = target.architecture == Architecture::Cuda;
+  if (is_for_cuda != facts.is_cuda())
+    return fail(ErrorCode::Invalid,
+                fmt::format("[kernel] code for {} does not run on {}, which is "
+                            "{}: compile it again for that",
+                            artifact.info.target, facts.name, facts.architecture));
   DeviceCode code;
-  if (target.architecture == Architecture::Cuda) {
+  if (is_for_cuda) {
     code.architecture = target.gpu;
     code.binary = std::move(artifact.object);
     code.text = std::move(artifact.ptx);

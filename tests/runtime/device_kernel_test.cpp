@@ -254,6 +254,11 @@ TEST_F(OnCuda, WhatIsNoKernelOfAGpuIsRefused) {
   const auto processor = DeviceKernel::load(matvec_artifact(), device_);
   ASSERT_FALSE(processor);
   EXPECT_EQ(processor.error().code, ErrorCode::Usage);
+  const auto opencl = DeviceKernel::load(matvec_for_opencl(), device_);
+  ASSERT_FALSE(opencl);
+  EXPECT_EQ(opencl.error().code, ErrorCode::Invalid);
+  EXPECT_THAT(opencl.error().message,
+              HasSubstr("code for opencl does not run on Fake GPU, which is sm_90"));
   Artifact other = matvec_for_cuda("sm_90a");
   other.info.phases[1].symbol = "absent";
   const auto absent = DeviceKernel::load(other, device_);
@@ -317,6 +322,14 @@ TEST_F(OnOpenCl, CopiesArraysOfTheProcessorInAndOut) {
   std::vector<float> y(64);
   ASSERT_TRUE(kernel_->call(known_.arrays(y)));
   EXPECT_EQ(y, known_.y);
+}
+
+TEST_F(OnOpenCl, KernelsForCudaAreRefused) {
+  const auto cuda = DeviceKernel::load(matvec_for_cuda("sm_90a"), device_);
+  ASSERT_FALSE(cuda);
+  EXPECT_EQ(cuda.error().code, ErrorCode::Invalid);
+  EXPECT_THAT(cuda.error().message,
+              HasSubstr("code for cuda:sm_90a does not run on " + device_->facts().name));
 }
 
 TEST_F(OnOpenCl, EachCallPrepares) {

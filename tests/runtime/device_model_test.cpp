@@ -295,9 +295,15 @@ TEST_F(ModelOnCuda, AModelAndItsDeviceAreOfOneKind) {
               HasSubstr("give a device to load it on"));
   EXPECT_THAT(refused(tiny_model(), ErrorCode::Usage, {.device = device_}),
               HasSubstr("load it without a device"));
+  EXPECT_THAT(refused(tiny_model_for("opencl"), ErrorCode::Invalid, {.device = device_}),
+              HasSubstr("code for opencl does not run on Fake GPU, which is sm_90"));
   const Model model = Model::load(tiny_model()).value();
   EXPECT_EQ(model.device(), nullptr);
-  EXPECT_EQ(model.call(arrays_of(x_, y_)).error().code, ErrorCode::Usage);
+  const Status called = model.call(arrays_of(x_, y_));
+  ASSERT_FALSE(called);
+  EXPECT_EQ(called.error().code, ErrorCode::Usage);
+  EXPECT_THAT(called.error().message,
+              HasSubstr("call it with a thread pool, or by tw_model_call()"));
   EXPECT_EQ(model.call_on({}).error().code, ErrorCode::Usage);
 }
 
