@@ -438,7 +438,7 @@ Result<const DeviceModel*> Model::State::device_model_for(const auto& arrays) co
   if (!device)
     return fail(ErrorCode::Usage,
                 fmt::format("[model] the network '{}' is for {}, which is no GPU: call it with a "
-                            "thread pool",
+                            "thread pool, or by tw_model_call() in C",
                             info.name, info.target));
   TW_TRY(const size_t variant, variant_of(arrays));
   return on_device[variant].get();

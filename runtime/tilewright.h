@@ -54,7 +54,8 @@ typedef enum tw_status {
   TW_INVALID = 5,      /* an artifact that is damaged, foreign or for another machine */
   TW_NO_CANDIDATE = 6, /* nothing tuned; the message has the command that tunes */
   TW_ENVIRONMENT = 7,  /* out of memory, files, threads */
-  TW_NOT_COMPILED = 8, /* tuned, not compiled; the message has the command that compiles */
+  TW_NOT_COMPILED = 8, /* tuned, not compiled; the message has the command that compiles. Or there
+                          is no file of the given path */
   TW_TRY_LATER = 75,
   TW_INTERRUPTED = 130
 } tw_status;
