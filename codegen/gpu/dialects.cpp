@@ -76,7 +76,8 @@ std::string cuda_swizzled(const Buffer& buffer, const std::string& index) {
 }
 
 std::string cuda_vector(DType type, int64_t lanes) {
-  if (size_bytes(type) == 4) return fmt::format("{}{}", type == Float32 ? "float" : "int", lanes);
+  if (size_bytes(type) == 4)
+    return fmt::format("{}{}", type == Float32 ? "float" : is_signed(type) ? "int" : "uint", lanes);
   const int64_t bytes = lanes * size_bytes(type);
   if (bytes == 2) return "unsigned short";
   return bytes == 4 ? "unsigned" : fmt::format("uint{}", bytes / 4);

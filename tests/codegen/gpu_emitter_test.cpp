@@ -348,7 +348,12 @@ TEST(GpuEmitter, ComputedVectorsAreLoadedAndStoredAtOnce) {
               HasSubstr("tw_from_bf16((unsigned short)((tw_v0.x >> 16)))"));
   EXPECT_THAT(text_of(computing_store(Float32, 4, 4, add), GpuDialect::OpenCl),
               HasSubstr("vstore4((float4)(in[t * 4] + 1.0f, "));
-  std::vector<GpuCase> cases;
+  const Program words = computing_store(UInt32, 4, 4, add);
+  EXPECT_THAT(text_of(words), HasSubstr("const uint4 tw_v0 = ((const uint4*)&in[t * 4])[0];"));
+  Storage large = integer_inputs(words, 3);
+  for (int64_t i = 0; i < 20; ++i)
+    store_int(UInt32, large["in"].data(), i, int64_t{4294967040} - 256 * i);
+  std::vector<GpuCase> cases = {gpu_case("", words, large)};
   for (const DType type : {Float32, Float16, BFloat16})
     for (const auto& [stride, lanes] :
          {std::pair{2, 2}, {4, 4}, {5, 4}, {6, 6}, {8, 8}, {16, 16}}) {
