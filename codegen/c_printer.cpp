@@ -372,7 +372,7 @@ CPrinter::Text CPrinter::print(const dsl::Binary& b) {
       return division(b, x, y);
     case BinaryOp::Min:
     case BinaryOp::Max:
-      return min_max(b.op, type, x, y);
+      return min_max(b.op, operand_type(b), x, y);
     case BinaryOp::Lt:
       return infix("<", compare_level);
     case BinaryOp::Le:
@@ -404,7 +404,8 @@ CPrinter::Text CPrinter::print(const dsl::Binary& b) {
   TW_CHECK(false);
 }
 
-/// C leaves shifts by the number of bits or more undefined, and left shifts of negative numbers.
+/// C leaves shifts by the number of bits or more undefined, and left shifts of negative numbers. An
+/// Int64 operand that may have 32 bits in the text becomes one of 64 bits.
 CPrinter::Text CPrinter::shift(const dsl::Binary& b, const Text& x, const Text& y) const {
   const DType type = b.a.type();
   const int64_t bits = 8 * size_bytes(type);
@@ -412,7 +413,10 @@ CPrinter::Text CPrinter::shift(const dsl::Binary& b, const Text& x, const Text& 
   const std::string count = literal ? std::to_string(floor_mod(*literal, bits))
                                     : fmt::format("({} & {})", at_level(y, unary_level), bits - 1);
   if (b.op == BinaryOp::Shr)
-    return {fmt::format("{} >> {}", at_level(x, unary_level), count), conditional_level};
+    return {
+        fmt::format("{}{} >> {}", may_have_32_bits(b.a) ? fmt::format("({})", spelling_.int64) : "",
+                    at_level(x, unary_level), count),
+        conditional_level};
   const std::string_view modular = type == Int64 ? spelling_.uint64 : spelling_.uint32;
   return {fmt::format("({})(({}){} << {})", storage_type(type), modular, at_level(x, unary_level),
                       count),
@@ -443,9 +447,13 @@ CPrinter::Text CPrinter::narrowed(DType type, const Text& value) const {
   return {fmt::format("({}){}", storage_type(type), at_level(value, unary_level)), unary_level};
 }
 
-/// Int64 expressions have the width of the phase's indices.
-DType CPrinter::index_or(DType type) const {
-  return type == Int64 && index_type_ == spelling_.int32 ? Int32 : type;
+/// In a phase with 32-bit indices, only a read has Int64 values that may not fit 32 bits.
+bool CPrinter::may_have_32_bits(const Expr& expr) const {
+  return expr.type() == Int64 && index_type_ == spelling_.int32 && ranges_.of(expr).fits_int32();
+}
+
+DType CPrinter::operand_type(const dsl::Binary& b) const {
+  return may_have_32_bits(b.a) && may_have_32_bits(b.b) ? Int32 : b.a.type();
 }
 
 CPrinter::Text CPrinter::integer_call(std::string_view name, DType type,
@@ -467,16 +475,16 @@ CPrinter::Text CPrinter::division(const dsl::Binary& b, const Text& x, const Tex
   const std::string arguments = x.text + ", " + y.text;
   if (is_float(type)) return plain;
   if (dsl::as_int(b.b).value_or(0) <= 0)
-    return integer_call(is_div ? "tw_div" : "tw_mod", index_or(type), arguments);
+    return integer_call(is_div ? "tw_div" : "tw_mod", operand_type(b), arguments);
   if (!is_signed(type) || ranges_.of(b.a).low >= 0) return plain;
-  return integer_call(is_div ? "tw_floor_div" : "tw_floor_mod", index_or(type), arguments);
+  return integer_call(is_div ? "tw_floor_div" : "tw_floor_mod", operand_type(b), arguments);
 }
 
 CPrinter::Text CPrinter::min_max(BinaryOp op, DType type, const Text& x, const Text& y) const {
   const bool is_min = op == BinaryOp::Min;
   const std::string arguments = x.text + ", " + y.text;
   if (is_float(type)) return float_call(is_min ? "fmin" : "fmax", type, arguments);
-  return integer_call(is_min ? "tw_min" : "tw_max", index_or(type), arguments);
+  return integer_call(is_min ? "tw_min" : "tw_max", type, arguments);
 }
 
 CPrinter::Text CPrinter::print(const dsl::Cast& c) {

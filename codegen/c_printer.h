@@ -151,7 +151,11 @@ class CPrinter {
   /// result is narrowed to the type if the function computes in a wider one.
   Text integer_call(std::string_view name, DType type, const std::string& arguments) const;
   Text float_call(std::string_view name, DType type, const std::string& arguments) const;
-  DType index_or(DType type) const;
+  /// True if the text of an Int64 expression may have the type of 32-bit indices.
+  bool may_have_32_bits(const Expr& expr) const;
+  /// Returns the type in which the operation is computed: Int32 for operands of Int64 that fit
+  /// 32-bit indices, otherwise the type of the operands.
+  DType operand_type(const dsl::Binary& b) const;
 
   const CSpelling& spelling_;
   std::map<std::string, const Buffer*> buffers_;

@@ -338,6 +338,31 @@ TEST_F(Operations, IntegersAreDividedByAnyInteger) {
   }
 }
 
+/// An element of i64 has 64 bits also where all indices of its phase have 32.
+TEST_F(Operations, WideElementsStandBesideNarrowIndices) {
+  const Expr i = var("i"), a = dsl::read("a", {i}, Int64), b = dsl::read("b", {i}, Int64);
+  const int64_t least = std::numeric_limits<int64_t>::min();
+  const int64_t values[] = {int64_t{1} << 40, -(int64_t{1} << 33) - 5, 3, least, 35, -1, 63};
+  const auto expect_of = [&](const Program& program) {
+    Storage inputs = integer_inputs(program, 27);
+    for (int64_t k = 0; k < count; ++k) {
+      store_int(Int64, inputs["a"].data(), k, values[k % 7]);
+      store_int(Int64, inputs["b"].data(), k, values[k / 7]);
+    }
+    expect(program, inputs);
+  };
+  for (const Expr& value : {a % 7, a / 7, a % b, a / b, i % b, a % (i + 1), dsl::min(a, b),
+                            dsl::max(a, i), i >> b, i << b, (i - 20) >> b, a >> i})
+    for (const bool vectorized : {false, true})
+      expect_of(elementwise(Int64, {{"result", value}}, vectorized));
+  Program largest = elementwise(Int64, {{"result", i}}, false);
+  Block body = *largest.phases[0].body;
+  body.push_back(serial(
+      "j", count, {assign("result", {var("j")}, dsl::read("a", {var("j")}, Int64), Combine::Max)}));
+  largest.phases[0].body = schedules::block(std::move(body));
+  expect_of(largest);
+}
+
 /// Masks of attention are added to scores, and rows that are masked as a whole are found by them.
 TEST_F(Operations, InfiniteLiteralsAreOperands) {
   const Expr a = f32("a", {var("i")}), b = f32("b", {var("i")}), zero = dsl::constant(Float32, 0);
