@@ -108,6 +108,11 @@ class TokenReader {
 
 // ---- literals -------------------------------------------------------------------------------
 
+/// True if a literal without a type may become one of `type`. A float is rounded to its type.
+bool can_hold(DType type, int64_t literal) {
+  return is_float(type) || wrap_to(type, literal) == literal;
+}
+
 Result<Expr> float_literal(const Token& token, std::string_view digits, DType type) {
   const auto value = parse_double(digits);
   if (!value || std::isinf(round_to(type, *value)))
@@ -118,7 +123,7 @@ Result<Expr> float_literal(const Token& token, std::string_view digits, DType ty
 
 Result<Expr> int_literal(const Token& token, std::string_view digits, DType type) {
   const auto value = parse_int(digits);
-  if (!value || wrap_to(type, *value) != *value)
+  if (!value || !can_hold(type, *value))
     return parse_error(token,
                        fmt::format("'{}' does not fit into {}", token.text, to_string(type)));
   return constant_int(type, *value);
@@ -347,7 +352,7 @@ class ExprParser {
     const Expr& adapted = first ? a : b;
     const DType type = first ? b.type() : a.type();
     const int64_t value = *as_int(adapted);
-    if (!is_float(type) && wrap_to(type, value) != value)
+    if (!can_hold(type, value))
       return parse_error(at, fmt::format("'{}' joins {} and {}, which does not fit into it",
                                          at.text, to_string(type), value));
     return first ? Pair{cast(type, a), b} : Pair{a, cast(type, b)};
@@ -553,7 +558,12 @@ class ComputeParser {
     const Token at = reader_.peek();
     TW_TRY(stage.body, ExprParser(reader_, tensors_, &variables, stage.name).parse());
     if (is_position) return add_position(first, stage);
-    if (stage.body.type() == Int64 && as_int(stage.body)) stage.body = cast(stage.type, stage.body);
+    if (const auto literal = as_int(stage.body); literal && stage.body.type() == Int64) {
+      if (!can_hold(stage.type, *literal))
+        return parse_error(at,
+                           fmt::format("{} does not fit into {}", *literal, to_string(stage.type)));
+      stage.body = cast(stage.type, stage.body);
+    }
     if (stage.body.type() != stage.type)
       return parse_error(at, fmt::format("the expression is {}, '{}' is {}: cast it, as in {}(...)",
                                          to_string(stage.body.type()), stage.name,

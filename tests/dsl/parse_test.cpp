@@ -249,6 +249,11 @@ TEST(ParseCompute, Fault04_NumbersThatDoNotFitAreErrors) {
   EXPECT_THAT(error_of("t: f32[i=4] = 1e39"), HasSubstr("does not fit into f32"));
   EXPECT_THAT(error_of("t: i64[i=4] = 9223372036854775808"), HasSubstr("does not fit into i64"));
   EXPECT_THAT(error_of("t: i8[i=4] = 128i8"), HasSubstr("does not fit into i8"));
+  EXPECT_EQ(error_of("t: i8[i=4] = -129"), "[parse] line 1, column 14: -129 does not fit into i8");
+  EXPECT_THAT(error_of("t: u32[i=4] = 2147483647 * 2 + 2"), HasSubstr("does not fit into u32"));
+  EXPECT_THAT(error_of("t: bool[i=4] = 2"), HasSubstr("2 does not fit into bool"));
+  EXPECT_EQ(error_of("t: i8[i=4] = -128"), "ok");
+  EXPECT_EQ(error_of("t: f32[i=4] = 16777217"), "ok");
   EXPECT_EQ(error_of("t: i64[i=4] = -9223372036854775808"), "ok");
 }
 
