@@ -55,6 +55,12 @@ std::string upper_case(const std::string& name) {
   return text;
 }
 
+/// True for names that the source itself may have. All of its own names outside of functions and
+/// structures begin with tw_ or TW_, except the type of the header.
+bool is_of_source(const std::string& name) {
+  return name.starts_with("tw_") || name.starts_with("TW_") || name == "tilewright_for";
+}
+
 /// Names of the parameters: those of the tensors, with '_' behind what is not free in C.
 std::vector<std::string> parameters_of(const KernelInfo& info, const std::string& function) {
   std::set<std::string> used = {"workspace", "run", "context", "arrays", function};
@@ -63,7 +69,8 @@ std::vector<std::string> parameters_of(const KernelInfo& info, const std::string
     std::string name = argument.name;
     for (char& c : name)
       if (!is_identifier(std::string("x") + c)) c = '_';
-    if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) || name[0] == '_')
+    if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) || name[0] == '_' ||
+        is_of_source(name))
       name = "x" + name;
     while (keywords().contains(name) || !used.insert(name).second) name += '_';
     names.push_back(std::move(name));
@@ -137,7 +144,7 @@ std::string argument_lines(const KernelInfo& info, const std::vector<std::string
 // kernels, phases and unpacking kernels in order, and follows the calling convention of TVM-FFI,
 // whose structures are those of tvm/ffi/c_api.h and dlpack.h.
 constexpr std::string_view source_of_every_kernel = R"c(
-enum { OK = 0, INTERNAL = 1, USAGE = 2, INVALID = 5, ENVIRONMENT = 7 };
+enum { TW_OK = 0, TW_INTERNAL = 1, TW_USAGE = 2, TW_INVALID = 5, TW_ENVIRONMENT = 7 };
 
 struct tasks {
   const struct phase* phase;
@@ -145,87 +152,89 @@ struct tasks {
   void* scratch;
 };
 
-static int32_t run_task(void* data, int32_t task) {
+static int32_t tw_run_task(void* data, int32_t task) {
   const struct tasks* const all = data;
   return all->phase->function(all->buffers, all->scratch, task);
 }
 
-static int32_t run_phases(const struct phase* phases, int32_t count, void* const* buffers,
+static int32_t tw_run_phases(const struct phase* phases, int32_t count, void* const* buffers,
                           void* scratch, tilewright_for run, void* context) {
   for (int32_t i = 0; i < count; ++i) {
     struct tasks all = {&phases[i], buffers, scratch};
     int32_t failed = 0;
     if (run)
-      failed = run(context, phases[i].tasks, run_task, &all);
+      failed = run(context, phases[i].tasks, tw_run_task, &all);
     else
       for (int32_t task = 0; task < phases[i].tasks && !failed; ++task)
-        failed = run_task(&all, task);
-    if (failed) return INTERNAL;
+        failed = tw_run_task(&all, task);
+    if (failed) return TW_INTERNAL;
   }
-  return OK;
+  return TW_OK;
 }
 
-static int overlap(const char* a, int64_t a_bytes, const char* b, int64_t b_bytes) {
+static int tw_overlap(const char* a, int64_t a_bytes, const char* b, int64_t b_bytes) {
   return (uintptr_t)a < (uintptr_t)b + (uintptr_t)b_bytes &&
          (uintptr_t)b < (uintptr_t)a + (uintptr_t)a_bytes;
 }
 
-/* The number of the first array that cannot be used; ARGUMENTS: all can. */
-static int32_t first_wrong(void* const* arrays) {
-  for (int32_t i = 0; i < ARGUMENTS; ++i) {
-    if (arguments[i].bytes > 0 && !arrays[i]) return i;
-    if ((uintptr_t)arrays[i] % (uintptr_t)arguments[i].element_bytes != 0) return i;
-    for (int32_t k = 0; k < ARGUMENTS; ++k)
-      if (k != i && arguments[i].is_output && arguments[i].bytes > 0 && arguments[k].bytes > 0 &&
-          overlap(arrays[i], arguments[i].bytes, arrays[k], arguments[k].bytes))
+/* The number of the first array that cannot be used; TW_ARGUMENTS: all can. */
+static int32_t tw_first_wrong(void* const* arrays) {
+  for (int32_t i = 0; i < TW_ARGUMENTS; ++i) {
+    if (tw_arguments[i].bytes > 0 && !arrays[i]) return i;
+    if ((uintptr_t)arrays[i] % (uintptr_t)tw_arguments[i].element_bytes != 0) return i;
+    for (int32_t k = 0; k < TW_ARGUMENTS; ++k)
+      if (k != i && tw_arguments[i].is_output && tw_arguments[i].bytes > 0 &&
+          tw_arguments[k].bytes > 0 &&
+          tw_overlap(arrays[i], tw_arguments[i].bytes, arrays[k], tw_arguments[k].bytes))
         return i;
   }
-  return ARGUMENTS;
+  return TW_ARGUMENTS;
 }
 
-static int32_t convert(int32_t number, void* from, void* to, tilewright_for run, void* context) {
+static int32_t tw_convert(int32_t number, void* from, void* to, tilewright_for run, void* context) {
   void* const buffers[] = {from, to};
-  return run_phases(arguments[number].pack, arguments[number].pack_phases, buffers, 0, run, context);
+  const struct argument* const argument = &tw_arguments[number];
+  return tw_run_phases(argument->pack, argument->pack_phases, buffers, 0, run, context);
 }
 
 /* Computes what the kernel reads of constants alone, behind its arguments. */
-static int32_t prepare(void** storage, char* memory, tilewright_for run, void* context) {
-  void* buffers[PREPARED_FROM + PREPARED + 1];
-  for (int32_t i = 0; i < PREPARED_FROM; ++i) buffers[i] = storage[prepared_from[i]];
-  for (int32_t i = 0; i < PREPARED; ++i)
-    buffers[PREPARED_FROM + i] = storage[ARGUMENTS + i] = memory + prepared[i];
-  return run_phases(preparation, PREPARATION_PHASES, buffers, memory, run, context);
+static int32_t tw_prepare(void** storage, char* memory, tilewright_for run, void* context) {
+  void* buffers[TW_PREPARED_FROM + TW_PREPARED + 1];
+  for (int32_t i = 0; i < TW_PREPARED_FROM; ++i) buffers[i] = storage[tw_prepared_from[i]];
+  for (int32_t i = 0; i < TW_PREPARED; ++i)
+    buffers[TW_PREPARED_FROM + i] = storage[TW_ARGUMENTS + i] = memory + tw_prepared[i];
+  return tw_run_phases(tw_preparation, TW_PREPARATION_PHASES, buffers, memory, run, context);
 }
 
-static int32_t run_on(void* const* arrays, char* memory, tilewright_for run, void* context) {
-  void* storage[ARGUMENTS + PREPARED];
-  for (int32_t i = 0; i < ARGUMENTS; ++i) {
-    storage[i] = arguments[i].pack ? memory + arguments[i].offset : arrays[i];
-    if (!arguments[i].pack || arguments[i].is_output) continue;
-    const int32_t status = convert(i, arrays[i], storage[i], run, context);
+static int32_t tw_run_on(void* const* arrays, char* memory, tilewright_for run, void* context) {
+  void* storage[TW_ARGUMENTS + TW_PREPARED];
+  for (int32_t i = 0; i < TW_ARGUMENTS; ++i) {
+    storage[i] = tw_arguments[i].pack ? memory + tw_arguments[i].offset : arrays[i];
+    if (!tw_arguments[i].pack || tw_arguments[i].is_output) continue;
+    const int32_t status = tw_convert(i, arrays[i], storage[i], run, context);
     if (status) return status;
   }
-  const int32_t unprepared = prepare(storage, memory, run, context);
+  const int32_t unprepared = tw_prepare(storage, memory, run, context);
   if (unprepared) return unprepared;
-  const int32_t status = run_phases(phases, PHASES, storage, memory, run, context);
+  const int32_t status = tw_run_phases(tw_phases, TW_PHASES, storage, memory, run, context);
   if (status) return status;
-  for (int32_t i = 0; i < ARGUMENTS; ++i) {
-    if (!arguments[i].pack || !arguments[i].is_output) continue;
-    const int32_t unpacked = convert(i, storage[i], arrays[i], run, context);
+  for (int32_t i = 0; i < TW_ARGUMENTS; ++i) {
+    if (!tw_arguments[i].pack || !tw_arguments[i].is_output) continue;
+    const int32_t unpacked = tw_convert(i, storage[i], arrays[i], run, context);
     if (unpacked) return unpacked;
   }
-  return OK;
+  return TW_OK;
 }
 
-static int32_t call(void* const* arrays, void* workspace, tilewright_for run, void* context) {
-  if (first_wrong(arrays) != ARGUMENTS || (uintptr_t)workspace % 64 != 0) return USAGE;
-  if (!runs_here()) return INVALID;
+static int32_t tw_call(void* const* arrays, void* workspace, tilewright_for run, void* context) {
+  if (tw_first_wrong(arrays) != TW_ARGUMENTS || (uintptr_t)workspace % 64 != 0) return TW_USAGE;
+  if (!tw_runs_here()) return TW_INVALID;
   void* owned = 0;
-  if (WORKSPACE_BYTES > 0 && !workspace) {
-    workspace = owned = aligned_alloc(64, WORKSPACE_BYTES);
-    if (!owned) return ENVIRONMENT;
+  if (TW_WORKSPACE_BYTES > 0 && !workspace) {
+    workspace = owned = aligned_alloc(64, TW_WORKSPACE_BYTES);
+    if (!owned) return TW_ENVIRONMENT;
   }
-  const int32_t status = run_on(arrays, workspace, run, context);
+  const int32_t status = tw_run_on(arrays, workspace, run, context);
   free(owned);
   return status;
 }
@@ -246,24 +255,25 @@ struct ffi_any {
   void* value;
 };
 
-enum { FFI_NONE = 0, FFI_DL_TENSOR = 7, FFI_TENSOR = 70, FFI_OBJECT_BYTES = 24, DL_CPU = 1 };
+enum { TW_FFI_NONE = 0, TW_FFI_DL_TENSOR = 7, TW_FFI_TENSOR = 70, TW_FFI_OBJECT_BYTES = 24 };
+enum { TW_DL_CPU = 1 };
 
 __attribute__((weak)) void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* message);
 
-static int ffi_error(const char* kind, const char* message) {
+static int tw_ffi_error(const char* kind, const char* message) {
   if (TVMFFIErrorSetRaisedFromCStr) TVMFFIErrorSetRaisedFromCStr(kind, message);
   return -1;
 }
 
-static const struct dl_tensor* tensor_of(const struct ffi_any* any) {
-  if (any->type_index == FFI_DL_TENSOR) return any->value;
-  if (any->type_index == FFI_TENSOR)
-    return (const void*)((const char*)any->value + FFI_OBJECT_BYTES);
+static const struct dl_tensor* tw_tensor_of(const struct ffi_any* any) {
+  if (any->type_index == TW_FFI_DL_TENSOR) return any->value;
+  if (any->type_index == TW_FFI_TENSOR)
+    return (const void*)((const char*)any->value + TW_FFI_OBJECT_BYTES);
   return 0;
 }
 
-static int fits(const struct dl_tensor* tensor, const struct argument* argument) {
-  if (!tensor || tensor->device_type != DL_CPU || tensor->ndim != argument->ndim) return 0;
+static int tw_fits(const struct dl_tensor* tensor, const struct argument* argument) {
+  if (!tensor || tensor->device_type != TW_DL_CPU || tensor->ndim != argument->ndim) return 0;
   if (tensor->code != argument->code || tensor->bits != argument->bits || tensor->lanes != 1)
     return 0;
   int64_t stride = 1;
@@ -275,32 +285,33 @@ static int fits(const struct dl_tensor* tensor, const struct argument* argument)
   return 1;
 }
 
-static int call_ffi(const struct ffi_any* given, int32_t count, struct ffi_any* result) {
-  if (count != ARGUMENTS) return ffi_error("TypeError", wrong_count);
-  void* arrays[ARGUMENTS];
-  for (int32_t i = 0; i < ARGUMENTS; ++i) {
-    const struct dl_tensor* const tensor = tensor_of(&given[i]);
-    if (!fits(tensor, &arguments[i])) return ffi_error("ValueError", arguments[i].expected);
+static int tw_call_ffi(const struct ffi_any* given, int32_t count, struct ffi_any* result) {
+  if (count != TW_ARGUMENTS) return tw_ffi_error("TypeError", tw_wrong_count);
+  void* arrays[TW_ARGUMENTS];
+  for (int32_t i = 0; i < TW_ARGUMENTS; ++i) {
+    const struct dl_tensor* const tensor = tw_tensor_of(&given[i]);
+    if (!tw_fits(tensor, &tw_arguments[i]))
+      return tw_ffi_error("ValueError", tw_arguments[i].expected);
     arrays[i] = tensor->data + tensor->byte_offset;
   }
-  const int32_t wrong = first_wrong(arrays);
-  if (wrong != ARGUMENTS) return ffi_error("ValueError", arguments[wrong].expected);
-  switch (call(arrays, 0, 0, 0)) {
-    case OK:
-      result->type_index = FFI_NONE;
+  const int32_t wrong = tw_first_wrong(arrays);
+  if (wrong != TW_ARGUMENTS) return tw_ffi_error("ValueError", tw_arguments[wrong].expected);
+  switch (tw_call(arrays, 0, 0, 0)) {
+    case TW_OK:
+      result->type_index = TW_FFI_NONE;
       result->zero = 0;
       result->value = 0;
       return 0;
-    case INVALID:
-      return ffi_error("RuntimeError", wrong_machine);
-    case ENVIRONMENT:
-      return ffi_error("MemoryError", no_memory);
+    case TW_INVALID:
+      return tw_ffi_error("RuntimeError", tw_wrong_machine);
+    case TW_ENVIRONMENT:
+      return tw_ffi_error("MemoryError", tw_no_memory);
     default:
-      return ffi_error("RuntimeError", failed_kernel);
+      return tw_ffi_error("RuntimeError", tw_failed_kernel);
   }
 }
 
-#define EXPORTED __attribute__((visibility("default")))
+#define TW_EXPORTED __attribute__((visibility("default")))
 )c";
 
 std::string declared_phases(const std::vector<PhaseInfo>& phases, const std::string& name) {
@@ -323,10 +334,10 @@ std::string argument_row(const KernelInfo& info, size_t i, int64_t offset,
   const bool packed = !argument.pack.empty();
   return fmt::format(
       "  {{\"{}: {} '{}': expected {}, row-major, aligned to its elements, in the processor's "
-      "memory{}\",\n   {}, {}, {}, {}, {}, {}, {}, {}, shape_{}, {}}},\n",
+      "memory{}\",\n   {}, {}, {}, {}, {}, {}, {}, {}, tw_shape_{}, {}}},\n",
       name, argument.is_output ? "output" : "input", quotable(argument.name), shown_type(argument),
       argument.is_output ? ", apart from the other arrays" : "", runtime::logical_bytes(argument),
-      offset, size_bytes(argument.dtype), packed ? fmt::format("pack_{}", i) : "0",
+      offset, size_bytes(argument.dtype), packed ? fmt::format("tw_pack_{}", i) : "0",
       packed ? info.packs.at(argument.pack).size() : 0, argument.is_output ? 1 : 0, code, bits, i,
       argument.shape.size());
 }
@@ -339,12 +350,12 @@ std::string numbers(const auto& list) {
 std::string tables_of_preparation(const KernelInfo& info, const Workspace& workspace) {
   const runtime::PreparationInfo preparation =
       info.preparation.value_or(runtime::PreparationInfo());
-  return (preparation.phases.empty() ? "static const struct phase preparation[] = {{0, 0}};\n"
-                                     : declared_phases(preparation.phases, "preparation")) +
+  return (preparation.phases.empty() ? "static const struct phase tw_preparation[] = {{0, 0}};\n"
+                                     : declared_phases(preparation.phases, "tw_preparation")) +
          fmt::format(
-             "enum {{ PREPARATION_PHASES = {}, PREPARED_FROM = {}, PREPARED = {} }};\n"
-             "static const int32_t prepared_from[] = {{{}}};\n"
-             "static const int64_t prepared[] = {{{}}};\n",
+             "enum {{ TW_PREPARATION_PHASES = {}, TW_PREPARED_FROM = {}, TW_PREPARED = {} }};\n"
+             "static const int32_t tw_prepared_from[] = {{{}}};\n"
+             "static const int64_t tw_prepared[] = {{{}}};\n",
              preparation.phases.size(), preparation.inputs.size(), preparation.buffers.size(),
              numbers(preparation.inputs), numbers(workspace.prepared));
 }
@@ -352,25 +363,26 @@ std::string tables_of_preparation(const KernelInfo& info, const Workspace& works
 std::string tables_of(const KernelInfo& info, const std::string& name) {
   const Workspace workspace = workspace_of(info);
   std::string text =
-      declared_phases(info.phases, "phases") + tables_of_preparation(info, workspace);
+      declared_phases(info.phases, "tw_phases") + tables_of_preparation(info, workspace);
   std::string rows;
   for (size_t i = 0; i < info.arguments.size(); ++i) {
     const ArgumentInfo& argument = info.arguments[i];
     if (!argument.pack.empty())
-      text += declared_phases(info.packs.at(argument.pack), fmt::format("pack_{}", i));
-    text += fmt::format("static const int64_t shape_{}[] = {{{}}};\n", i, numbers(argument.shape));
+      text += declared_phases(info.packs.at(argument.pack), fmt::format("tw_pack_{}", i));
+    text +=
+        fmt::format("static const int64_t tw_shape_{}[] = {{{}}};\n", i, numbers(argument.shape));
     rows += argument_row(info, i, workspace.offsets[i], name);
   }
   return text +
          fmt::format(
-             "enum {{ PHASES = {}, ARGUMENTS = {} }};\n"
-             "static const int64_t WORKSPACE_BYTES = {};\n"
-             "static const struct argument arguments[] = {{\n{}}};\n"
-             "static const char wrong_count[] = \"{}: expected {} tensors, inputs first\";\n"
-             "static const char wrong_machine[] = \"{}: this processor lacks features that the "
+             "enum {{ TW_PHASES = {}, TW_ARGUMENTS = {} }};\n"
+             "static const int64_t TW_WORKSPACE_BYTES = {};\n"
+             "static const struct argument tw_arguments[] = {{\n{}}};\n"
+             "static const char tw_wrong_count[] = \"{}: expected {} tensors, inputs first\";\n"
+             "static const char tw_wrong_machine[] = \"{}: this processor lacks features that the "
              "kernel was compiled for\";\n"
-             "static const char no_memory[] = \"{}: no memory for {} bytes\";\n"
-             "static const char failed_kernel[] = \"{}: the kernel reports a failure\";\n",
+             "static const char tw_no_memory[] = \"{}: no memory for {} bytes\";\n"
+             "static const char tw_failed_kernel[] = \"{}: the kernel reports a failure\";\n",
              info.phases.size(), info.arguments.size(), workspace.bytes, rows, name,
              info.arguments.size(), name, name, workspace.bytes, name);
 }
@@ -388,7 +400,7 @@ std::string compiler_name(const std::string& feature) {
 // permission for component 18 of the registers' state, which is the data of tile registers.
 constexpr const char* tile_registers =
     "long syscall(long number, ...);\n"
-    "static int has_tile_registers(void) {\n"
+    "static int tw_has_tile_registers(void) {\n"
     "  static int has = -1;\n"
     "  if (has < 0) has = syscall(158, 0x1023, 18) == 0;\n"
     "  return has;\n"
@@ -399,8 +411,8 @@ std::string feature_check(const Target& target) {
   if (target.architecture == Architecture::X86_64)
     for (const std::string& feature : target.features)
       conditions.push_back(fmt::format("__builtin_cpu_supports(\"{}\")", compiler_name(feature)));
-  if (target.has("amx_tile")) conditions.push_back("has_tile_registers()");
-  return fmt::format("{}static int runs_here(void) {{\n  return {};\n}}\n",
+  if (target.has("amx_tile")) conditions.push_back("tw_has_tile_registers()");
+  return fmt::format("{}static int tw_runs_here(void) {{\n  return {};\n}}\n",
                      target.has("amx_tile") ? tile_registers : "",
                      conditions.empty() ? "1" : join(conditions, " &&\n         "));
 }
@@ -412,13 +424,13 @@ std::string exported_functions(const KernelInfo& info, const std::string& name) 
   for (const std::string& parameter : names) casts.push_back("(void*)" + parameter);
   const std::string arrays = fmt::format("  void* const arrays[] = {{{}}};\n", join(casts, ", "));
   return fmt::format(
-      "EXPORTED int32_t {0}({1}) {{\n{2}  return call(arrays, 0, 0, 0);\n}}\n\n"
-      "EXPORTED int32_t {0}_on({1}, void* workspace, tilewright_for run,\n"
+      "TW_EXPORTED int32_t {0}({1}) {{\n{2}  return tw_call(arrays, 0, 0, 0);\n}}\n\n"
+      "TW_EXPORTED int32_t {0}_on({1}, void* workspace, tilewright_for run,\n"
       "                        void* context) {{\n{2}"
-      "  return call(arrays, workspace, run, context);\n}}\n\n"
-      "EXPORTED int __tvm_ffi_{0}(void* self, const struct ffi_any* given, int32_t count,\n"
+      "  return tw_call(arrays, workspace, run, context);\n}}\n\n"
+      "TW_EXPORTED int __tvm_ffi_{0}(void* self, const struct ffi_any* given, int32_t count,\n"
       "                           struct ffi_any* result) {{\n"
-      "  (void)self;\n  return call_ffi(given, count, result);\n}}\n",
+      "  (void)self;\n  return tw_call_ffi(given, count, result);\n}}\n",
       name, parameters, arrays);
 }
 
@@ -426,12 +438,13 @@ std::string exported_functions(const KernelInfo& info, const std::string& name) 
 
 Status check_export_name(const std::string& name) {
   if (is_identifier(name) && name.size() <= longest_export_name && name[0] != '_' &&
-      !keywords().contains(name))
+      !keywords().contains(name) && !is_of_source(name))
     return {};
-  return fail(ErrorCode::Usage,
-              fmt::format("[export] '{}' cannot name a function of C: expected at most {} letters, "
-                          "digits and '_', a letter first, and no keyword",
-                          quotable(name), longest_export_name));
+  return fail(
+      ErrorCode::Usage,
+      fmt::format("[export] '{}' cannot name a function of C: expected at most {} letters, "
+                  "digits and '_', a letter first, no keyword, and not tw_ at the beginning",
+                  quotable(name), longest_export_name));
 }
 
 std::string export_header(const KernelInfo& info, const std::string& name) {

@@ -294,7 +294,8 @@ TEST_F(Export, TvmFfiCallsItOnTensors) {
 }
 
 TEST_F(Export, NamesThatCDoesNotAllowAreRefusedBeforeAnyWork) {
-  for (const char* name : {"", "2gemm", "my-gemm", "while", "class", "_hidden", "größe"}) {
+  for (const char* name : {"", "2gemm", "my-gemm", "while", "class", "_hidden", "größe", "tw_call",
+                           "TW_OK", "tilewright_for"}) {
     const Status status = check_export("x.so", name);
     if (*name == '\0') {
       EXPECT_TRUE(status);  // that of the file: x
@@ -316,6 +317,25 @@ TEST_F(Export, TensorsWithNamesOfCKeywordsGetOthers) {
   const auto exported = exported_default(*declared, "more");
   ASSERT_TRUE(exported) << exported.error().message;
   EXPECT_THAT(exported->header, HasSubstr("int32_t more(const float* int_, float* run_);"));
+}
+
+// The source around a kernel has functions of its own.
+TEST_F(Export, NamesOfFunctionsAndTensorsMayBeAnyWords) {
+  const auto compute = dsl::parse_compute(
+      "input call: f32[8]\ninput tw_call: f32[8]\n"
+      "arguments: f32[i=8] = call[i] + tw_call[i]");
+  ASSERT_TRUE(compute) << compute.error().message;
+  const auto declared = dsl::workload(*compute);
+  ASSERT_TRUE(declared) << declared.error().message;
+  for (const char* name : {"convert", "call", "phases", "fits"}) {
+    const auto exported = exported_default(*declared, name);
+    ASSERT_TRUE(exported) << exported.error().message;
+    const std::string first = std::string(name) == "call" ? "call_" : "call";
+    EXPECT_THAT(exported->header,
+                HasSubstr(fmt::format("int32_t {}(const float* {}, const float* xtw_call, float* "
+                                      "arguments);",
+                                      name, first)));
+  }
 }
 
 TEST_F(Export, TheHeaderHasTheWholeExpression) {
