@@ -16,6 +16,8 @@ namespace {
 // This is far above any useful factor, and so small that products of factors do not overflow int64.
 constexpr int64_t largest_factor = int64_t{1} << 24;
 
+constexpr int64_t most_storage_bytes = int64_t{1} << 56;
+
 tl::unexpected<Error> bad(std::string_view text, std::string_view letters, std::string_view why) {
   return fail(ErrorCode::Usage,
               fmt::format("[layout] '{}' is no layout of '{}': {}", text, letters, why));
@@ -131,6 +133,12 @@ std::vector<int64_t> Layout::storage_shape(const std::vector<int64_t>& shape) co
                                              inner_product(parts_, i, part.dim)));
   }
   return storage;
+}
+
+std::optional<int64_t> Layout::storage_bytes(const std::vector<int64_t>& shape, DType type) const {
+  const auto elements = checked_product(storage_shape(shape));
+  const auto bytes = elements ? checked_mul(*elements, size_bytes(type)) : std::nullopt;
+  return bytes && *bytes <= most_storage_bytes ? bytes : std::nullopt;
 }
 
 std::vector<Expr> Layout::storage_indices(const std::vector<Expr>& indices) const {

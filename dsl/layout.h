@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,10 @@ class Layout {
   /// The extents of the storage dimensions, outermost first, for a tensor of `shape`. Extents that
   /// factors do not divide are rounded up.
   std::vector<int64_t> storage_shape(const std::vector<int64_t>& shape) const;
+  /// The size of the storage in bytes, for a tensor of `shape`; nullopt if it is more than 2^56.
+  /// The sizes of the buffers of a program can be added without overflow if each has at most 2^56
+  /// bytes.
+  std::optional<int64_t> storage_bytes(const std::vector<int64_t>& shape, DType type) const;
   /// The storage indices, outermost first, of the element at the logical `indices`. In `NC16c` the
   /// element [n, c] is at [n, c / 16, c % 16]. The expressions are not simplified.
   std::vector<Expr> storage_indices(const std::vector<Expr>& indices) const;

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/hash.h"
-#include "base/integer.h"
 #include "base/text.h"
 #include "dsl/parse.h"
 
@@ -168,8 +167,8 @@ Result<Layout> parse_layout(const Compute& compute, const std::string& tensor,
   if (shape.empty()) return bad("a single number has no layout");
   Result<Layout> layout = Layout::parse(text, compute.letters_of(tensor));
   if (!layout) return bad(layout.error().message.substr(layout.error().message.find(' ') + 1));
-  if (!checked_product(layout->storage_shape(shape)))
-    return bad("the layout pads the tensor to more than 2^63 elements");
+  if (!layout->storage_bytes(shape, compute.type_of(tensor)))
+    return bad("the tensor has more than 2^56 bytes in this layout");
   return layout;
 }
 

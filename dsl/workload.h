@@ -116,7 +116,7 @@ Result<Asked> parse_asked(std::string_view text);
 Result<Workload> with_asked(Workload workload, std::string_view text);
 /// Parses the text of a layout for the input or output `tensor`. Fails with Usage if there is no
 /// such input or output, if the tensor is a single number, if the text is not a layout of the
-/// tensor, or if the layout pads the tensor to more elements than an int64 can count.
+/// tensor, or if the tensor has more than 2^56 bytes in the layout (Layout::storage_bytes()).
 Result<Layout> parse_layout(const Compute& compute, const std::string& tensor,
                             std::string_view text);
 

@@ -12,6 +12,9 @@ Status apply(Nest& nest, const SetLayout& s) {
     return illegal(s.name, fmt::format("'{}' is a single number", s.tensor));
   auto layout = dsl::Layout::parse(s.layout, nest.compute.letters_of(s.tensor));
   if (!layout) return fail(ErrorCode::Invalid, layout.error().message);
+  if (!layout->storage_bytes(nest.compute.shape_of(s.tensor), nest.compute.type_of(s.tensor)))
+    return illegal(
+        s.name, fmt::format("'{}' has more than 2^56 bytes in the layout {}", s.tensor, s.layout));
   for (const StageNest& stage : nest.stages) {
     if (stage.at && stage.result() == s.tensor)
       return illegal(s.name, fmt::format("'{}' is computed inside another stage", s.tensor));

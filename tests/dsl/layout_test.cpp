@@ -69,6 +69,15 @@ TEST(Layout, RoundsTailsUp) {
   EXPECT_EQ(layout.offset({1, 20, 3, 5}, {0, 17, 2, 4}), ((1 * 3 + 2) * 5 + 4) * 16 + 1);
 }
 
+TEST(Layout, SizesOfStorageAreLimited) {
+  const Layout layout = *Layout::parse("AB4096a16777216b", "AB");
+  EXPECT_EQ(layout.storage_bytes({3, 5}, Float32), int64_t{1} << 38);
+  EXPECT_EQ(layout.storage_bytes({int64_t{1} << 30, 5}, Float32), int64_t{1} << 56);
+  EXPECT_FALSE(layout.storage_bytes({int64_t{1} << 30, 5}, Float64));
+  EXPECT_FALSE(layout.storage_bytes({int64_t{1} << 37, 5}, Float64));  // the bytes leave 64 bits
+  EXPECT_FALSE(layout.storage_bytes({int64_t{1} << 45, 5}, Int8));     // the elements do
+}
+
 TEST(Layout, SplitsOneDimensionTwice) {
   const Layout layout = *Layout::parse("OI4i2o4i", "OI");
   EXPECT_EQ(layout.storage_shape({3, 20}), (std::vector<int64_t>{2, 2, 4, 2, 4}));

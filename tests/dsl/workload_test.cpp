@@ -216,7 +216,8 @@ TEST(Workload, LayoutsThatCannotBeAreUsageErrors) {
   EXPECT_THAT(message_of({{"in", "NCHX"}}), HasSubstr("'X' names no dimension"));
   EXPECT_THAT(message_of({{"in", "NCH"}}), HasSubstr("'W' must occur once"));
   EXPECT_THAT(message_of({{"in", "16000000nNCHW"}}), HasSubstr("'N' must stand before"));
-  EXPECT_THAT(message_of({{"in", "NCHW16777216n16777216c16777216h"}}), HasSubstr("2^63"));
+  EXPECT_THAT(message_of({{"in", "NCHW16777216n16777216c16777216h"}}), HasSubstr("2^56 bytes"));
+  EXPECT_THAT(message_of({{"in", "NCHW16777216n16777216c8h"}}), HasSubstr("2^56 bytes"));
   const Workload sum = *parse_workload("expr fast input a: f32[3]; s: f32[] = sum(j=3) a[j]");
   EXPECT_FALSE(with_layouts(sum, {{"s", ""}}));
   EXPECT_FALSE(with_layouts(*with_layouts(free, {{"in", "NHWC"}}), {{"in", "NHWC"}}));

@@ -188,6 +188,16 @@ INSTANTIATE_TEST_SUITE_P(
                  "[set_layout] 'c' is not in memory, 'out' takes its place"},
         NestCase{"input a: f32[3]; s: f32[] = sum(j=3) a[j]", "set_layout s A",
                  "[set_layout] 's' is a single number"},
+        NestCase{"input a: f32[4, 4, 4]; t: f32[i=4, j=4, k=4] = a[i, j, k]; "
+                 "out: f32[i=4, j=4, k=4] = t[i, j, k]",
+                 "set_layout t A16777216aB16777216bC16777216c",
+                 "[set_layout] 't' has more than 2^56 bytes in the layout "
+                 "A16777216aB16777216bC16777216c"},
+        NestCase{"input a: f64[4, 4, 4]; t: f64[i=4, j=4, k=4] = a[i, j, k]; "
+                 "out: f64[i=4, j=4, k=4] = t[i, j, k]",
+                 "set_layout t A16777216aB16777216bC8192c",
+                 "[set_layout] 't' has more than 2^56 bytes in the layout "
+                 "A16777216aB16777216bC8192c"},
         NestCase{gemm, "set_layout a AB4c",
                  "[layout] 'AB4c' is no layout of 'AB': 'c' names no dimension"}));
 
