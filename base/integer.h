@@ -14,7 +14,10 @@ constexpr int64_t floor_div(int64_t a, int64_t b) {
   const int64_t q = a / b;
   return q - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0);
 }
-constexpr int64_t floor_mod(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
+constexpr int64_t floor_mod(int64_t a, int64_t b) {
+  const int64_t r = a % b;
+  return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
+}
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return -floor_div(-a, b); }
 constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
