@@ -19,6 +19,43 @@ Affine negated(const Affine& affine) {
   return result;
 }
 
+/// sum + factor * value. The builtins store wrapped results.
+int64_t wrapping_sum(int64_t sum, int64_t factor, int64_t value) {
+  int64_t product;
+  __builtin_mul_overflow(factor, value, &product);
+  __builtin_add_overflow(sum, product, &sum);
+  return sum;
+}
+
+/// True if an element of i64, or a float as i64, is in the expression.
+bool has_wide_element(const Expr& expr) {
+  bool has = false;
+  dsl::for_each(expr, [&](const Expr& e) {
+    const auto* cast = e.as<dsl::Cast>();
+    has |= e.type() == Int64 && (e.as<dsl::Read>() || (cast && is_float(cast->a.type())));
+  });
+  return has;
+}
+
+bool depends_on_axes_alone(const Expr& expr) {
+  bool reads = false;
+  dsl::for_each(expr, [&](const Expr& e) { reads |= e.as<dsl::Read>() != nullptr; });
+  return !reads && !dsl::as_int(expr);
+}
+
+/// True if elements of i64 are compared with each other or with literals. The terms of such a
+/// comparison may not change sides, because an element may have any value, and sums wrap. Elements
+/// that are compared with axes have 62 bits and a sign.
+bool compares_elements(const Affine& left, const Affine& right) {
+  bool elements = false, axes = false;
+  for (const Affine* side : {&left, &right})
+    for (const Affine::Term& term : side->terms) {
+      elements = elements || has_wide_element(term.atom);
+      axes = axes || depends_on_axes_alone(term.atom);
+    }
+  return elements && !axes;
+}
+
 void split_conjunction(const Expr& condition, Constraints& out) {
   if (dsl::is_int(condition, 1)) return;
   const Binary* b = condition.as<Binary>();
@@ -28,18 +65,17 @@ void split_conjunction(const Expr& condition, Constraints& out) {
     return;
   }
   // Narrower integers wrap: a - b <= 3 is not a <= b + 3.
-  if (b && b->a.type() == Int64) {
-    Affine difference = to_affine(b->b);
-    difference.add(to_affine(b->a), -1);
-    if (b->op == BinaryOp::Le || b->op == BinaryOp::Eq) out.affine.push_back(difference);
-    if (b->op == BinaryOp::Eq) out.affine.push_back(negated(difference));
-    if (b->op == BinaryOp::Lt) {
-      difference.constant -= 1;
-      out.affine.push_back(difference);
-    }
-    if (b->op != BinaryOp::Ne) return;
+  const bool compares = b && b->a.type() == Int64 && b->op != BinaryOp::Ne;
+  const Affine left = compares ? to_affine(b->a) : Affine();
+  Affine difference = compares ? to_affine(b->b) : Affine();
+  if (!compares || compares_elements(left, difference)) {
+    out.opaque.push_back(condition);
+    return;
   }
-  out.opaque.push_back(condition);
+  difference.add(left, -1);
+  if (b->op == BinaryOp::Lt) difference.constant -= 1;
+  out.affine.push_back(difference);
+  if (b->op == BinaryOp::Eq) out.affine.push_back(negated(difference));
 }
 
 }  // namespace
@@ -48,7 +84,7 @@ void Affine::add(const Expr& atom, int64_t factor) {
   if (factor == 0) return;
   for (size_t i = 0; i < terms.size(); ++i) {
     if (!dsl::equal(terms[i].atom, atom)) continue;
-    terms[i].coefficient += factor;
+    terms[i].coefficient = wrapping_sum(terms[i].coefficient, 1, factor);
     if (terms[i].coefficient == 0) terms.erase(terms.begin() + static_cast<ptrdiff_t>(i));
     return;
   }
@@ -56,8 +92,8 @@ void Affine::add(const Expr& atom, int64_t factor) {
 }
 
 void Affine::add(const Affine& other, int64_t factor) {
-  constant += factor * other.constant;
-  for (const Term& term : other.terms) add(term.atom, factor * term.coefficient);
+  constant = wrapping_sum(constant, factor, other.constant);
+  for (const Term& term : other.terms) add(term.atom, wrapping_sum(0, factor, term.coefficient));
 }
 
 int64_t Affine::coefficient(const Expr& atom) const {

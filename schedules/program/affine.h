@@ -4,8 +4,11 @@
 // values.
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <vector>
 
+#include "base/integer.h"
 #include "base/pool_allocator.h"
 #include "dsl/expr.h"
 
@@ -23,18 +26,30 @@ struct Affine {
   int64_t constant = 0;
   std::vector<Term, PoolAllocator<Term>> terms;
 
+  /// Sums and products of coefficients and constants wrap, as values of i64 do.
   void add(const Expr& atom, int64_t coefficient);
   void add(const Affine& other, int64_t factor = 1);
   int64_t coefficient(const Expr& atom) const;
   bool is_constant() const { return terms.empty(); }
 };
 
+/// a * b; nullopt if the product or its negative overflows.
+inline std::optional<int64_t> checked_factor(int64_t a, int64_t b) {
+  const auto product = checked_mul(a, b);
+  return product != std::numeric_limits<int64_t>::min() ? product : std::nullopt;
+}
+
 /// Splits `factor * expr` into a constant and terms: adds the constant to `constant`, and calls
-/// `add(atom, coefficient)` for each term. Atoms are those of an Affine.
+/// `add(atom, coefficient)` for each term. Atoms are those of an Affine. A literal or a product is
+/// an atom if the constant or the coefficient would overflow. Requires: `factor` is not the least
+/// int64.
 template <typename Add>
 void split_sum(const Expr& expr, int64_t factor, int64_t& constant, const Add& add) {
   if (const auto value = dsl::as_int(expr)) {
-    constant += factor * *value;
+    const auto product = checked_factor(factor, *value);
+    const auto sum = product ? checked_add(constant, *product) : std::nullopt;
+    if (!sum || *sum == std::numeric_limits<int64_t>::min()) return add(expr, factor);
+    constant = *sum;
     return;
   }
   if (const auto* b = expr.as<dsl::Binary>()) {
@@ -44,8 +59,10 @@ void split_sum(const Expr& expr, int64_t factor, int64_t& constant, const Add& a
       return;
     }
     if (b->op == dsl::BinaryOp::Mul) {
-      if (const auto k = dsl::as_int(b->b)) return split_sum(b->a, factor * *k, constant, add);
-      if (const auto k = dsl::as_int(b->a)) return split_sum(b->b, factor * *k, constant, add);
+      const auto right = dsl::as_int(b->b);
+      const auto k = right ? right : dsl::as_int(b->a);
+      const auto product = k ? checked_factor(factor, *k) : std::nullopt;
+      if (product) return split_sum(right ? b->a : b->b, *product, constant, add);
     }
   }
   if (const auto* u = expr.as<dsl::Unary>(); u && u->op == dsl::UnaryOp::Neg)
@@ -85,7 +102,8 @@ std::vector<Expr> alternatives(const Expr& expr, dsl::BinaryOp max_or_min);
 
 /// The terms of a conjunction. A comparison of affine indices becomes one or two constraints `a >=
 /// 0`, in `affine`; all other terms are in `opaque`. For 0 <= x && x < 8 && p, `affine` is {x, 7 -
-/// x} and `opaque` is {p}.
+/// x} and `opaque` is {p}. Comparisons of elements of i64 with each other or with literals are
+/// opaque.
 struct Constraints {
   std::vector<Affine> affine;
   std::vector<Expr> opaque;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <numeric>
 
 #include "base/hash.h"
@@ -55,6 +56,14 @@ std::optional<ValueLimits> limits_of_value(const Expr& expr) {
   return ValueLimits{limits.least, limits.largest};
 }
 
+/// Adds factor * value to a sum. Sets `overflows` if the sum or its negative leaves int64.
+void add_product(int64_t factor, int64_t value, int64_t& sum, bool& overflows) {
+  int64_t product;
+  overflows |= __builtin_mul_overflow(factor, value, &product);
+  overflows |= __builtin_add_overflow(sum, product, &sum);
+  overflows |= sum == std::numeric_limits<int64_t>::min();
+}
+
 /// The divisor of an integer division or modulo by a literal; 0 for other expressions.
 int64_t positive_divisor(const Expr& expr) {
   const Binary* b = expr.as<Binary>();
@@ -66,11 +75,15 @@ int64_t positive_divisor(const Expr& expr) {
 
 // ---- numbered atoms -------------------------------------------------------------------------
 
+void Bounds::Linear::add_constant(int64_t value, int64_t factor) {
+  add_product(factor, value, constant, overflows);
+}
+
 void Bounds::Linear::add(int atom, int64_t factor) {
   if (factor == 0) return;
   for (size_t i = 0; i < terms.size(); ++i) {
     if (terms[i].atom != atom) continue;
-    terms[i].coefficient += factor;
+    add_product(1, factor, terms[i].coefficient, overflows);
     if (terms[i].coefficient == 0) terms.erase(i);
     return;
   }
@@ -78,8 +91,13 @@ void Bounds::Linear::add(int atom, int64_t factor) {
 }
 
 void Bounds::Linear::add(const Linear& other, int64_t factor) {
-  constant += factor * other.constant;
-  for (const Term& term : other.terms) add(term.atom, factor * term.coefficient);
+  overflows |= other.overflows;
+  add_constant(other.constant, factor);
+  for (const Term& term : other.terms) {
+    int64_t coefficient = 0;
+    add_product(factor, term.coefficient, coefficient, overflows);
+    add(term.atom, coefficient);
+  }
 }
 
 int64_t Bounds::Linear::coefficient(int atom) const {
@@ -89,13 +107,14 @@ int64_t Bounds::Linear::coefficient(int atom) const {
 }
 
 Bounds::Linear Bounds::Linear::without(const Term& term) const {
-  Linear rest{constant, {}};
+  Linear rest{constant, {}, overflows};
   for (const Term& t : terms)
     if (t.atom != term.atom) rest.terms.push_back(t);
   return rest;
 }
 
 Bounds::Linear Bounds::Linear::negated() const {
+  if (overflows) return *this;
   Linear result{-constant, terms};
   for (Term& term : result.terms) term.coefficient = -term.coefficient;
   return result;
@@ -176,9 +195,12 @@ Bounds::Linear Bounds::linear(const Expr& expr) const {
 }
 
 Bounds::Linear Bounds::linear(const Affine& affine) const {
-  Linear result{affine.constant, {}};
-  for (const Affine::Term& term : affine.terms)
+  Linear result;
+  result.add_constant(affine.constant);
+  for (const Affine::Term& term : affine.terms) {
     result.terms.push_back({number(term.atom), term.coefficient});
+    result.overflows |= term.coefficient == std::numeric_limits<int64_t>::min();
+  }
   return result;
 }
 
@@ -201,7 +223,7 @@ bool Bounds::split(const Expr& condition, std::vector<Linear>& out) const {
   // Narrower integers wrap: a - b <= 3 is not a <= b + 3.
   if (!compares || b->a.type() != Int64) return false;
   Linear gap = difference(b->b, b->a);
-  if (b->op == BinaryOp::Lt) gap.constant -= 1;
+  if (b->op == BinaryOp::Lt) gap.add_constant(-1);
   out.push_back(gap);
   if (b->op == BinaryOp::Eq) out.push_back(gap.negated());
   return true;
@@ -236,7 +258,7 @@ Bounds::Unfloored Bounds::without_floor(const Linear& linear, const Linear::Term
   Linear scaled;
   scaled.add(linear.without(term), division.divisor);
   scaled.add(division.a, term.coefficient);
-  if (term.coefficient < 0) scaled.constant += division.divisor - 1;
+  if (term.coefficient < 0) scaled.add_constant(division.divisor - 1);
   return {std::move(scaled), division.divisor};
 }
 
@@ -263,7 +285,7 @@ void Bounds::push_loop(const std::string& variable, const Expr& begin, const Exp
       if (!dsl::as_int(e)) {
         Linear fact = linear(e);
         fact.add(id, -1);
-        fact.constant -= 1;
+        fact.add_constant(-1);
         add_fact(std::move(fact));
       }
 }
@@ -275,6 +297,7 @@ void Bounds::push_condition(const Expr& condition) {
 }
 
 void Bounds::add_fact(Linear at_least_zero) {
+  if (at_least_zero.overflows) return;
   // 2 x - 3 >= 0 over the integers is x - 2 >= 0.
   int64_t divisor = 0;
   int depth = -1;
@@ -308,7 +331,7 @@ void Bounds::derive_without_digit(const Linear& at_least_zero) {
     digit.add(term.atom, -term.coefficient);
     const Bound low = bound_by_ranges(digit);
     if (!low) continue;
-    rest.constant -= *low;
+    rest.add_constant(*low, -1);
     return add_fact(std::move(rest));
   }
 }
@@ -391,7 +414,7 @@ bool Bounds::refutes(const Expr& condition) const {
 bool Bounds::proves_inside(const Expr& index, int64_t extent) const {
   const Linear at_least_zero = linear(index);
   Linear room = at_least_zero.negated();
-  room.constant += extent - 1;
+  room.add_constant(extent - 1);
   const auto holds = [&](const Linear& l) {
     const Bound low = search_below(l, 0);
     return low && *low >= 0;
@@ -429,6 +452,7 @@ std::optional<int64_t> Bounds::quotient(const Affine& affine, int64_t divisor) c
 // ---- elimination ----------------------------------------------------------------------------
 
 Bounds::Bound Bounds::search_below(const Linear& linear, Bound enough) const {
+  if (linear.overflows) return std::nullopt;
   if (linear.terms.empty()) return linear.constant;
   steps_ = search_steps;
   Bound result, witnessed;
@@ -507,18 +531,20 @@ bool Bounds::has_choice(const Linear& linear) const {
 /// elimination does not matter.
 Bounds::Bound Bounds::bound_by_ranges(const Linear& linear) const {
   int64_t sum = linear.constant;
+  bool overflows = linear.overflows;
   for (const Linear::Term& term : linear.terms) {
     const Bound bound = atom_bound_by_ranges(term.atom, term.coefficient > 0);
     if (!bound) return std::nullopt;
-    sum += term.coefficient * *bound;
+    add_product(term.coefficient, *bound, sum, overflows);
   }
-  return sum;
+  return overflows ? Bound() : Bound(sum);
 }
 
 // Eliminates atoms by their ranges, beginning with the innermost variable. Before each elimination
 // another rule may be applied instead, at most `rules` times in all. The search tries few rules
 // before many, because existing proofs are short.
 Bounds::Bound Bounds::bound_below(const Linear& linear, int rules, Bound enough) const {
+  if (linear.overflows) return std::nullopt;
   if (linear.terms.empty()) return linear.constant;
   if (rules == 0 && !has_choice(linear)) return bound_by_ranges(linear);
   Bound result;
@@ -531,7 +557,7 @@ Bounds::Bound Bounds::bound_below(const Linear& linear, int rules, Bound enough)
     if (suffices(bound_of_choice(linear, term, rules, enough))) return result;
   } else if (const Bound bound = atom_bound(term.atom, term.coefficient > 0, rules)) {
     Linear replaced = linear.without(term);
-    replaced.constant += term.coefficient * *bound;
+    replaced.add_constant(*bound, term.coefficient);
     if (suffices(bound_below(replaced, rules, enough))) return result;
   }
   if (rules == 0 || steps_ <= 0) return result;
@@ -594,7 +620,9 @@ Bounds::Bound Bounds::bound_by_mean(const Linear& linear, const Linear::Term& te
   Linear twice;
   twice.add(linear.without(term), 2);
   twice.add(atoms_[static_cast<size_t>(term.atom)].sum, term.coefficient);
-  const Bound bound = bound_below(twice, rules, enough ? std::optional(2 * *enough - 1) : enough);
+  Bound enough_twice = enough ? checked_mul(*enough, 2) : enough;
+  if (enough_twice) enough_twice = checked_add(*enough_twice, -1);
+  const Bound bound = bound_below(twice, rules, enough_twice);
   return bound ? std::optional(ceil_div(*bound, 2)) : std::nullopt;
 }
 
@@ -605,14 +633,14 @@ Bounds::Bound Bounds::bound_of_floors(const Linear& linear, int rules, Bound eno
     const int64_t k = division.divisor, c = term.coefficient;
     if (std::abs(c) == 1) {
       const Bound scaled = bound_below(without_floor(linear, term).linear, rules,
-                                       enough ? std::optional(*enough * k) : std::nullopt);
+                                       enough ? checked_mul(*enough, k) : std::nullopt);
       return scaled ? std::optional(floor_div(*scaled, k)) : std::nullopt;
     }
     if (c % k == 0) {
       // e - k + 1 <= k floor(e/k) <= e
       Linear replaced = linear.without(term);
       replaced.add(division.a, c / k);
-      if (c > 0) replaced.constant -= c / k * (k - 1);
+      if (c > 0) replaced.add_constant(k - 1, -(c / k));
       return bound_below(replaced, rules, enough);
     }
   }
@@ -631,7 +659,7 @@ Bounds::Bound Bounds::rounded_bound(const Linear::Term& term, const Linear& rest
     const Bound low = bound_below(fact.at_least_zero.without({term.atom, a}).negated(), rules);
     if (!low) continue;
     Linear replaced = rest;
-    replaced.constant += c * (a > 0 ? ceil_div(*low, a) : floor_div(-*low, -a));
+    replaced.add_constant(a > 0 ? ceil_div(*low, a) : floor_div(-*low, -a), c);
     result = best(result, bound_below(replaced, rules, enough));
   }
   return result;
@@ -694,12 +722,13 @@ int64_t Bounds::chosen_value(size_t witness, const Variable& variable, size_t po
 
 Bounds::Bound Bounds::value_at(const Linear& linear, const Witness& witness) const {
   int64_t sum = linear.constant;
+  bool overflows = linear.overflows;
   for (const Linear::Term& term : linear.terms) {
     const Bound value = value_at(term.atom, witness);
     if (!value) return std::nullopt;
-    sum += term.coefficient * *value;
+    add_product(term.coefficient, *value, sum, overflows);
   }
-  return sum;
+  return overflows ? Bound() : Bound(sum);
 }
 
 Bounds::Bound Bounds::value_at(int id, const Witness& witness) const {

@@ -65,6 +65,7 @@ class Bounds {
 
  private:
   /// As Affine, but a term has the number of its atom (an index in atoms_) in place of the atom.
+  /// Nothing is proved with a form that overflows.
   struct Linear {
     struct Term {
       int atom;
@@ -72,7 +73,9 @@ class Bounds {
     };
     int64_t constant = 0;
     SmallVector<Term, 6> terms;
+    bool overflows = false;  ///< a coefficient or the constant, or its negative, has left int64
 
+    void add_constant(int64_t value, int64_t factor = 1);
     void add(int atom, int64_t coefficient);
     void add(const Linear& other, int64_t factor);
     int64_t coefficient(int atom) const;

@@ -301,6 +301,34 @@ TEST(Affine, NarrowIntegersAreNotAffine) {
   }
 }
 
+TEST(Affine, ComparisonsOfElementsOfI64AreNotAffine) {
+  const Expr x = dsl::read("x", {dsl::var("k")}, Int64), y = dsl::read("y", {Expr(0)}, Int64);
+  const Expr n = dsl::cast(Int64, dsl::read("n", {Expr(0)}, Int32)), k = dsl::var("k");
+  const Expr f = dsl::cast(Int64, dsl::read("f", {Expr(0)}, Float64));
+  for (const Expr& condition : {x < y, dsl::eq(x, y), x + 5 < Expr(8), x < Expr(0), x <= n, f < y,
+                                x + 1 <= x + 3, x < Expr(INT64_MIN)}) {
+    EXPECT_TRUE(split_condition(condition).affine.empty()) << dsl::to_string(condition);
+    EXPECT_EQ(split_condition(condition).opaque.size(), 1u);
+  }
+  for (const Expr& condition : {x < k, k * 2 <= x - 1, n < n * 2 + k, n < Expr(3), k < f})
+    EXPECT_EQ(split_condition(condition).affine.size(), 1u) << dsl::to_string(condition);
+}
+
+TEST(Affine, ProofsDoNotOverflow) {
+  Bounds bounds;
+  bounds.push_loop("i", Expr(0), Expr(8));
+  const Expr i = dsl::var("i"), large = i * Expr(int64_t{1} << 61);
+  EXPECT_EQ(bounds.lower(large), 0);
+  EXPECT_FALSE(bounds.upper(large));
+  EXPECT_FALSE(bounds.proves_inside(large, 4));
+  EXPECT_FALSE(bounds.proves_inside((i * Expr(int64_t{1} << 62) + i) * 4, 40));
+  EXPECT_FALSE(bounds.proves(i + Expr(INT64_MAX) < Expr(0)));
+  EXPECT_FALSE(bounds.refutes(Expr(INT64_MIN) <= i));
+  EXPECT_TRUE(bounds.proves_inside(i * Expr(int64_t{1} << 59), int64_t{1} << 62));
+  bounds.push_condition(large + large + large + large <= Expr(0));  // 2^63 i has no coefficient
+  EXPECT_EQ(bounds.upper(i), 7);
+}
+
 TEST(Affine, RestoreForgetsAScope) {
   Bounds bounds;
   bounds.push_loop("x", Expr(0), Expr(8));

@@ -127,6 +127,16 @@ TEST(Guards, ClampedIndicesOfVectorsArePeeledOff) {
   EXPECT_EQ(resolved(scalar), to_string(scalar, 0));
 }
 
+// x + 1 <= y is another condition where x is the largest i64.
+TEST(Guards, OfTwoElementsOfI64Stay) {
+  const Expr less = dsl::parse_expr("x[k] < y[k]", {{"x", Int64}, {"y", Int64}}).value();
+  EXPECT_EQ(resolved(loop("i", 4, loop("k", 8, {Stmt{If{less, block(store())}}}))),
+            "for i in 0..4\n"
+            "  for k in 0..8\n"
+            "    if x[k] < y[k]\n"
+            "      s[0] += 1.0\n");
+}
+
 TEST(Guards, WithoutAnAffineFormStay) {
   EXPECT_EQ(resolved(loop("y", 4, guarded("y != 2", store()))),
             "for y in 0..4\n  if y != 2\n    s[0] += 1.0\n");

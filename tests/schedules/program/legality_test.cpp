@@ -44,6 +44,12 @@ TEST(Legality, AccessesAreInside) {
             "the end of a range is not in it)");
 }
 
+TEST(Legality, IndicesThatOverflowAreNotInside) {
+  EXPECT_EQ(verdict(loop("x", "0", "8", store("x * 2305843009213693952"))),
+            "[legality] index 0 of 'out', x * 2305843009213693952, is not proved inside 0..8 (it "
+            "may be 0..?; the end of a range is not in it)");
+}
+
 TEST(Legality, GuardsCount) {
   EXPECT_EQ(verdict(loop("x", "0", "9", {If{at("x < 8"), block({store("x")})}})), "legal");
 }
