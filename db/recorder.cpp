@@ -22,11 +22,18 @@ Status Recorder::flush() {
     stored_ += *appended;
     pending_.clear();
   }
-  // The database has just taken records, so it also gets the records in the spool, including those
-  // of earlier runs. If this fails, no record is lost, and the next flush tries again.
-  const Result<AppendSummary> drained = spool_.drain(*store_);
-  if (drained) stored_ += *drained;
+  drain_spool();
   return {};
+}
+
+void Recorder::drain_spool() {
+  const Result<AppendSummary> drained = spool_.drain(*store_);
+  if (drained) {
+    stored_ += *drained;
+  } else if (!std::exchange(has_told_undrained_, true)) {
+    // No record is lost, and the next flush tries again.
+    say(fmt::format("the records in {} still wait: {}", spool_.path(), drained.error().message));
+  }
 }
 
 Status Recorder::spool_pending(const Error& why) {
@@ -34,9 +41,7 @@ Status Recorder::spool_pending(const Error& why) {
     return fail(why.code, fmt::format("{}; {} records could not be stored, as they cannot wait in "
                                       "the spool either: {}",
                                       why.message, pending_.size(), spooled.error().message));
-  if (options_.on_message)
-    options_.on_message(
-        fmt::format("{} records wait in {}: {}", pending_.size(), spool_.path(), why.message));
+  say(fmt::format("{} records wait in {}: {}", pending_.size(), spool_.path(), why.message));
   spooled_ += static_cast<int64_t>(pending_.size());
   pending_.clear();
   return {};

@@ -10,6 +10,7 @@
 //   TW_RETURN_IF_ERROR(recorder.flush());       // at the end, and whenever a person waits
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -20,8 +21,10 @@
 namespace tw::db {
 
 struct RecorderOptions {
-  size_t batch = 64;          ///< records per transaction; a killed process loses at most these
-  OnMessage on_message = {};  ///< called when records are spooled; may be empty
+  size_t batch = 64;  ///< records per transaction; a killed process loses at most these
+  /// Called when records are spooled, and once if the records in the spool cannot be moved to the
+  /// store; may be empty.
+  OnMessage on_message = {};
 };
 
 class Recorder {
@@ -34,7 +37,8 @@ class Recorder {
   Status add(Record record);
 
   /// Writes all records of the batch. If the store takes them, the records in the spool are moved
-  /// to the store too. After an error the batch stays in memory.
+  /// to the store too; records for which this fails stay in the spool. After an error the batch
+  /// stays in memory.
   Status flush();
 
   size_t pending() const { return pending_.size(); }
@@ -45,6 +49,11 @@ class Recorder {
 
  private:
   Status spool_pending(const Error& why);
+  /// Moves the records in the spool, including those of earlier runs, to the store.
+  void drain_spool();
+  void say(std::string_view message) const {
+    if (options_.on_message) options_.on_message(message);
+  }
 
   Store* store_;
   Spool spool_;
@@ -52,6 +61,7 @@ class Recorder {
   std::vector<Record> pending_;
   AppendSummary stored_;
   int64_t spooled_ = 0;
+  bool has_told_undrained_ = false;
 };
 
 }  // namespace tw::db

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The spool is a file of JSON lines for records that the database could not take, for example
-// because it was locked. The file lies beside the database or on another disk. The next writer
-// moves the records into the database. Several processes may use one spool; a Spool object is not
-// thread-safe.
+// because it was locked. The file lies beside the database or on another disk. The next Recorder
+// that writes to the database moves the records there; other writers leave them in the spool.
+// Several processes may use one spool; a Spool object is not thread-safe.
 
 #include <span>
 #include <string>

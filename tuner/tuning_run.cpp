@@ -63,7 +63,10 @@ Result<std::unique_ptr<TuningRun>> TuningRun::start(const TuneOptions& options, 
       choose_machine(store, target, [&] { return workers.runner->calibrate(calibration_s); },
                      {environment.program_version, environment.now_ms()});
   db::Recorder recorder(store, db::Spool(store.spool_path()),
-                        {.batch = static_cast<size_t>(options.batch)});
+                        {.batch = static_cast<size_t>(options.batch),
+                         .on_message = [notes = environment.notes](std::string_view text) {
+                           note(notes, NoteKind::RecordsSpooled, text);
+                         }});
   std::unique_ptr<TuningRun> run(new TuningRun{.target = std::move(host.target),
                                                .options = options,
                                                .store = &store,

@@ -116,6 +116,25 @@ TEST(Waiting, TheNextTunerMergesWhatAnotherSpooled) {
   EXPECT_TRUE(spool.empty());
 }
 
+TEST(Waiting, Fault17_ASpoolThatStaysFullIsSaidOnce) {
+  const Folder folder;
+  FakeTime time, of_recorder;
+  Store store = open_store(folder / "a.db");
+  Spool spool(Spool::spool_path(store.path()), time.waiting(10));
+  ASSERT_TRUE(spool.append(sample_records(0, 3)));
+  Recorder recorder(store, spool, {.on_message = of_recorder.waiting(0).on_message});
+  HeldGate held(spool.path());
+  for (const Record& record : sample_records(3, 2)) {
+    ASSERT_TRUE(recorder.add(record));
+    ASSERT_TRUE(recorder.flush());
+  }
+  ASSERT_EQ(of_recorder.messages.size(), 1u);
+  EXPECT_NE(of_recorder.messages[0].find(spool.path() + " still wait: ["), std::string::npos);
+  held.release();
+  ASSERT_TRUE(recorder.flush());
+  EXPECT_EQ(hashes_in(store), hashes_of(sample_records(0, 5)));
+}
+
 TEST(Waiting, AHalfLineOfAKilledSpoolerCostsOnlyItself) {
   const Folder folder;
   Store store = open_store(folder / "a.db");

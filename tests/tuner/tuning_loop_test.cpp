@@ -10,6 +10,8 @@
 #include <memory>
 #include <set>
 
+#include "db/engine/gate.h"
+#include "db/recall.h"
 #include "tests/tuner/fake_workers.h"
 #include "tuner/search/experience.h"
 #include "tuner/trial_record.h"
@@ -621,6 +623,34 @@ TEST_F(TuningLoop, AKnownKernelThatIsOfNoUseHereIsANote) {
   ASSERT_EQ(notes.all().size(), 1u);
   EXPECT_EQ(notes.all()[0].kind, NoteKind::KnownUnusable);
   EXPECT_THAT(notes.all()[0].text, HasSubstr("wrong: it differs"));
+}
+
+TEST_F(TuningLoop, Fault17_RecordsThatTheDatabaseDoesNotTakeAreANote) {
+  Notes notes;
+  environment_.notes = &notes;
+  {
+    auto store =
+        db::Store::open(folder_ / "t.db", db::OpenMode::ReadWrite, {.waiting = {.limit_ms = 0}});
+    ASSERT_TRUE(store);
+    auto gate = db::Gate::open(folder_ / "t.db", {});
+    ASSERT_TRUE(gate);
+    const auto hold = gate->enter();
+    ASSERT_TRUE(hold);
+    const auto tuned =
+        tune_all({{workload_, 1, "", schedule_, most_error_}}, work_.target,
+                 {.trials = 8, .batch = 4}, *store, environment_, {}, fake_workers(folder_, work_));
+    ASSERT_TRUE(tuned && tuned->front());
+    EXPECT_EQ(tuned->front()->ended, Ended::Trials);
+    EXPECT_TRUE(records(TrialStatus::Ok).empty());
+  }
+  ASSERT_EQ(notes.all().size(), 1u);
+  EXPECT_EQ(notes.all()[0].kind, NoteKind::RecordsSpooled);
+  EXPECT_THAT(notes.all()[0].text, HasSubstr("records wait in"));
+  EXPECT_THAT(notes.all()[0].text, HasSubstr("t.db.spool.jsonl"));
+  environment_.session = "second";
+  ASSERT_TRUE(run({.trials = 4, .batch = 4}));
+  EXPECT_EQ(open_store(folder_ / "t.db").query({.session = "test"}).value().size(), 8u)
+      << "the next run stores them";
 }
 
 TEST_F(TuningLoop, AnErrorOfTheRunnerEndsTheTask) {

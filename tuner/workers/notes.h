@@ -31,6 +31,8 @@ namespace tw::tuner {
   X(CacheUnwritten, "cache_unwritten", "predictions are not kept for the next run")               \
   X(RecordRefused, "record_refused",                                                              \
     "the database keeps a trial aside, which `db quarantine` lists")                              \
+  X(RecordsSpooled, "records_spooled",                                                            \
+    "the database lacks records until it takes them from a file")                                 \
   X(LostTrial, "lost_trial", "a candidate was lost with its worker, and is not counted as tried") \
   X(ModelDoubtful, "model_doubtful",                                                              \
     "the model was imported, though not all of it is as it should be")                            \
