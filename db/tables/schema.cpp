@@ -146,6 +146,15 @@ Error altered(const std::string& path, std::string_view what) {
                   path, what)};
 }
 
+/// The first of NAME.vN.backup, NAME.vN.backup.2 and so on that does not exist. Existing backups
+/// may be of another state of the file, or of another file that had its name.
+std::string free_backup_path(const std::string& path, int64_t version) {
+  const std::string first = fmt::format("{}.v{}.backup", path, version);
+  std::string backup = first;
+  for (int number = 2; fs::exists(backup); ++number) backup = fmt::format("{}.{}", first, number);
+  return backup;
+}
+
 const Migration* step_from(std::span<const Migration> steps, int64_t version) {
   for (const Migration& step : steps)
     if (step.from == version) return &step;
@@ -219,11 +228,17 @@ Status apply_steps(Connection& connection, std::span<const Migration> steps, int
 
 Status migrate(SqliteConnection& connection, std::span<const Migration> steps, int64_t to) {
   TW_TRY(const int64_t from, version_of(connection));
-  const std::string backup = fmt::format("{}.v{}.backup", connection.path(), from);
-  if (!fs::exists(backup)) TW_RETURN_IF_ERROR(back_up(connection, backup));
-  TW_TRY(Transaction transaction, Transaction::begin(connection));
-  TW_RETURN_IF_ERROR(apply_steps(connection, steps, to));
-  return transaction.commit();
+  const std::string backup = free_backup_path(connection.path(), from);
+  TW_RETURN_IF_ERROR(back_up(connection, backup));
+  Result<Transaction> transaction = Transaction::begin(connection);
+  Status applied = transaction ? apply_steps(connection, steps, to)
+                               : Status(tl::unexpected(transaction.error()));
+  if (applied) return transaction->commit();
+  connection.roll_back();
+  // The file is as it was, and each further attempt would leave one more copy of it.
+  std::error_code ignored;
+  fs::remove(backup, ignored);
+  return applied;
 }
 
 Status back_up(SqliteConnection& from, const std::string& target) {

@@ -45,8 +45,10 @@ std::span<const Migration> known_migrations();
 Status apply_steps(Connection& connection, std::span<const Migration> steps, int64_t to);
 
 /// Copies the file NAME to NAME.vN.backup, where N is its version, and then migrates it to version
-/// `to` in one transaction. If the process is killed, the file has either the old or the new
-/// version. Requires: the writer gate is held.
+/// `to` in one transaction. If the name of the backup is taken, the copy is NAME.vN.backup.2, or
+/// has the next number that is free. If a step fails, the file is as it was, and the copy is
+/// removed. If the process is killed, the file has either the old or the new version. Requires: the
+/// writer gate is held.
 Status migrate(SqliteConnection& connection, std::span<const Migration> steps, int64_t to);
 
 /// Writes a consistent copy of a database to the new file `target`. If this fails, no such file is

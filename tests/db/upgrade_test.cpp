@@ -65,6 +65,21 @@ TEST(Upgrade, Fault23_StepsRunInOneTransactionAfterABackup) {
   EXPECT_EQ(hashes_in(backup), hashes_of(sample_records(0, 3)));
 }
 
+TEST(Upgrade, Fault23_AnOldBackupIsNotTakenForThatOfTheFile) {
+  const Folder folder;
+  make_database(folder / "a.db", sample_records(0, 3));
+  const std::string first = folder / fmt::format("a.db.v{}.backup", schema_version);
+  write_bytes(first, "of another file");
+  write_bytes(first + ".2", "of a third");
+  const Migration steps[] = {
+      {schema_version, [](Connection& to) { return to.execute("DELETE FROM best"); }}};
+  ASSERT_TRUE(migrate(*connect(folder / "a.db"), steps, schema_version + 1));
+  EXPECT_EQ(read_bytes(first), "of another file");
+  EXPECT_EQ(read_bytes(first + ".2"), "of a third");
+  Store backup = open_store(first + ".3", OpenMode::ReadOnly);
+  EXPECT_EQ(hashes_in(backup), hashes_of(sample_records(0, 3)));
+}
+
 TEST(Upgrade, Fault23_AFailedStepLeavesTheOldVersion) {
   const Folder folder;
   make_database(folder / "a.db", sample_records(0, 3));
@@ -76,6 +91,7 @@ TEST(Upgrade, Fault23_AFailedStepLeavesTheOldVersion) {
     const auto connection = connect(folder / "a.db");
     EXPECT_FALSE(migrate(*connection, steps, schema_version + 2));
   }
+  EXPECT_FALSE(fs::exists(folder / fmt::format("a.db.v{}.backup", schema_version)));
   Store store = open_store(folder / "a.db");
   EXPECT_EQ(hashes_in(store), hashes_of(sample_records(0, 3)));
   EXPECT_TRUE(verify(store).value().ok());
