@@ -129,17 +129,7 @@ Status put_kernels(Connection& connection, int64_t id, const Demand& demand) {
   return {};
 }
 
-/// The pattern of LIKE for texts that contain this one: "5%" -> "%5!%%".
-std::string pattern_of_part(std::string_view part) {
-  std::string pattern = "%";
-  for (const char c : part) {
-    if (c == '%' || c == '_' || c == '!') pattern += '!';
-    pattern += c;
-  }
-  return pattern + "%";
-}
-
-std::string select_demands_sql(const DemandFilter& filter) {
+std::string select_demands_sql(const DemandFilter& filter, const Dialect& dialect) {
   std::string sql =
       "SELECT id, digest, source, name, target, device, threads, codegen_abi, first_ns, "
       "latency_ns, "
@@ -148,7 +138,7 @@ std::string select_demands_sql(const DemandFilter& filter) {
   if (filter.device) sql += " AND device = ?";
   if (filter.codegen_abi) sql += " AND codegen_abi = ?";
   if (filter.hash) sql += " AND digest = ?";
-  if (filter.part_of_name) sql += " AND lower(name) LIKE lower(CAST(? AS TEXT)) ESCAPE '!'";
+  if (filter.part_of_name) sql += fmt::format(" AND {}(lower(name), ?) > 0", dialect.position);
   sql += " ORDER BY asked_ms DESC, digest";
   return filter.limit > 0 ? fmt::format("{} LIMIT {}", sql, filter.limit) : sql;
 }
@@ -249,12 +239,15 @@ Result<std::vector<Demand>> demands(Store& store, const DemandFilter& filter) {
   if (!can_match) return std::vector<Demand>();
   TW_TRY(const Transaction one_state, Transaction::begin_reading(store.state().connection));
   TW_TRY(Statement select,
-         Statement::prepare(store.state().connection, select_demands_sql(filter)));
+         Statement::prepare(store.state().connection,
+                            select_demands_sql(filter, store.state().connection.dialect())));
   for (const auto* text : {&filter.target, &filter.device})
     if (*text) select.bind(std::string_view(**text));
   if (filter.codegen_abi) select.bind(*filter.codegen_abi);
   if (filter.hash) select.bind_blob(bytes_of_hex(*filter.hash));
-  if (filter.part_of_name) select.bind(pattern_of_part(*filter.part_of_name));
+  std::string part = filter.part_of_name.value_or("");
+  std::ranges::transform(part, part.begin(), to_lower);
+  if (filter.part_of_name) select.bind(std::string_view(part));
   std::vector<Demand> demands;
   std::map<int64_t, size_t> places;
   TW_RETURN_IF_ERROR(select.each([&](const Row& row) {

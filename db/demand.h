@@ -67,7 +67,7 @@ struct DemandFilter {
   std::optional<std::string> device = {};
   std::optional<int64_t> codegen_abi = {};
   std::optional<std::string> hash = {};  ///< 64 hex digits
-  /// A text that the name has to contain; lower and upper case are equal.
+  /// A text that the name has to contain. The letters a to z match in either case.
   std::optional<std::string> part_of_name = {};
   int64_t limit = 0;  ///< largest number of demands; 0: all
 };

@@ -142,6 +142,7 @@ TEST_P(DemandTable, IsFoundByItsHashAndByPartOfItsName) {
   EXPECT_EQ(names({.part_of_name = ""}).size(), 2u);
   EXPECT_EQ(names({.part_of_name = "%"}), std::vector{other.name});
   EXPECT_TRUE(names({.part_of_name = "vgg"}).empty());
+  EXPECT_TRUE(names({.part_of_name = std::string(100'000, '%')}).empty());
 }
 
 TEST_P(DemandTable, PlacesAreApart) {
