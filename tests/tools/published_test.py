@@ -133,6 +133,8 @@ class Published(program.ProgramTest):
                        self.db, saying=["NAME.jsonl"])
         self.fail_with(5, "db", "ship", "--output", str(self.home / "x.jsonl"), "--sign", self.db, self.db,
                        saying=["--sign", self.db, "no private key"])
+        self.fail_with(2, "db", "ship", "--output", str(self.home / "x.jsonl"), "--sign", str(self.site), self.db,
+                       saying=["--sign", str(self.site), "is a directory"])
         self.fail_with(2, "db", "key", saying=["--output is missing"])
         self.publish(self.db)
         self.fail_with(2, "db", "ship", "--output", str(self.site / "team.jsonl"), self.db, saying=["--sign", "team.layer.json"])

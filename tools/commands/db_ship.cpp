@@ -51,6 +51,12 @@ Status write_database(const std::vector<db::Record>& records, const std::string&
 }
 
 Result<SigningKey> key_in(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error))
+    return fail(ErrorCode::Usage,
+                fmt::format("[ship] --sign {}: it is a directory; the file of a private key, as "
+                            "`tilewright db key` makes it, was expected",
+                            shell_quoted(path)));
   std::ifstream in(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   if (!in && text.empty())
