@@ -327,6 +327,7 @@ AppendSummary& AppendSummary::operator+=(const AppendSummary& other) {
   duplicates += other.duplicates;
   quarantined += other.quarantined;
   calibrations += other.calibrations;
+  damaged += other.damaged;
   return *this;
 }
 

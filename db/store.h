@@ -67,7 +67,10 @@ struct AppendSummary {
   int64_t inserted = 0;
   int64_t duplicates = 0;    ///< records that the database had already
   int64_t quarantined = 0;   ///< lines stored apart with a reason, never returned as records
-  int64_t calibrations = 0;  ///< inserted calibrations; the other counts concern records
+  int64_t calibrations = 0;  ///< inserted calibrations; the counts above concern records
+  /// Records and calibrations that merge_from() left out because they do not agree with their
+  /// hashes; 0 for other functions.
+  int64_t damaged = 0;
   AppendSummary& operator+=(const AppendSummary& other);
   friend bool operator==(const AppendSummary&, const AppendSummary&) = default;
 };

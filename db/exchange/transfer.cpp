@@ -382,7 +382,11 @@ Result<AppendSummary> merge_from(Store& store, const std::string& path) {
   Batches batches(store.state());
   while (true) {
     TW_TRY(std::vector<Record> records, reading->next());
-    if (records.empty()) return batches.finish(reading->store());
+    if (records.empty()) {
+      TW_TRY(AppendSummary summary, batches.finish(reading->store()));
+      summary.damaged = reading->store().damaged();
+      return summary;
+    }
     for (Record& record : records) TW_RETURN_IF_ERROR(batches.keep(std::move(record)));
   }
 }
@@ -395,7 +399,9 @@ Result<AppendSummary> merge_from(Store& store, Store& other) {
     return appended.has_value();
   }));
   TW_RETURN_IF_ERROR(appended);
-  return batches.finish(other);
+  TW_TRY(AppendSummary summary, batches.finish(other));
+  summary.damaged = other.damaged() - damaged_before;
+  return summary;
 }
 
 Result<AppendSummary> import_jsonl(Store& store, std::istream& in, const std::string& name) {
@@ -428,6 +434,7 @@ Status check_importable(const std::string& path) {
   // A pipe gives its bytes once: they are left for the import.
   if (fs::is_other(path, error)) return {};
   TW_TRY(std::ifstream in, open_lines(path));
+  const int64_t damaged_before = other.damaged();
   std::string start(database_magic.size(), '\0');
   in.read(start.data(), static_cast<std::streamsize>(start.size()));
   return is_database(start) ? tl::unexpected(database_to_import(path)) : Status();

@@ -143,6 +143,20 @@ TEST(Merge, WithItselfIsNothing) {
   EXPECT_EQ(merge_from(store, folder / "./a.db").value(), AppendSummary{});
 }
 
+TEST_P(AnyMerge, Fault16_DamagedRecordsAreLeftOutAndCounted) {
+  make_database(databases / "a.db", sample_records(0, 100));
+  run_in(databases / "a.db",
+         "UPDATE trials SET latency_ns = latency_ns + 1 WHERE seq < (SELECT min(seq) + 3 FROM "
+         "trials)");
+  AppendSummary expected{97, 0, 0};
+  expected.damaged = 3;
+  Store by_path = open_store(databases / "b.db"), by_store = open_store(databases / "c.db");
+  EXPECT_EQ(merge_from(by_path, databases / "a.db").value(), expected);
+  Store other = open_store(databases / "a.db", OpenMode::ReadOnly);
+  EXPECT_EQ(merge_from(by_store, other).value(), expected);
+  EXPECT_EQ(hashes_in(by_store), hashes_of(sample_records(3, 97)));
+}
+
 TEST_P(AnyMerge, TheDerivedTableIsNeverImported) {
   make_database(databases / "a.db", {sample_record(0), sample_record(5)});
   make_database(databases / "b.db", {sample_record(9)});

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers: the records that come with the program, and those of a team, below a person's database."""
 
+import contextlib
 import json
 import os
 import pathlib
+import sqlite3
 
 import program
 from trust_test import sealed, timed
@@ -95,6 +97,23 @@ class Layers(program.ProgramTest):
         done = self.succeed("tune", *program.SMALL, "--db", self.user, *self.here, "--trials", "1", *program.AMPLE)
         self.assertIn("the shipped layer is left out: [", done.err)
         self.assertIn("db recover", done.err)
+
+    def test_Fault16_damaged_records_are_left_out_and_counted(self):
+        self.tuned()
+        whole = len(self.json("db", "query", "--db", self.db, "--limit", "0", "--format", "json")["records"])
+        with contextlib.closing(sqlite3.connect(self.db)) as connection:
+            connection.execute("UPDATE trials SET latency_ns = latency_ns + 1 WHERE seq = (SELECT max(seq) FROM trials)")
+            connection.commit()
+        arguments = ["db", "ship", "--output", str(self.home / "x.jsonl"), self.db]
+        document = self.json(*arguments, "--format", "json")
+        self.assertEqual((document["of"], document["damaged"]), (whole - 1, 1))
+        said = self.succeed(*arguments).err
+        self.assertRegex(said, r"record \d+ is damaged and left out")
+        self.assertIn("1 record damaged and left out", said)
+        merged = self.json("db", "merge", self.db, "--db", str(self.home / "merged.db"), "--format", "json")
+        self.assertEqual((merged["inserted"], merged["damaged"]), (whole - 1, 1))
+        done = self.succeed("db", "merge", self.db, "--db", str(self.home / "text.db"))
+        self.assertIn(f"{whole - 1} new, 0 known already, 0 quarantined, 1 damaged", done.out)
 
     def test_Fault28_a_record_too_good_to_be_true_is_not_shipped(self):
         record = self.ship()

@@ -45,6 +45,7 @@ constexpr int64_t most_days = 36'500;
 std::string show_summary(const db::AppendSummary& s) {
   std::string text = fmt::format("{} new, {} known already, {} quarantined", s.inserted,
                                  s.duplicates, s.quarantined);
+  if (s.damaged > 0) text += fmt::format(", {} damaged", s.damaged);
   if (s.calibrations > 0) text += ", " + counted(s.calibrations, "new calibration");
   return text;
 }
@@ -56,8 +57,9 @@ nlohmann::json json_of(const db::AppendSummary& s) {
           {"calibrations", s.calibrations}};
 }
 
-Status print_summary(const DbFlags& f, const char* verb, const db::AppendSummary& summary) {
-  if (f.format == Format::Json) return print_json(verb, json_of(summary));
+Status print_summary(const DbFlags& f, const char* verb, const db::AppendSummary& summary,
+                     const nlohmann::json& document) {
+  if (f.format == Format::Json) return print_json(verb, document);
   return print(show_summary(summary) + "\n");
 }
 
@@ -247,15 +249,6 @@ bool has_facts(const db::AppendSummary& summary) {
   return summary.inserted + summary.duplicates + summary.calibrations > 0;
 }
 
-/// The number of records in a database file from which a merge took nothing. 0 if `file` is the
-/// same database as `into`.
-Result<int64_t> count_damaged(const std::string& file, const db::Store& into) {
-  TW_TRY(db::Store store, db::Store::open(file, db::OpenMode::ReadOnly));
-  if (store.path() == into.path()) return 0;
-  TW_TRY(const db::StoreInfo info, store.info());
-  return info.records;
-}
-
 Result<int> merge(const DbFlags& f, const Surroundings& here) {
   // Input files are checked first, so that a bad input file does not leave a newly created database
   // behind.
@@ -268,21 +261,19 @@ Result<int> merge(const DbFlags& f, const Surroundings& here) {
   }
   TW_TRY(db::Store store, open_database(f.place, here, db::OpenMode::ReadWrite));
   db::AppendSummary all;
-  int64_t damaged = 0;
   for (const std::string& file : f.files) {
     TW_TRY(const db::AppendSummary one, db::merge_from(store, file));
     all += one;
-    if (has_facts(one)) continue;
-    TW_TRY(const int64_t records, count_damaged(file, store));
-    damaged += records;
   }
   note_quarantined(all, store);
-  TW_RETURN_IF_ERROR(print_summary(f, "db merge", all));
-  if (has_facts(all) || damaged == 0) return 0;
+  nlohmann::json document = json_of(all);
+  document["damaged"] = all.damaged;
+  TW_RETURN_IF_ERROR(print_summary(f, "db merge", all, document));
+  if (has_facts(all) || all.damaged == 0) return 0;
   return fail(ErrorCode::Database,
               fmt::format("[merge] none of {} was believed: they do not agree with their hashes; "
                           "take a copy that is not damaged",
-                          counted(damaged, "record")));
+                          counted(all.damaged, "record")));
 }
 
 Result<db::AppendSummary> import_one(db::Store& store, const std::string& file,
@@ -306,7 +297,7 @@ Result<int> import(const DbFlags& f, const Surroundings& here) {
     all += one;
   }
   note_quarantined(all, store);
-  TW_RETURN_IF_ERROR(print_summary(f, "db import", all));
+  TW_RETURN_IF_ERROR(print_summary(f, "db import", all, json_of(all)));
   if (has_facts(all) || all.quarantined == 0) return 0;
   return fail(ErrorCode::Database,
               fmt::format("[import] none of {} was believed: {} says why",
@@ -371,7 +362,7 @@ Result<int> verify(const DbFlags& f, const Surroundings& here) {
 
 Result<int> recover(const DbFlags& f, const Surroundings&) {
   TW_TRY(const db::AppendSummary summary, db::recover(f.file, f.output));
-  TW_RETURN_IF_ERROR(print_summary(f, "db recover", summary));
+  TW_RETURN_IF_ERROR(print_summary(f, "db recover", summary, json_of(summary)));
   return 0;
 }
 

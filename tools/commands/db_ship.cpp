@@ -154,7 +154,10 @@ Result<int> ship_command(const DbFlags& f, const Surroundings& here) {
     TW_TRY(key, key_in(f.sign));
   }
   TW_TRY(const tuner::Scratch scratch, tuner::Scratch::make(tuner::temporary_places()));
-  TW_TRY(db::Store all, db::Store::open(scratch.path() + "/all.db", db::OpenMode::ReadWrite));
+  db::StoreOptions options;
+  options.waiting.on_message = [](std::string_view text) { note(text); };
+  TW_TRY(db::Store all,
+         db::Store::open(scratch.path() + "/all.db", db::OpenMode::ReadWrite, std::move(options)));
   db::AppendSummary summary;
   for (const std::string& file : f.files) {
     TW_TRY(const db::AppendSummary one,
@@ -163,6 +166,7 @@ Result<int> ship_command(const DbFlags& f, const Surroundings& here) {
   }
   if (summary.quarantined > 0)
     note(counted(summary.quarantined, "line") + " not believed and left out");
+  if (summary.damaged > 0) note(counted(summary.damaged, "record") + " damaged and left out");
   TW_TRY(const std::vector<db::Record> records,
          db::distilled(all, {.codegen_abi = codegen::codegen_abi, .keep = f.keep_shipped}));
   if (records.empty())
@@ -173,8 +177,10 @@ Result<int> ship_command(const DbFlags& f, const Surroundings& here) {
                      : key                     ? write_signed(records, f.output, *key, here)
                                                : write_text(lines_of(records), f.output));
   if (f.format == Format::Json)
-    TW_RETURN_IF_ERROR(print_json(
-        "db ship", {{"output", f.output}, {"records", records.size()}, {"of", summary.inserted}}));
+    TW_RETURN_IF_ERROR(print_json("db ship", {{"output", f.output},
+                                              {"records", records.size()},
+                                              {"of", summary.inserted},
+                                              {"damaged", summary.damaged}}));
   else
     TW_RETURN_IF_ERROR(
         print(fmt::format("{} of {} written to {}\n", records.size(),
