@@ -11,6 +11,7 @@ namespace tw::db {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using Event = Json::parse_event_t;
 
 constexpr const char* line_name = "record_line";
 
@@ -49,6 +50,46 @@ Result<Record> record_in(const Json& result) {
                           "export NAME.json` wrote can be taken over",
                           line_name));
 }
+
+/// Thrown to end the parser, which has no other way to stop, with an error of OnResult.
+struct Stopped {
+  Error why;
+};
+
+// Depths in a document: of the list of results, of a result, and of the deepest value of an export,
+// which is that of a measurement.
+constexpr int depth_of_list = 1, depth_of_result = 2, most_depth = 5;
+
+/// Takes the results of a document from the events of the JSON parser.
+class ResultReader {
+ public:
+  explicit ResultReader(const OnResult& on_result) : on_result_(on_result) {}
+
+  /// The callback of the parser: false if the parser shall drop the value. A result is dropped once
+  /// it is taken, because a document may be larger than memory. Values that are nested deeper than
+  /// those of an export are dropped, because dump() calls itself for each level.
+  bool take(int depth, Event event, const Json& parsed) {
+    if (depth == depth_of_list) {
+      if (event == Event::key) is_named_results_ = parsed == "results";
+      is_in_list_ = is_named_results_ && event == Event::array_start;
+      has_results_ |= is_in_list_;
+    }
+    const bool is_result =
+        is_in_list_ && depth == depth_of_result &&
+        (event == Event::object_end || event == Event::array_end || event == Event::value);
+    if (!is_result) return depth <= most_depth;
+    const Status taken = on_result_(record_in(parsed), parsed.dump(-1, ' ', true));
+    if (!taken) throw Stopped{taken.error()};
+    return false;
+  }
+  bool has_results() const { return has_results_; }
+
+ private:
+  const OnResult& on_result_;
+  bool is_named_results_ = false;  ///< the member of the document that is being read is `results`
+  bool is_in_list_ = false;
+  bool has_results_ = false;
+};
 
 }  // namespace
 
@@ -113,25 +154,19 @@ std::string to_t4(const Record& record) {
   return result.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Status read_t4(std::istream& in, const std::string& name, const OnResult& on_result) {
-  constexpr int depth_of_results = 2;  // in the array of the document
-  Status status;
-  bool is_results = false;  // the member of the document that is being read
-  // A result is dropped once it is taken, as a document may be larger than memory.
-  const auto take = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::key && depth == 1) is_results = parsed == "results";
-    const bool is_result =
-        is_results && depth == depth_of_results && event == Json::parse_event_t::object_end;
-    if (!is_result) return true;
-    if (status) status = on_result(record_in(parsed), parsed.dump(-1, ' ', true));
-    return false;
-  };
-  try {
-    const Json rest = Json::parse(in, take);
-  } catch (const Json::exception& wrong) {
-    return fail(ErrorCode::Invalid, fmt::format("[import] {} is no JSON: {}", name, wrong.what()));
-  }
-  return status;
+Status read_t4(std::istream& in, const std::string& name, const OnResult& on_result) try {
+  ResultReader reader(on_result);
+  const Json rest = Json::parse(
+      in, [&](int depth, Event event, Json& parsed) { return reader.take(depth, event, parsed); });
+  if (reader.has_results()) return {};
+  return fail(ErrorCode::Invalid,
+              fmt::format("[import] {} holds no records, as it has no list of results: a document "
+                          "that `tilewright db export NAME.json` wrote was expected",
+                          name));
+} catch (const Stopped& stopped) {
+  return tl::unexpected(stopped.why);
+} catch (const Json::exception& wrong) {
+  return fail(ErrorCode::Invalid, fmt::format("[import] {} is no JSON: {}", name, wrong.what()));
 }
 
 }  // namespace tw::db

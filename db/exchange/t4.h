@@ -36,9 +36,10 @@ std::string to_t4(const Record& record);
 /// why the result is not a record; the second is the text of the result.
 using OnResult = std::function<Status(Result<Record>, const std::string& text)>;
 /// Reads a document and calls `on_result` for each result in turn. Results of other programs are
-/// not records, because they have no schedule of this project. Invalid if the input is not JSON. If
-/// `on_result` returns an error, reading stops with this error. `name` is the name of the input in
-/// messages.
+/// not records, because they have no schedule of this project. Values that are nested deeper than
+/// those of to_t4() are left out of the text. Invalid if the input is not JSON or has no list
+/// `results`. If `on_result` returns an error, reading stops with this error. `name` is the name of
+/// the input in messages.
 Status read_t4(std::istream& in, const std::string& name, const OnResult& on_result);
 
 }  // namespace tw::db

@@ -9,6 +9,7 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <ios>
 #include <istream>
 #include <optional>
@@ -55,6 +56,16 @@ Result<bool> next_line(std::istream& in, std::string& line) try {
                           failure.what()));
 }
 
+/// Visits the lines that are not empty.
+Status each_line(std::istream& in, const std::function<Status(const std::string&)>& visit) {
+  std::string line;
+  while (true) {
+    TW_TRY(const bool found, next_line(in, line));
+    if (!found) return {};
+    if (!line.empty()) TW_RETURN_IF_ERROR(visit(line));
+  }
+}
+
 /// A line of an export.
 using Fact = std::variant<Record, Calibration>;
 
@@ -90,20 +101,6 @@ class Batches {
     facts_.bad.push_back(std::move(line));
     return flush_if_full();
   }
-  /// Appends every line until the end.
-  Result<AppendSummary> add_all(std::istream& in) {
-    std::string line;
-    while (true) {
-      TW_TRY(const bool found, next_line(in, line));
-      if (!found) break;
-      if (line.empty()) continue;
-      Result<Fact> fact = fact_of(line);
-      TW_RETURN_IF_ERROR(fact ? add(std::move(*fact), line)
-                              : add_bad({line, fact.error().message}));
-    }
-    TW_RETURN_IF_ERROR(flush());
-    return summary_;
-  }
   /// Appends the calibrations of a store after its records.
   Result<AppendSummary> finish(Store& from) {
     TW_TRY(std::vector<Calibration> machines, calibrations(from));
@@ -128,10 +125,6 @@ class Batches {
   AppendSummary summary_;
 };
 
-// If none of the first `most_leading` lines is a record or calibration, the file is not an export.
-// Until a record or calibration is found, the lines are kept in memory.
-constexpr size_t most_leading = 64;
-
 constexpr std::string_view database_magic = "SQLite format 3";
 bool is_database(std::string_view text) { return text.starts_with(database_magic); }
 
@@ -142,12 +135,58 @@ Error database_to_import(const std::string& name) {
                       name)};
 }
 
-Error no_facts_in(const std::string& name, const Quarantined& first) {
+/// `expected` is the form of an import: "lines as `tilewright db export NAME.jsonl` writes them".
+Error no_facts_in(const std::string& name, std::string_view expected, std::string_view why) {
   return {ErrorCode::Invalid,
-          fmt::format("[import] {} holds no records, and nothing was stored: lines as `tilewright "
-                      "db export NAME.jsonl` writes them were expected; the first is refused: {}",
-                      name, first.reason)};
+          fmt::format("[import] {} holds no records, and nothing was stored: {} were expected; {}",
+                      name, expected, why)};
 }
+
+// If none of the first `most_leading` entries is a record or calibration, the input is not an
+// export.
+constexpr size_t most_leading = 64;
+
+/// Stores the entries of an import: lines, rows or results. Bad entries before the first record or
+/// calibration stay in memory until that is found, so that nothing is stored of an input that is
+/// not an export.
+class Import {
+ public:
+  /// `name` and `expected` are as in no_facts_in(), and must outlive the import.
+  Import(Store::State& state, const std::string& name, std::string_view expected)
+      : batches_(state), name_(name), expected_(expected) {}
+
+  /// Adds an entry, whose text is `text`. Invalid if the input is not an export.
+  Status add(Result<Fact> fact, const std::string& text) {
+    if (!fact && has_facts_) return batches_.add_bad({text, fact.error().message});
+    if (!fact) return add_leading({text, fact.error().message});
+    has_facts_ = true;
+    for (Quarantined& bad : std::exchange(leading_, {}))
+      TW_RETURN_IF_ERROR(batches_.add_bad(std::move(bad)));
+    return batches_.add(std::move(*fact), text);
+  }
+  /// Stores what add() has not stored yet. Invalid if all entries are bad.
+  Result<AppendSummary> finish() {
+    if (!leading_.empty()) return tl::unexpected(refused());
+    TW_RETURN_IF_ERROR(batches_.flush());
+    return batches_.summary();
+  }
+
+ private:
+  Status add_leading(Quarantined bad) {
+    leading_.push_back(std::move(bad));
+    if (is_database(leading_.front().line)) return tl::unexpected(database_to_import(name_));
+    return leading_.size() < most_leading ? Status() : tl::unexpected(refused());
+  }
+  Error refused() const {
+    return no_facts_in(name_, expected_, "the first is refused: " + leading_.front().reason);
+  }
+
+  Batches batches_;
+  const std::string& name_;
+  const std::string_view expected_;
+  std::vector<Quarantined> leading_;
+  bool has_facts_ = false;
+};
 
 Result<std::ifstream> open_lines(const std::string& path) {
   std::error_code error;
@@ -393,6 +432,7 @@ Result<AppendSummary> merge_from(Store& store, const std::string& path) {
 
 Result<AppendSummary> merge_from(Store& store, Store& other) {
   Batches batches(store.state());
+  const int64_t damaged_before = other.damaged();
   Status appended;
   TW_RETURN_IF_ERROR(other.for_each({}, [&](const Record& record) {
     appended = batches.keep(record);
@@ -405,28 +445,21 @@ Result<AppendSummary> merge_from(Store& store, Store& other) {
 }
 
 Result<AppendSummary> import_jsonl(Store& store, std::istream& in, const std::string& name) {
-  std::vector<Quarantined> leading;
-  std::optional<Fact> first;
-  std::string line;
-  while (!first && leading.size() < most_leading) {
-    TW_TRY(const bool found, next_line(in, line));
-    if (!found) break;
-    if (line.empty()) continue;
-    if (leading.empty() && is_database(line)) return tl::unexpected(database_to_import(name));
-    if (Result<Fact> fact = fact_of(line))
-      first = std::move(*fact);
-    else
-      leading.push_back({line, fact.error().message});
-  }
-  if (!first && !leading.empty()) return tl::unexpected(no_facts_in(name, leading.front()));
-  Batches batches(store.state());
-  for (Quarantined& bad : leading) TW_RETURN_IF_ERROR(batches.add_bad(std::move(bad)));
-  if (first) TW_RETURN_IF_ERROR(batches.add(std::move(*first), line));
-  return batches.add_all(in);
+  Import entries(store.state(), name, "lines as `tilewright db export NAME.jsonl` writes them");
+  TW_RETURN_IF_ERROR(
+      each_line(in, [&](const std::string& line) { return entries.add(fact_of(line), line); }));
+  return entries.finish();
 }
 
 Result<AppendSummary> import_spooled(Store& store, std::istream& in) {
-  return Batches(store.state()).add_all(in);
+  Batches batches(store.state());
+  TW_RETURN_IF_ERROR(each_line(in, [&](const std::string& line) {
+    Result<Fact> fact = fact_of(line);
+    return fact ? batches.add(std::move(*fact), line)
+                : batches.add_bad({line, fact.error().message});
+  }));
+  TW_RETURN_IF_ERROR(batches.flush());
+  return batches.summary();
 }
 
 Status check_importable(const std::string& path) {
@@ -434,7 +467,6 @@ Status check_importable(const std::string& path) {
   // A pipe gives its bytes once: they are left for the import.
   if (fs::is_other(path, error)) return {};
   TW_TRY(std::ifstream in, open_lines(path));
-  const int64_t damaged_before = other.damaged();
   std::string start(database_magic.size(), '\0');
   in.read(start.data(), static_cast<std::streamsize>(start.size()));
   return is_database(start) ? tl::unexpected(database_to_import(path)) : Status();
@@ -446,26 +478,20 @@ Result<AppendSummary> import_jsonl(Store& store, const std::string& path) {
 }
 
 Result<AppendSummary> import_csv(Store& store, std::istream& in, const std::string& name) {
+  constexpr std::string_view expected = "rows as `tilewright db export NAME.csv` writes them";
   std::vector<std::string> names, cells;
   std::string text;
   TW_TRY(const bool found, next_csv_row(in, names, text));
   if (found && is_database(text)) return tl::unexpected(database_to_import(name));
   if (!found || std::find(names.begin(), names.end(), "hash") == names.end())
-    return fail(ErrorCode::Invalid,
-                fmt::format("[import] {} holds no records, and nothing was stored: rows as "
-                            "`tilewright db export NAME.csv` writes them were expected",
-                            name));
-  Batches batches(store.state());
+    return tl::unexpected(no_facts_in(name, expected, "it has no column hash"));
+  Import entries(store.state(), name, expected);
   while (true) {
     TW_TRY(const bool more, next_csv_row(in, cells, text));
-    if (!more) break;
+    if (!more) return entries.finish();
     if (text.empty() || text == "\r") continue;
-    Result<Record> record = from_csv(names, cells);
-    TW_RETURN_IF_ERROR(record ? batches.add(std::move(*record), text)
-                              : batches.add_bad({text, record.error().message}));
+    TW_RETURN_IF_ERROR(entries.add(from_csv(names, cells), text));
   }
-  TW_RETURN_IF_ERROR(batches.flush());
-  return batches.summary();
 }
 
 Result<AppendSummary> import_csv(Store& store, const std::string& path) {
@@ -474,26 +500,11 @@ Result<AppendSummary> import_csv(Store& store, const std::string& path) {
 }
 
 Result<AppendSummary> import_t4(Store& store, std::istream& in, const std::string& name) {
-  Batches batches(store.state());
-  std::vector<Quarantined> leading;
-  bool has_record = false;
-  TW_RETURN_IF_ERROR(
-      read_t4(in, name, [&](Result<Record> record, const std::string& text) -> Status {
-        if (!record && !has_record && leading.size() == most_leading) return Status();
-        Quarantined bad{text.substr(0, max_line_bytes), record ? "" : record.error().message};
-        if (!record && !has_record) {
-          leading.push_back(std::move(bad));
-          return Status();
-        }
-        if (!record) return batches.add_bad(std::move(bad));
-        has_record = true;
-        for (Quarantined& earlier : std::exchange(leading, {}))
-          if (Status added = batches.add_bad(std::move(earlier)); !added) return added;
-        return batches.add(std::move(*record), text);
-      }));
-  if (!leading.empty()) return tl::unexpected(no_facts_in(name, leading.front()));
-  TW_RETURN_IF_ERROR(batches.flush());
-  return batches.summary();
+  Import entries(store.state(), name, "results as `tilewright db export NAME.json` writes them");
+  TW_RETURN_IF_ERROR(read_t4(in, name, [&](Result<Record> record, const std::string& text) {
+    return entries.add(std::move(record), text.substr(0, max_line_bytes));
+  }));
+  return entries.finish();
 }
 
 Result<AppendSummary> import_t4(Store& store, const std::string& path) {

@@ -116,5 +116,24 @@ TEST(Csv, AnotherTableIsRefused) {
   EXPECT_EQ(import_csv(store, folder / "a.db").error().code, ErrorCode::Invalid);
 }
 
+TEST(Csv, AnotherTableWithHashesIsRefused) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  std::string rows = "name,hash\n";
+  for (int i = 0; i < 100; ++i) rows += "x,5\n";
+  std::istringstream table(rows);
+  const auto refused = import_csv(store, table, "table");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::Invalid);
+  EXPECT_NE(refused.error().message.find("table holds no records"), std::string::npos);
+  EXPECT_EQ(store.info().value().quarantined, 0);
+  std::string bad;
+  for (int i = 0; i < 63; ++i) bad += "x,5\r\n";
+  std::istringstream few(csv_header() + bad + to_csv(sample_record(0)) + bad);
+  EXPECT_EQ(import_csv(store, few, "few").value(), (AppendSummary{1, 0, 126}));
+  std::istringstream many(csv_header() + bad + "x,5\r\n" + to_csv(sample_record(1)));
+  EXPECT_EQ(import_csv(store, many, "many").error().code, ErrorCode::Invalid);
+}
+
 }  // namespace
 }  // namespace tw::db

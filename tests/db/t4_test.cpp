@@ -121,9 +121,71 @@ TEST(T4, ResultsOfOthersAndChangedOnesAreKeptApart) {
   EXPECT_EQ(some->quarantined, 2);
   EXPECT_EQ(store.query({}).value(), std::vector{sample_record(1)});
 
+  document["results"] =
+      Json::array({5, Json::array({6}), foreign, Json::parse(to_t4(sample_record(3)))});
+  EXPECT_EQ(import().value(), (AppendSummary{1, 0, 3}));
+
   std::istringstream broken("{\"results\": [");
   EXPECT_NE(import_t4(store, broken, "that").error().message.find("that is no JSON"),
             std::string::npos);
+}
+
+TEST(T4, ADocumentWithoutAListOfResultsIsRefused) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  const std::string result = to_t4(sample_record(0));
+  for (const std::string& text :
+       {std::string("[1,2]"), std::string("{}"), std::string("5"), "[" + result + "]",
+        "{\"results\": " + result + "}", "{\"results\": 5, \"others\": [" + result + "]}",
+        "[{\"results\": [" + result + "]}]"}) {
+    std::istringstream in(text);
+    const auto imported = import_t4(store, in, "that");
+    ASSERT_FALSE(imported) << text;
+    EXPECT_EQ(imported.error().code, ErrorCode::Invalid) << text;
+    EXPECT_NE(imported.error().message.find("that holds no records"), std::string::npos);
+  }
+  EXPECT_EQ(store.info()->records, 0);
+  std::istringstream empty("{\"results\": []}");
+  EXPECT_EQ(import_t4(store, empty, "that").value(), AppendSummary{});
+}
+
+TEST(T4, ManyResultsOfOthersBeforeTheFirstRecordAreRefused) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  std::string results;
+  for (int i = 0; i < 63; ++i) results += "{},";
+  const std::string record = to_t4(sample_record(0)) + "]}";
+  std::istringstream few("{\"results\": [" + results + record);
+  EXPECT_EQ(import_t4(store, few, "few").value(), (AppendSummary{1, 0, 63}));
+  std::istringstream many("{\"results\": [" + results + "{}, " + record);
+  const auto refused = import_t4(store, many, "many");
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("many holds no records"), std::string::npos);
+  std::istringstream endless("{\"results\": [" + results + "{}, and no JSON");
+  EXPECT_NE(error_of(import_t4(store, endless, "endless")).find("endless holds no records"),
+            std::string::npos);
+}
+
+TEST(T4, Fault27_DeeplyNestedResultsAreRefused) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  constexpr size_t levels = 300'000;
+  const std::string arrays = std::string(levels, '[') + std::string(levels, ']');
+  std::string objects;
+  for (size_t i = 0; i < levels; ++i) objects += "{\"a\":";
+  objects += "1" + std::string(levels, '}');
+  const std::string record = to_t4(sample_record(0));
+  for (const std::string& deep : {arrays, objects}) {
+    std::istringstream inside("{\"results\":[{\"a\":" + deep + "}," + deep + "," + record + "]}");
+    const auto some = import_t4(store, inside, "inside");
+    ASSERT_TRUE(some) << error_of(some);
+    EXPECT_EQ(some->inserted + some->duplicates, 1);
+    EXPECT_EQ(some->quarantined, 2);
+    std::istringstream beside("{\"metadata\":" + deep + ",\"results\":[" + record + "]}");
+    EXPECT_EQ(import_t4(store, beside, "beside").value(), (AppendSummary{0, 1, 0}));
+    std::istringstream cut("{\"results\":[{\"a\":" + deep.substr(0, deep.size() / 2));
+    EXPECT_EQ(import_t4(store, cut, "cut").error().code, ErrorCode::Invalid);
+  }
 }
 
 }  // namespace
