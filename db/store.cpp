@@ -216,7 +216,7 @@ std::string_view order_clause(Order order) {
     case Order::Newest:
       return " ORDER BY seq DESC";
     case Order::Fastest:
-      return " ORDER BY latency_ns, hash";
+      return " ORDER BY CASE WHEN latency_ns > 0 THEN 0 ELSE 1 END, latency_ns, hash";
     case Order::Created:
       return " ORDER BY created_ms, hash";
   }

@@ -102,7 +102,7 @@ using Accept = std::function<Result<bool>(const Record& record)>;
 enum class Order {
   Oldest,   ///< the record that was stored first comes first
   Newest,   ///< the record that was stored last comes first
-  Fastest,  ///< the record with the smallest latency comes first
+  Fastest,  ///< the record with the smallest latency comes first; those without one come last
   Created,  ///< by created_ms, then by hash: equal in all databases with the same records
 };
 

@@ -286,6 +286,20 @@ TEST_P(AnyStore, QueriesFilterOrderAndLimit) {
   EXPECT_EQ(store.query({.order = Order::Newest, .limit = 1}).value().front(), records[3]);
 }
 
+TEST_P(AnyStore, TrialsWithoutATimeAreNotTheFastest) {
+  Store store = open_store(databases / "a.db");
+  std::vector<Record> records = {sample_record(1), sample_record(2), sample_record(3)};
+  records[0].status = TrialStatus::Crash;
+  records[0].latency_ns = records[0].latency_low_ns = records[0].latency_high_ns = 0;
+  records[0].samples_ns.clear();
+  records[0] = seal(records[0]);
+  ASSERT_TRUE(store.append(records));
+  EXPECT_EQ(store.query({.order = Order::Fastest}).value(),
+            (std::vector<Record>{records[1], records[2], records[0]}));
+  EXPECT_EQ(store.query({.order = Order::Fastest, .limit = 1}).value(),
+            std::vector<Record>{records[1]});
+}
+
 TEST_P(AnyStore, InfoCounts) {
   Store store = open_store(databases / "a.db");
   Record failed = sample_record(4);
