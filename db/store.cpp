@@ -205,8 +205,8 @@ void bind_condition(Statement& statement, const Filter& filter) {
   if (filter.codegen_abi) statement.bind(*filter.codegen_abi);
   if (filter.hash_prefix)
     for (const char rest : {'0', 'f'})
-      statement.bind_blob(bytes_of_hex(*filter.hash_prefix +
-                                       std::string(64 - filter.hash_prefix->size(), rest)));
+      statement.bind_blob(
+          bytes_of_hex(*filter.hash_prefix + std::string(64 - filter.hash_prefix->size(), rest)));
 }
 
 std::string_view order_clause(Order order) {
@@ -237,8 +237,8 @@ class RowNumbers {
 
   /// The next row numbers; empty at the end.
   Result<std::vector<int64_t>> next() {
-    const bool is_paged = is_by_number() && !asks_for_groups(filter_) && !filter_.session &&
-                          !filter_.hash_prefix;
+    const bool is_paged =
+        is_by_number() && !asks_for_groups(filter_) && !filter_.session && !filter_.hash_prefix;
     if (is_ended_) return std::vector<int64_t>();
     const bool is_down = filter_.order == Order::Newest;
     std::string sql = "SELECT seq FROM trials" + condition_of(filter_, connection_.dialect());
@@ -369,7 +369,8 @@ Status add_records(Statement& select, FoundRecords& found) {
   });
 }
 
-/// The records of at most rows_at_once rows, as far as the rows can be read.
+/// Adds to `found` the records of at most rows_at_once rows, or the reason why a record is damaged.
+/// Rows that do not exist are left out.
 Status find_records(Connection& connection, std::span<const int64_t> rows, FoundRecords& found) {
   TW_TRY(Statement all, select_of(connection, rows));
   Status done = add_records(all, found);
@@ -380,6 +381,7 @@ Status find_records(Connection& connection, std::span<const int64_t> rows, Found
     TW_TRY(Statement single, select_of(connection, {&row, 1}));
     done = add_records(single, found);
     if (!done && done.error().code == ErrorCode::TryLater) return done;
+    if (!done) found.insert_or_assign(row, tl::unexpected(done.error()));
   }
   return {};
 }
@@ -422,9 +424,9 @@ Result<std::vector<StoredRecord>> Store::State::read(std::span<const int64_t> ro
     TW_RETURN_IF_ERROR(find_records(connection, chunk, found));
     for (const int64_t seq : chunk) {
       const auto of_row = found.find(seq);
-      if (of_row == found.end())
-        leave_out(seq, {ErrorCode::Database, "[record] its row is gone"});
-      else if (!of_row->second)
+      // Another process has deleted the row since its number was read.
+      if (of_row == found.end()) continue;
+      if (!of_row->second)
         leave_out(seq, of_row->second.error());
       else
         records.push_back({seq, *of_row->second});
@@ -434,7 +436,7 @@ Result<std::vector<StoredRecord>> Store::State::read(std::span<const int64_t> ro
 }
 
 Result<std::optional<Record>> Store::State::read_again(int64_t seq) {
-  // If the hash cannot be read, neither can the record, and read() reports the reason.
+  // If the row is gone or its hash cannot be read, read() finds this too, and reports damage.
   if (const ReadRecords::Kept* kept = read_records.find(seq))
     if (hash_of_row(connection, seq) == kept->hash) return std::optional(kept->record);
   TW_TRY(std::optional<Record> record, read(seq));

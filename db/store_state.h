@@ -56,11 +56,11 @@ struct Store::State {
     if (options.waiting.on_message) options.waiting.on_message(message);
   }
 
-  /// Returns the record of the row with number `seq`; nullopt if the record is damaged, which is
-  /// counted and reported to on_message.
+  /// Returns the record of the row with number `seq`; nullopt if there is no such row, or if the
+  /// record is damaged, which is counted and reported to on_message.
   Result<std::optional<Record>> read(int64_t seq);
-  /// Returns the records of these rows, in the order of `rows`, without damaged records. Reads up
-  /// to 64 records by one request to a server.
+  /// Returns the records of these rows, in the order of `rows`, without damaged records and rows
+  /// that do not exist. Reads up to 64 records by one request to a server.
   Result<std::vector<StoredRecord>> read(std::span<const int64_t> rows);
   /// As read(seq), but keeps the record in a cache, for rows that are read many times.
   Result<std::optional<Record>> read_again(int64_t seq);

@@ -39,9 +39,11 @@ Status export_jsonl(Store& store, std::ostream& out);
 Status export_csv(Store& store, std::ostream& out);
 /// Writes all records in T4, the format in which autotuners share results (db/exchange/t4.h).
 Status export_t4(Store& store, std::ostream& out);
-/// Writes a consistent copy to a new file, even while other processes write to the database. The
-/// ending of the path selects the format: ".db" a database, ".jsonl" lines, ".csv" rows, ".json"
-/// T4. Requires: no file has this path.
+/// Writes a copy to a new file; other processes may write to the database meanwhile. The ending of
+/// the path selects the format: ".db" a database, ".jsonl" lines, ".csv" rows, ".json" T4. A
+/// database that is copied from a file has one state of it. Any other copy has the records that
+/// exist from the beginning to the end of the export, and perhaps some that are stored or deleted
+/// meanwhile. Requires: no file has this path.
 Status export_to(Store& store, const std::string& path);
 
 /// Ok if `path` may have something to import: a readable file that is not a database, or a pipe,

@@ -87,6 +87,18 @@ TEST(Damage, Fault16_AFlippedRecordIsSkippedAndTheRestServed) {
   EXPECT_FALSE(report.ok());
 }
 
+TEST(Damage, Fault15_ARecordOnABrokenPageIsDamaged) {
+  const Folder folder;
+  const std::vector<Record> records = sample_records(0, 200);
+  make_database(folder / "a.db", records);
+  std::string bytes = read_bytes(folder / "a.db");
+  bytes.replace(bytes.find(packed_texts(records[100])) / page * page, page, page, '\x5a');
+  write_bytes(folder / "a.db", bytes);
+  Store store = open_store(folder / "a.db", OpenMode::ReadOnly);
+  EXPECT_EQ(store.find(records[100].hash).value(), std::nullopt);
+  EXPECT_EQ(store.damaged(), 1);
+}
+
 TEST(Damage, Fault16_WhereTheBestIsDamagedTheNextOneIsServed) {
   const Folder folder;
   const std::vector<Record> records = sample_records(0, 10);

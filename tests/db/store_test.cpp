@@ -300,6 +300,24 @@ TEST_P(AnyStore, TrialsWithoutATimeAreNotTheFastest) {
             std::vector<Record>{records[1]});
 }
 
+TEST_P(AnyStore, ARecordThatIsDeletedMeanwhileIsNotDamaged) {
+  make_database(databases / "a.db", sample_records(0, 200));
+  std::string heard;
+  StoreOptions options;
+  options.waiting.on_message = [&](std::string_view message) { heard += message; };
+  Store reader = open_store(databases / "a.db", OpenMode::ReadOnly, options);
+  int64_t visited = 0;
+  ASSERT_TRUE(reader.for_each({}, [&](const Record&) {
+    if (visited++ == 0)
+      run_in(databases / "a.db",
+             "DELETE FROM trials WHERE seq >= (SELECT min(seq) + 100 FROM trials)");
+    return true;
+  }));
+  EXPECT_EQ(visited, 100);
+  EXPECT_EQ(reader.damaged(), 0);
+  EXPECT_EQ(heard, "");
+}
+
 TEST_P(AnyStore, InfoCounts) {
   Store store = open_store(databases / "a.db");
   Record failed = sample_record(4);

@@ -440,7 +440,7 @@ Verb db_verb() {
                 filters, {file}, query),
       make_verb("merge", "take the records of other databases over", f, {db, json}, {files}, merge),
       make_verb(
-          "export", "a consistent copy, while others write", f,
+          "export", "a copy, while others may write", f,
           {db,
            {"as", lines_choice(f->lines), "of standard output; a file's name says it by its end"}},
           {output}, export_records),
