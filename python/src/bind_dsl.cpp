@@ -8,6 +8,7 @@
 #include <pybind11/stl.h>
 #include <pybind11/typing.h>
 
+#include <cmath>
 #include <numbers>
 #include <optional>
 #include <string>
@@ -53,6 +54,30 @@ std::string shown(const py::handle& value) {
   return py::repr(value).cast<std::string>().substr(0, 80);
 }
 
+/// `value` as a Python int, if it is an int or stands for one, such as np.int64(3); else null.
+py::object whole_of(const py::handle& value) {
+  if (PyIndex_Check(value.ptr()) == 0) return {};
+  const auto whole = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
+  if (whole) return whole;
+  if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw py::error_already_set();
+  PyErr_Clear();  // arrays of NumPy have __index__, but only those of one integer are numbers
+  return {};
+}
+
+/// The value of a Python int. Returns nullopt if it does not fit into 64 bits.
+std::optional<int64_t> int64_of(const py::object& whole) {
+  int overflow = 0;
+  const int64_t value = PyLong_AsLongLongAndOverflow(whole.ptr(), &overflow);
+  return overflow != 0 ? std::nullopt : std::optional(value);
+}
+
+/// True for a number of Python or NumPy that is no int, such as 0.5 and np.float32(2).
+bool is_fraction(const py::handle& value) {
+  return PyFloat_Check(value.ptr()) != 0 ||
+         (PyIndex_Check(value.ptr()) == 0 &&
+          py::isinstance(value, py::module_::import("numbers").attr("Real")));
+}
+
 /// Converts `given`, one axis or a sequence of axes, to a list. For error messages, `argument` is
 /// the name of the argument, and `name` that of the called function or tensor.
 std::vector<Axis> axes_of(const std::string& name, const char* argument, const py::object& given) {
@@ -84,13 +109,11 @@ Axis axis_of(const Argument<std::string>& name, const Argument<std::optional<int
         "where workload() gives it later",
         text, shown(extent));
   };
-  if (PyIndex_Check(extent.ptr()) == 0 || PyBool_Check(extent.ptr()) != 0)
-    throw py::type_error(expected());
-  const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(extent.ptr()));
-  int overflow = 0;
-  const int64_t value = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
-  if (overflow != 0 || value < -1) raise({ErrorCode::Usage, expected()});
-  return Axis(text, value);
+  const py::object whole = whole_of(extent);
+  if (!whole || PyBool_Check(extent.ptr()) != 0) throw py::type_error(expected());
+  const auto value = int64_of(whole);
+  if (!value || *value < -1) raise({ErrorCode::Usage, expected()});
+  return Axis(text, *value);
 }
 
 bool is_expression(const py::handle& value) {
@@ -107,9 +130,7 @@ Expr bounded(Expr expr) {
 
 /// The type of a Python number that has no typed operand beside it: Float32 for a float, else
 /// Int64. The text form of expressions has the same rule.
-DType own_type(const py::handle& literal) {
-  return PyFloat_Check(literal.ptr()) != 0 ? Float32 : Int64;
-}
+DType own_type(const py::handle& literal) { return is_fraction(literal) ? Float32 : Int64; }
 
 /// Common type of two literals: Float32 if one of them is a float, else Int64.
 DType wider_type(const py::handle& a, const py::handle& b) {
@@ -550,10 +571,15 @@ std::vector<DeclaredTensor> declared_outputs(const py::object& given) {
 dsl::Attributes attributes_of(const std::string& op, const py::dict& given) {
   dsl::Attributes attributes;
   for (const auto& [name, value] : given) {
-    if (PyLong_Check(value.ptr()) == 0)
-      raise({ErrorCode::Usage, fmt::format("[{}] {}: expected a whole number, not {}", op,
-                                           name.cast<std::string>(), shown(value))});
-    attributes[name.cast<std::string>()] = value.cast<int64_t>();
+    const auto expected = [&](const char* what) -> Error {
+      return {ErrorCode::Usage, fmt::format("[{}] {}: expected {}, not {}", op,
+                                            name.cast<std::string>(), what, shown(value))};
+    };
+    const py::object whole = whole_of(value);
+    if (!whole) raise(expected("a whole number"));
+    const auto number = int64_of(whole);
+    if (!number) raise(expected("a number of 64 bits"));
+    attributes[name.cast<std::string>()] = *number;
   }
   return attributes;
 }
@@ -638,6 +664,31 @@ void bind_dtypes(py::module_& m) {
   types.export_values().finalize();
 }
 
+/// Throws ValueError if `fits` is false, as the text form of expressions refuses the literal.
+void check_fits(bool fits, const py::handle& literal, DType type) {
+  if (!fits)
+    throw py::value_error(fmt::format("{} does not fit into {}", shown(literal), to_string(type)));
+}
+
+/// The number as a literal of a float type.
+Expr float_literal(const py::handle& number, DType type) {
+  const double value = PyFloat_AsDouble(number.ptr());
+  if (value == -1 && PyErr_Occurred() != nullptr) {
+    if (PyErr_ExceptionMatches(PyExc_OverflowError) == 0) throw py::error_already_set();
+    PyErr_Clear();
+    check_fits(false, number, type);
+  }
+  check_fits(std::isinf(value) || !std::isinf(round_to(type, value)), number, type);
+  return dsl::constant(type, value);
+}
+
+/// The Python int `whole` as a literal of an integer type or of bool.
+Expr int_literal(const py::object& whole, DType type) {
+  const auto value = int64_of(whole);
+  check_fits(value && wrap_to(type, *value) == *value, whole, type);
+  return dsl::constant_int(type, *value);
+}
+
 }  // namespace
 
 Expr expr_of(const py::handle& value, DType type) {
@@ -648,9 +699,10 @@ Expr expr_of(const py::handle& value, DType type) {
       throw py::type_error(fmt::format("a truth value where {} is expected", to_string(type)));
     return dsl::constant_int(Bool, value.cast<bool>() ? 1 : 0);
   }
-  const bool is_number = PyFloat_Check(value.ptr()) != 0 || PyLong_Check(value.ptr()) != 0;
-  if (is_number && is_float(type)) return dsl::constant(type, value.cast<double>());
-  if (PyLong_Check(value.ptr()) != 0) return dsl::constant_int(type, value.cast<int64_t>());
+  const py::object whole = whole_of(value);
+  if (is_float(type) && (whole || is_fraction(value)))
+    return float_literal(whole ? whole : value, type);
+  if (whole) return int_literal(whole, type);
   if (py::isinstance<Reduction>(value) || py::isinstance<Position>(value))
     throw py::type_error(reduction_inside);
   throw py::type_error(fmt::format("expected an expression of {}, not {}", to_string(type),

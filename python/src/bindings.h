@@ -25,7 +25,8 @@ void bind_analysis(pybind11::module_& module);
 /// ("float32") or NumPy's type (np.float32). Raises TypeError for other values.
 DType dtype_of(const pybind11::handle& value);
 /// Converts a Python value to an Expr. The value may be an Expr, an Axis, or a number or truth
-/// value, which becomes a literal of `type`. Raises TypeError for other values.
+/// value, which becomes a literal of `type`. Numbers of NumPy are numbers, too. Raises ValueError
+/// for a number that does not fit into `type`, and TypeError for other values.
 dsl::Expr expr_of(const pybind11::handle& value, DType type);
 
 }  // namespace tw::python

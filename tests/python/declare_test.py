@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Declaring operators with Python's operators, and what they mean."""
+import math
 import unittest
 
 import numpy as np
@@ -37,6 +38,42 @@ class Expressions(unittest.TestCase):
         self.assertEqual((a[0] + 1).type, tw.Float32)
         self.assertEqual((0.5 * a[0]).type, tw.Float32)
         self.assertEqual((tw.var("x") + 1).type, tw.Int64)
+
+    def test_numbers_that_do_not_fit_are_refused(self):
+        i = tw.Axis("i", 3)
+        u8, i8, f16, f32 = (tw.input("a", type, [i])[i] for type in ("u8", "i8", "f16", "f32"))
+        for call, expected in ((lambda: tw.select(u8 < 256, 1.0, 2.0), "^256 does not fit into u8$"),
+                               (lambda: u8 + 300, "^300 does not fit into u8$"),
+                               (lambda: -1 + u8, "^-1 does not fit into u8$"),
+                               (lambda: u8 + np.int64(300), "^300 does not fit into u8$"),
+                               (lambda: tw.constant("i8", 300), "^300 does not fit into i8$"),
+                               (lambda: tw.constant("bool", 2), "^2 does not fit into bool$"),
+                               (lambda: i + 2**63, "^9223372036854775808 does not fit into i64$"),
+                               (lambda: f16 * 1e6, "^1000000.0 does not fit into f16$"),
+                               (lambda: f16 * 70000, "^70000 does not fit into f16$"),
+                               (lambda: f32 * 1e39, "^1e[+]39 does not fit into f32$"),
+                               (lambda: f32 * 10**400, "^10{79} does not fit into f32$")):
+            with self.subTest(expected), self.assertRaisesRegex(ValueError, expected):
+                call()
+        for expression, text in ((u8 + 255, "a[i] + 255u8"), (i8 * -128, "a[i] * -128i8"), (f16 + 65504, "a[i] + 6.55e+04f16"),
+                                 (f16 + math.inf, "a[i] + inff16"), (i + (2**63 - 1), "i + 9223372036854775807")):
+            self.assertEqual(str(expression), text)
+        with self.assertRaisesRegex(tw.UsageError, "dense. m: expected a number of 64 bits, not 1180591620717411303424"):
+            tw.make_workload("dense", m=2**70, n=8, k=8)
+
+    def test_numbers_of_numpy_are_numbers(self):
+        i = tw.Axis("i", 3)
+        a, b = tw.input("a", "f32", [i]), tw.input("b", "u8", [i])
+        for expression, text in ((a[i] * np.float32(2), "a[i] * 2.0"), (a[i] + np.float16(0.5), "a[i] + 0.5"),
+                                 (a[i] * np.int64(3), "a[i] * 3.0"), (b[i] + np.uint8(7), "b[i] + 7u8"),
+                                 (a[i + np.int64(1)], "a[i + 1]"), (tw.constant("i32", np.int16(5)), "5i32")):
+            self.assertEqual(str(expression), text)
+        self.assertEqual(tw.max(np.float32(1), np.float32(2)).type, tw.Float32)
+        self.assertEqual(tw.make_workload("dense", m=np.int64(8), n=8, k=8), tw.make_workload("dense", m=8, n=8, k=8))
+        with self.assertRaisesRegex(TypeError, "expected an expression of u8, not np.float32"):
+            b[i] + np.float32(0.5)
+        with self.assertRaisesRegex(TypeError, "expected an expression of f32, not array"):
+            a[i] + np.ones(2)
 
     def test_literals_beside_which_nothing_has_a_type_are_f32_or_i64(self):
         i = tw.Axis("i", 8)
