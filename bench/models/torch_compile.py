@@ -124,6 +124,11 @@ def compiled_by(backend, model, **options):
     return torch.compile(model, backend=backend, dynamic=False, **options)
 
 
+def _whole(y):
+    """Integers from 1 on."""
+    return (y * 3).to(torch.int32).abs() + 1
+
+
 # Functions of a tensor of shape [2, 8, 9, 7]. Each entry becomes one graph.
 FUNCTIONS = {
     "windows": lambda y: [F.avg_pool2d(y, 3, 2, 1), F.avg_pool2d(y, 3, 2, 1, count_include_pad=False),
@@ -137,6 +142,9 @@ FUNCTIONS = {
                              (y * 3).to(torch.int32) * 2],
     "activations": lambda y: [F.leaky_relu(y), F.gelu(y), F.gelu(y, approximate="tanh"), F.silu(y), F.hardswish(y),
                               F.hardsigmoid(y), F.relu6(y), y.tanh(), y.exp(), torch.rsqrt(y * y + 1)],
+    "integers": lambda y: [torch.sqrt(_whole(y)), _whole(y) ** 0.5, torch.rsqrt(_whole(y)), _whole(y).reciprocal(),
+                           _whole(y).clamp(max=2.5), _whole(y).clamp(max=2), _whole(y).neg(), (y > 0) == (y > 1),
+                           (y > 0) * 2],
     "products": lambda y: [y.flatten(1) @ y.flatten(1).t(), y.flatten(2) @ y.flatten(2).transpose(1, 2),
                            F.scaled_dot_product_attention(y, y, y), F.conv_transpose2d(y, y[:, :, :3, :3].reshape(8, 2, 3, 3), stride=2)],
     "attention": lambda y: [F.scaled_dot_product_attention(y, y, y, is_causal=True),
@@ -145,6 +153,16 @@ FUNCTIONS = {
                             F.scaled_dot_product_attention(y, y, y, y[..., :1] > 0),
                             F.scaled_dot_product_attention(y, y, y, torch.zeros(9, 9).masked_fill(
                                 ~torch.ones(9, 9, dtype=torch.bool).triu(), -torch.inf))],
+}
+
+
+# Functions of the same tensor, each with the reason why PyTorch runs one of its operators.
+REFUSED = {
+    "arithmetic of truth values": lambda y: (y > 0) + (y > 1),
+    "the order of truth values": lambda y: (y > 0) > (y > 1),
+    "powers of integers": lambda y: _whole(y) ** 2,
+    "an image without a batch": lambda y: F.max_pool2d(y[0], 2),
+    "an axis of a tensor that has none": lambda y: y[0, 0, 0, 0].softmax(0),
 }
 
 
@@ -158,6 +176,15 @@ def check_operators(messages):
             for number, results in enumerate(zip(compiled_by(torch_backend.backend, model)(x), model(x))):
                 check_close(f"number {number} of {name}", *(result.double() for result in results))
     check(f"no operator is left to PyTorch: {messages.texts}", messages.texts == [])
+    for reason, function in REFUSED.items():
+        messages.texts.clear()
+
+        def model(x):
+            return function(convolution(x)) * 1.0
+        with torch.no_grad():
+            check_close(reason, compiled_by(torch_backend.backend, model)(x), model(x))
+        check(f"the reason is {reason}: {messages.texts}", len(messages.texts) == 1 and reason in messages.texts[0])
+    messages.texts.clear()
 
 
 def check_behaviour(messages):

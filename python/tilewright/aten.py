@@ -97,6 +97,8 @@ def _pair(values) -> list[int]:
 def _axes(node: Node, dims) -> list[int]:
     rank = len(shape_of(node))
     dims = range(rank) if dims is None or dims == [] else [dims] if isinstance(dims, int) else dims
+    if rank == 0 and dims:
+        raise Unsupported("an axis of a tensor that has none")  # ATen takes 0 and -1, and ONNX takes no axis
     return [dim % rank for dim in dims]
 
 
@@ -118,13 +120,20 @@ def _converts(*targets) -> Callable[[Converter], Converter]:
     return enter
 
 
+def _operand(writer: Writer, node: Node) -> str:
+    """The name of the first argument, converted to the type of the result: sqrt() of integers gives floats."""
+    return writer.tensor(node.args[0], node.meta["val"].dtype)
+
+
 def _function(op: str, **attributes) -> Converter:
-    return lambda writer, node: writer.emit(op, [writer.tensor(node.args[0])], **attributes)
+    return lambda writer, node: writer.emit(op, [_operand(writer, node)], **attributes)
 
 
 def _operation(op: str) -> Converter:
     def convert(writer, node):
         dtype = node.meta["val"].dtype
+        if dtype == torch.bool:
+            raise Unsupported("arithmetic of truth values")
         a, b = (writer.tensor(argument, dtype) for argument in node.args[:2])
         alpha = _argument(node, 2, "alpha", 1)
         return writer.emit(op, [a, b if alpha == 1 else writer.emit("Mul", [b, writer.constant(alpha, dtype)])])
@@ -137,6 +146,8 @@ def _comparison(op: str) -> Converter:
         dtype = torch.result_type(*(arg.meta["val"] if isinstance(arg, Node) else arg for arg in (a, b)))
         if dtype not in ELEMENT_TYPES:
             raise Unsupported(f"operands of {dtype}")
+        if dtype == torch.bool and op != "Equal":
+            raise Unsupported("the order of truth values")
         return writer.emit(op, [writer.tensor(a, dtype), writer.tensor(b, dtype)])
     return convert
 
@@ -180,12 +191,15 @@ def _division(writer, node):
 
 @_converts(aten.pow.Tensor_Scalar)
 def _power(writer, node):
-    return writer.emit("Pow", [writer.tensor(node.args[0]), writer.tensor(node.args[1], node.meta["val"].dtype)])
+    dtype = node.meta["val"].dtype
+    if not dtype.is_floating_point:
+        raise Unsupported("powers of integers")
+    return writer.emit("Pow", [_operand(writer, node), writer.tensor(node.args[1], dtype)])
 
 
 @_converts(aten.rsqrt.default)
 def _reciprocal_root(writer, node):
-    return writer.emit("Reciprocal", [writer.emit("Sqrt", [writer.tensor(node.args[0])])])
+    return writer.emit("Reciprocal", [writer.emit("Sqrt", [_operand(writer, node)])])
 
 
 @_converts(aten.silu.default)
@@ -211,7 +225,7 @@ def _clip(writer, node):
     low = _argument(node, 1, "min", None if open_ended else -1.0)
     high = _argument(node, 2, "max", None if open_ended else 1.0)
     bounds = ["" if bound is None else writer.constant(bound, dtype) for bound in (low, high)]
-    return writer.emit("Clip", [writer.tensor(node.args[0]), *bounds])
+    return writer.emit("Clip", [_operand(writer, node), *bounds])
 
 
 @_converts(aten.where.self)
@@ -309,7 +323,7 @@ def _reduction(writer, node):
              aten.amin.default: "ReduceMin"}
     axes = _axes(node.args[0], _argument(node, 1, "dim", None))
     keeps = bool(_argument(node, 2, "keepdim", False))
-    x = writer.tensor(node.args[0], node.meta["val"].dtype)
+    x = _operand(writer, node)
     if node.target is aten.mean.dim and keeps and len(shape_of(node)) == 4 and sorted(axes) == [2, 3]:
         return writer.emit("GlobalAveragePool", [x])
     return writer.emit(names[node.target], [x, writer.constant(axes)], keepdims=int(keeps))
@@ -317,8 +331,7 @@ def _reduction(writer, node):
 
 @_converts(aten._softmax.default)
 def _softmax(writer, node):
-    return writer.emit("Softmax", [writer.tensor(node.args[0], node.meta["val"].dtype)],
-                       axis=_axes(node, node.args[1])[0])
+    return writer.emit("Softmax", [_operand(writer, node)], axis=_axes(node, node.args[1])[0])
 
 
 @_converts(aten.mm.default, aten.bmm.default)
@@ -361,6 +374,13 @@ def _layer_norm(writer, node):
     return [writer.emit("LayerNormalization", arrays, axis=-len(normalized), epsilon=epsilon)]
 
 
+def _images(writer, node) -> str:
+    """The name of the tensor on whose last two axes windows are moved."""
+    if len(shape_of(node.args[0])) != 4:
+        raise Unsupported("an image without a batch")
+    return writer.tensor(node.args[0])
+
+
 def _windows(node) -> dict[str, list[int]]:
     kernel = _pair(node.args[1])
     stride = _argument(node, 2, "stride", [])
@@ -371,7 +391,7 @@ def _windows(node) -> dict[str, list[int]]:
 @_converts(aten.max_pool2d_with_indices.default)
 def _max_pool(writer, node):
     _only_first_result(node)
-    return [writer.emit("MaxPool", [writer.tensor(node.args[0])], dilations=_pair(_argument(node, 4, "dilation", 1)),
+    return [writer.emit("MaxPool", [_images(writer, node)], dilations=_pair(_argument(node, 4, "dilation", 1)),
                         ceil_mode=int(_argument(node, 5, "ceil_mode", False)), **_windows(node))]
 
 
@@ -379,7 +399,7 @@ def _max_pool(writer, node):
 def _average_pool(writer, node):
     if _argument(node, 4, "ceil_mode", False) or _argument(node, 6, "divisor_override", None) is not None:
         raise Unsupported("ceil_mode or divisor_override")
-    return writer.emit("AveragePool", [writer.tensor(node.args[0])],
+    return writer.emit("AveragePool", [_images(writer, node)],
                        count_include_pad=int(_argument(node, 5, "count_include_pad", True)), **_windows(node))
 
 
@@ -389,7 +409,7 @@ def _adaptive_pool(writer, node):
     if any(extent % count for extent, count in zip(size, output)):
         raise Unsupported("windows of several sizes")
     kernel = [extent // count for extent, count in zip(size, output)]
-    return writer.emit("AveragePool", [writer.tensor(node.args[0])], kernel_shape=kernel, strides=kernel)
+    return writer.emit("AveragePool", [_images(writer, node)], kernel_shape=kernel, strides=kernel)
 
 
 @_converts(aten._scaled_dot_product_flash_attention_for_cpu.default)
