@@ -2,6 +2,7 @@
 #include "python/src/runs.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <thread>
@@ -14,13 +15,9 @@ namespace py = pybind11;
 // The time between two checks for Python's signals.
 constexpr std::chrono::milliseconds patience(50);
 
-std::unique_lock<std::mutex> only_run() {
-  static std::mutex one_at_a_time;
-  std::unique_lock alone(one_at_a_time, std::try_to_lock);
-  if (!alone)
-    raise({ErrorCode::TryLater, "[tune] tune() is running already: one at a time in a process"});
-  return alone;
-}
+// The process that has a run; 0 if there is none. A child of fork() gets a copy of this variable,
+// in which the id of its parent says that the child has no run. The GIL guards the variable.
+pid_t process_with_run = 0;
 
 /// default_environment() with the programs of this package as worker and code generator. Their
 /// paths come from tilewright/paths.py, because they are not in the directory of the Python
@@ -40,8 +37,15 @@ void warn(const std::string& line) {
 
 }  // namespace
 
-WatchedRun::WatchedRun(py::object on_progress)
-    : alone_(only_run()), on_progress_(std::move(on_progress)) {}
+RunTurn::RunTurn() {
+  if (process_with_run == getpid())
+    raise({ErrorCode::TryLater, "[tune] tune() is running already: one at a time in a process"});
+  process_with_run = getpid();
+}
+
+RunTurn::~RunTurn() { process_with_run = 0; }
+
+WatchedRun::WatchedRun(py::object on_progress) : on_progress_(std::move(on_progress)) {}
 
 tuner::Environment WatchedRun::environment(const tuner::ChosenTarget& target) {
   tuner::Environment environment = environment_of_package();

@@ -32,6 +32,17 @@ namespace tw::python {
 using OnProgressOrNone = pybind11::typing::Optional<
     pybind11::typing::Callable<pybind11::object(const tuner::Progress&)>>;
 
+/// The right of a thread to have the run of this process. Make and destroy it while holding the
+/// GIL. A child of fork() does not inherit it, because the run's thread does not exist there.
+class RunTurn {
+ public:
+  /// Raises TryLaterError if the process has another run.
+  RunTurn();
+  RunTurn(const RunTurn&) = delete;
+  RunTurn& operator=(const RunTurn&) = delete;
+  ~RunTurn();
+};
+
 /// One run. Call its methods while holding the GIL.
 class WatchedRun {
  public:
@@ -75,7 +86,7 @@ class WatchedRun {
   void hear(const tuner::Progress* progress);
   void interrupt();
 
-  std::unique_lock<std::mutex> alone_;
+  RunTurn turn_;
   pybind11::object on_progress_;
   tuner::Notes notes_;
   std::atomic<int> interrupts_ = 0, later_interrupts_ = 0;

@@ -18,6 +18,7 @@ import collections
 import logging
 import math
 import operator
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -37,6 +38,14 @@ _told: set[str] = set()
 
 # A process can tune only one network at a time, so threads that compile pieces wait for each other.
 _tuning_turn = threading.Lock()
+
+
+def _renew_turn() -> None:
+    global _tuning_turn
+    _tuning_turn = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_turn)  # where the thread that held the old one does not exist
 
 # A piece becomes a network only if it has at least one of these operators. PyTorch runs other pieces.
 _HEAVY = {aten.aten.convolution.default, aten.aten.mm.default, aten.aten.addmm.default, aten.aten.bmm.default}

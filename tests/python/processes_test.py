@@ -72,6 +72,24 @@ class Processes(unittest.TestCase):
 
         self.in_child(tune)
 
+    def test_fault63_a_child_of_fork_during_a_run_may_tune(self):
+        def is_refused_for_its_target_only():
+            try:
+                tw.tune(self.workload, db=self.folder / "turn.db", target="arm-64-linux")
+            except tw.Error as error:
+                return type(error) is tw.UnsupportedError
+            return False
+
+        children = []
+
+        def fork_once(progress):
+            if not children:
+                children.append(progress)
+                self.in_child(is_refused_for_its_target_only)
+
+        tw.tune(self.workload, db=self.folder / "forks.db", trials=1, on_progress=fork_once)
+        self.assertEqual(len(children), 1)
+
     def test_fault63_pools_of_processes(self):
         for method in ("fork", "spawn"):
             with multiprocessing.get_context(method).Pool(2) as pool:
