@@ -18,8 +18,11 @@ namespace tw::python {
 
 class SharedStore {
  public:
+  /// db::Store::open(), after releasing the GIL, because it may wait for a lock of another process.
+  /// Requires: the caller has the GIL, and the options' functions touch no object of Python.
   static Result<SharedStore> open(const std::string& path, db::OpenMode mode,
                                   db::StoreOptions options) {
+    const WithoutGil released;
     TW_TRY(db::Store store, db::Store::open(path, mode, options));
     return SharedStore(std::move(store), mode, std::move(options));
   }

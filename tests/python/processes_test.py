@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Importing, forking, starting processes, and ending them at bad moments."""
+import concurrent.futures
 import multiprocessing
 import os
 import pathlib
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import numpy as np
@@ -95,6 +97,25 @@ class Processes(unittest.TestCase):
             with multiprocessing.get_context(method).Pool(2) as pool:
                 for result in pool.map_async(call_of, [self.path] * 4).get(PATIENCE_S):
                     np.testing.assert_array_equal(result, A @ W)
+
+    def test_threads_run_while_one_waits_to_open_a_database(self):
+        database = self.folder / "locked.db"
+        tw.Store(database)
+        script = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN EXCLUSIVE")
+print("locked", flush=True)
+sys.stdin.readline()
+"""
+        holder = subprocess.Popen([sys.executable, "-c", script, database], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  text=True)
+        self.assertEqual(holder.stdout.readline(), "locked\n")
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            opened = pool.submit(tw.Store, database)
+            time.sleep(0.1)  # By then the thread waits. A thread that kept the GIL would wait for a minute, in vain.
+            holder.communicate("\n")  # gives the lock back
+            self.assertEqual(len(opened.result(PATIENCE_S)), 0)
 
     def test_fault65_the_interpreter_ends_while_the_pool_of_threads_lives(self):
         script = f"""
