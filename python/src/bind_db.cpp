@@ -30,6 +30,7 @@
 #include "python/src/errors.h"
 #include "python/src/stores.h"
 #include "python/src/targets.h"
+#include "python/src/text.h"
 #include "tools/team_layer.h"
 #include "tuner/demand.h"
 #include "tuner/workers/environment.h"
@@ -155,8 +156,7 @@ std::vector<db::Layer> layers_of(std::string team, std::string team_key, std::st
     return tools::layers_below({team, team_key, (home / "layers").string()}, shipped,
                                {.on_message = [&](std::string_view text) { heard = text; }});
   }();
-  if (!heard.empty() && PyErr_WarnEx(PyExc_RuntimeWarning, heard.c_str(), 1) != 0)
-    throw py::error_already_set();
+  if (!heard.empty()) warn(PyExc_RuntimeWarning, heard);
   return value_of(std::move(layers));
 }
 
@@ -292,10 +292,11 @@ void bind_db(py::module_& m) {
            }),
            "path"_a, "mode"_a = "a", py::kw_only(), "team"_a = "", "shipped"_a = "",
            "team_key"_a = "")
-      .def_property_readonly("path",
-                             [](const SharedStore& s) {
-                               return s.use([](const db::Store& store) { return store.path(); });
-                             })
+      .def_property_readonly(
+          "path",
+          [](const SharedStore& s) {
+            return path_text(s.use([](const db::Store& store) { return store.path(); }));
+          })
       .def_property_readonly(
           "calibrations", [](const SharedStore& s) { return info_of(s).calibrations; },
           "number of measured machines")
@@ -305,8 +306,8 @@ void bind_db(py::module_& m) {
       .def("__repr__",
            [](const SharedStore& s) {
              const db::StoreInfo info = info_of(s);
-             return fmt::format("<Store {}: {} records of {} workloads>", info.path, info.records,
-                                info.workloads);
+             return message_text(fmt::format("<Store {}: {} records of {} workloads>", info.path,
+                                             info.records, info.workloads));
            })
       .def("__len__", [](const SharedStore& s) { return info_of(s).records; })
       .def(

@@ -64,9 +64,7 @@ std::vector<std::string> workloads_of(const Graph& graph) {
 /// Returns the graph of an imported model. The warnings of the import become Python warnings.
 Graph graph_of(Result<OnnxModel> model) {
   OnnxModel imported = value_of(std::move(model));
-  for (const std::string& warning : imported.warnings)
-    if (PyErr_WarnEx(PyExc_UserWarning, ("[onnx] " + warning).c_str(), 1) != 0)
-      throw py::error_already_set();
+  for (const std::string& warning : imported.warnings) warn(PyExc_UserWarning, "[onnx] " + warning);
   return std::move(imported.graph);
 }
 

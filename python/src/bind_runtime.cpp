@@ -22,6 +22,7 @@
 #include "python/src/callables.h"
 #include "python/src/errors.h"
 #include "python/src/gil.h"
+#include "python/src/text.h"
 #include "runtime/kernel.h"
 #include "runtime/model.h"
 #include "runtime/private_file.h"
@@ -218,8 +219,8 @@ void bind_callable(py::module_& m, py::class_<CallableOf<Callable>>& type, const
           "Checks the arrays of a call once, and returns the call, which can be repeated.");
 }
 
-std::string export_kernel(const CallableOf<runtime::Kernel>& kernel,
-                          const std::filesystem::path& path, const std::string& name) {
+py::str export_kernel(const CallableOf<runtime::Kernel>& kernel, const std::filesystem::path& path,
+                      const std::string& name) {
   const runtime::KernelInfo& info = kernel.callable.info();
   value_of(codegen::check_export(path, name));
   codegen::ExportOptions options;
@@ -234,7 +235,7 @@ std::string export_kernel(const CallableOf<runtime::Kernel>& kernel,
     return codegen::write_exported(path, exported);
   }();
   value_of(std::move(done));
-  return codegen::header_path(path);
+  return path_text(codegen::header_path(path));
 }
 
 void bind_kernels(py::module_& m) {

@@ -24,6 +24,7 @@
 #include "python/src/gil.h"
 #include "python/src/runs.h"
 #include "python/src/stores.h"
+#include "python/src/text.h"
 #include "runtime/artifact.h"
 #include "runtime/kernel.h"
 #include "tuner/demand.h"
@@ -76,12 +77,12 @@ std::string assembly_of(const Tuned& tuned) {
   return value_of(std::move(text));
 }
 
-std::string saved_in(const Tuned& tuned, const std::filesystem::path& cache) {
+py::str saved_in(const Tuned& tuned, const std::filesystem::path& cache) {
   const runtime::KernelInfo& info = tuned.artifact.info;
   const std::filesystem::path path =
       cache / runtime::artifact_name(info.workload, info.schedule, info.target, info.codegen_abi);
   value_of(runtime::write_artifact(path, tuned.artifact));
-  return path;
+  return path_text(path.native());
 }
 
 }  // namespace
@@ -154,7 +155,7 @@ void bind_tuner(py::module_& m) {
       "workload"_a, "db"_a, py::kw_only(), "target"_a = "host", "budget"_a = 60.0, "trials"_a = 0,
       "effort"_a = "normal", "search"_a = "evolution", "seed"_a = 1, "threads"_a = 1,
       "timeout"_a = 10.0, "schedule"_a = "", "on_progress"_a = py::none());
-  m.def("default_database", [] { return tuner::default_places().database; });
+  m.def("default_database", [] { return path_text(tuner::default_places().database); });
 }
 
 }  // namespace tw::python

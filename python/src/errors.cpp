@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/src/errors.h"
 
+#include "python/src/text.h"
+
 namespace tw::python {
 namespace {
 
@@ -39,9 +41,14 @@ py::object class_of(ErrorCode code) {
 
 void raise(const Error& error) {
   const py::object message =
-      py::module_::import("tilewright.errors").attr("in_arguments")(error.message);
+      py::module_::import("tilewright.errors").attr("in_arguments")(message_text(error.message));
   PyErr_SetObject(class_of(error.code).ptr(), message.ptr());
   throw py::error_already_set();
+}
+
+void warn(PyObject* category, std::string_view message) {
+  if (PyErr_WarnFormat(category, 1, "%U", message_text(message).ptr()) != 0)
+    throw py::error_already_set();
 }
 
 }  // namespace tw::python

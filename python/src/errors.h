@@ -7,6 +7,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -16,6 +17,10 @@ namespace tw::python {
 
 /// Raises the exception for the error. Requires: the thread holds the GIL.
 [[noreturn]] void raise(const Error& error);
+
+/// Issues a warning of the category, such as PyExc_RuntimeWarning. Throws if Python's warning
+/// filters turn it into an exception. Requires: the thread holds the GIL.
+void warn(PyObject* category, std::string_view message);
 
 /// Returns the value of `result`, or raises the exception for its error. Requires: the thread holds
 /// the GIL.

@@ -30,11 +30,6 @@ tuner::Environment environment_of_package() {
   return environment;
 }
 
-/// Issues a RuntimeWarning. Throws if Python's warning filters turn it into an exception.
-void warn(const std::string& line) {
-  if (PyErr_WarnEx(PyExc_RuntimeWarning, line.c_str(), 1) != 0) throw py::error_already_set();
-}
-
 }  // namespace
 
 RunTurn::RunTurn() {
@@ -95,7 +90,8 @@ void WatchedRun::wait_for(const std::function<void()>& work) {
 /// would do, and the run is over.
 void WatchedRun::warn_of_notes() const {
   for (const tuner::Note& note : notes_.all())
-    if (note.kind != tuner::NoteKind::ClosingEarly) warn(tuner::line_of(note));
+    if (note.kind != tuner::NoteKind::ClosingEarly)
+      warn(PyExc_RuntimeWarning, tuner::line_of(note));
 }
 
 void WatchedRun::tell(const tuner::Progress& progress) {

@@ -33,6 +33,16 @@ class Tuning(unittest.TestCase):
     def tune(self, **options):
         return tw.tune(small(), db=self.database, trials=8, **options)
 
+    def test_names_of_files_may_have_any_bytes(self):
+        path = os.fsencode(self.folder) + b"/\xff.db"
+        store = tw.Store(path)
+        self.assertEqual(os.fsencode(store.path), path)
+        self.assertEqual(len(tw.Store(store.path)), 0)
+        self.assertIn(r"\xff.db: 0 records", repr(store))
+        repr(store).encode()
+        with self.assertRaisesRegex(tw.Error, r"absent-\\xff.twart"):
+            tw.Kernel.load(os.fsencode(self.folder) + b"/absent-\xff.twart")
+
     def test_finds_a_kernel_that_computes_it(self):
         heard = []
         tuned = self.tune(on_progress=lambda progress: heard.append(progress.elapsed_s))
