@@ -17,7 +17,9 @@
 #include "dsl/workload.h"
 #include "python/src/bindings.h"
 #include "python/src/errors.h"
+#include "python/src/targets.h"
 #include "schedules/adapt.h"
+#include "schedules/program/legality.h"
 #include "schedules/schedule.h"
 #include "schedules/step.h"
 
@@ -168,8 +170,13 @@ void bind_schedules(py::module_& m) {
       .def(py::init([](const py::object& compute) { return Schedule(compute_of(compute)); }),
            "compute"_a)
       .def(
-          "program", [](const Schedule& s) { return value_of(s.program()); },
-          "Lowers and checks the schedule. Raises InvalidError if it is illegal.")
+          "program",
+          [](const Schedule& s, const std::string& target) {
+            return value_of(s.program(schedules::limits_of(target_of(target))));
+          },
+          "target"_a = "host",
+          "Lowers and checks the schedule. Sizes must be within the limits of the target, such as "
+          "the shared memory of a GPU. Raises InvalidError if the schedule is illegal.")
       .def_property_readonly("compute", &Schedule::compute)
       .def_property_readonly("steps",
                              [](const Schedule& s) {

@@ -79,16 +79,17 @@ class Comparison:
     Attributes:
       names: the names of the two schedules.
       a, b: the Schedules.
+      target: the target for which loops are lowered and times are predicted.
       predicted_a, predicted_b: PredictedTime of each.
       measured_a, measured_b: latencies in ns on the same machine; None if no machine measured both.
       only_in_a, only_in_b: steps that the other schedule lacks.
     """
 
-    def __init__(self, names: tuple[str, str], a: Schedule, b: Schedule,
+    def __init__(self, names: tuple[str, str], a: Schedule, b: Schedule, target: str,
                  predicted: tuple[PredictedTime, PredictedTime],
                  measured: tuple[float | None, float | None]) -> None:
         self.names = one_line(names[0]), one_line(names[1])
-        self.a, self.b = a, b
+        self.a, self.b, self.target = a, b, target
         self.predicted_a, self.predicted_b = predicted
         self.measured_a, self.measured_b = measured
         self.only_in_a = [step for step in a.steps if step not in b.steps]
@@ -139,7 +140,7 @@ class Comparison:
         return [(name, a, b) for (name, _, _), a, b in zip(times, texts[::2], texts[1::2], strict=True)]
 
     def _loops(self):
-        return [str(schedule.program()).splitlines() for schedule in (self.a, self.b)]
+        return [str(schedule.program(self.target)).splitlines() for schedule in (self.a, self.b)]
 
 
 def compare(a: Schedule | Record | Tuned, b: Schedule | Record | Tuned, *, names: tuple[str, str] = ("a", "b"),
@@ -151,7 +152,8 @@ def compare(a: Schedule | Record | Tuned, b: Schedule | Record | Tuned, *, names
       a, b: Schedules, Records or Tuneds.
       names: the names by which the two are shown.
       workload, db: a Workload and a Store in which measured times of Schedules are looked up.
-      target, threads: target and number of threads for which times are predicted.
+      target: the target for which loops are lowered and times are predicted.
+      threads: the number of threads for which times are predicted.
 
     Measured times are shown if both were measured on the same device with the same number of threads. Raises
     InvalidError if a schedule is illegal.
@@ -161,4 +163,4 @@ def compare(a: Schedule | Record | Tuned, b: Schedule | Record | Tuned, *, names
     in_a, in_b = (_latencies(given, s, workload, db) for given, s in zip((a, b), schedules))
     common = sorted(set(in_a) & set(in_b), key=lambda place: (place[2] != threads, place))
     measured = (in_a[common[0]], in_b[common[0]]) if common else (None, None)
-    return Comparison(names, *schedules, (predicted[0], predicted[1]), measured)
+    return Comparison(names, *schedules, target, (predicted[0], predicted[1]), measured)

@@ -344,7 +344,7 @@ def _loops_and_instructions(tuned):
     try:
         workload = _tilewright.parse_workload(tuned.best.workload_text)
         schedule = _tilewright.parse_schedule(workload, tuned.best.schedule)
-        return beside(program_html(str(schedule.program())), assembly_html(tuned.assembly()))
+        return beside(program_html(str(schedule.program(tuned.best.target))), assembly_html(tuned.assembly()))
     except errors.Error as error:
         return code(error)
 

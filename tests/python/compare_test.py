@@ -55,6 +55,15 @@ class Comparing(unittest.TestCase):
         for cell in marked:  # notebooks give code a background of its own, which would cover the mark
             self.assertRegex(cell, "<pre[^>]*background:none")
 
+    def test_schedules_of_a_gpu_have_its_limits(self):
+        gpu = "cuda:sm_90a"
+        schedule = tw.default_schedule(tw.make_workload("dense", m=1024, n=1024, k=1024, dtype="f16"), gpu)
+        comparison = tw.compare(schedule, schedule, target=gpu)
+        self.assertEqual(comparison.target, gpu)
+        loops = str(schedule.program(gpu)).splitlines()
+        self.assertIn(loops[0], str(comparison))
+        self.assertIn(loops[0], records.Markup(comparison.html()).text)
+
     def test_hostile_names_are_text(self):
         comparison = tw.compare(self.tiled, self.vectors, names=(records.HOSTILE, "b"))
         bundle = comparison._repr_mimebundle_()

@@ -42,6 +42,14 @@ class Values(unittest.TestCase):
         self.assertIn(f'<b style="color:{display.GREEN}">unroll</b>', display.schedule_html(schedule))
         self.assertIn("│ │ ", shown(schedule.program()).text)
 
+    def test_loops_of_a_gpu_kernel_have_its_limits(self):
+        gpu = "cuda:sm_90a"
+        workload = tw.make_workload("dense", m=1024, n=1024, k=1024, dtype="f16")
+        best = types.SimpleNamespace(workload_text=workload.key, target=gpu, schedule=str(tw.default_schedule(workload, gpu)))
+        page = display._loops_and_instructions(types.SimpleNamespace(best=best, assembly=lambda: "ret"))
+        self.assertIn("thread", records.Markup(page).text)
+        self.assertNotIn("at most 49152", page)
+
     def test_an_illegal_schedule_says_why(self):
         page = shown(tw.Schedule(DENSE).split("out", "n", 8).vectorize("out", "n.1"))
         self.assertIn("vectorize out n.1", page.text)

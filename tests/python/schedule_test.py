@@ -68,6 +68,15 @@ class Schedules(unittest.TestCase):
         with self.assertRaisesRegex(tw.InvalidError, "loop 'y' scans"):
             tw.Schedule(tw.workload(scan)).parallel("out", "y")
 
+    def test_sizes_are_within_the_limits_of_the_target(self):
+        workload = tw.make_workload("dense", m=1024, n=1024, k=1024, dtype="f16")
+        schedule = tw.default_schedule(workload, "cuda:sm_90a")
+        self.assertIn("shared", str(schedule.program("cuda:sm_90a")))
+        with self.assertRaisesRegex(tw.InvalidError, "at most 49152"):
+            schedule.program()
+        with self.assertRaisesRegex(tw.UsageError, "abacus"):
+            schedule.program(target="abacus")
+
     def test_text_says_where_it_is_wrong(self):
         with self.assertRaisesRegex(tw.InvalidError, "line 3, column 12: stage 'out' has no loop 'z'"):
             tw.parse_schedule(self.workload, "tw1\nsplit out m 6\nunroll out z")
@@ -96,7 +105,7 @@ class Schedules(unittest.TestCase):
                 (lambda: self.schedule.split("out", "m", nams=["a"]), "split.. has no argument 'nams': did you mean names.$"),
                 (lambda: self.schedule.split("out", "m", 4, factor=2), "split..: 'factor' is given by position and by name"),
                 (lambda: self.schedule.unroll("out", "m", 4), "unroll.. takes .*, and 3 arguments were given"),
-                (lambda: self.schedule.program(zzz=1), "^Schedule.program.. has no argument 'zzz': it takes none$"),
+                (lambda: self.schedule.program(zzz=1), "^Schedule.program.. has no argument 'zzz': it has target$"),
                 (lambda: tw.Schedule("x"), "^Schedule: compute is 'x': expected a Workload or a Compute$"),
                 (lambda: self.schedule.applied_to(7), "compute is 7: expected a Workload or a Compute$")):
             with self.subTest(expected), self.assertRaisesRegex(TypeError, expected):
