@@ -89,9 +89,9 @@ bool admits(const TensorShapeProto& shape, const std::vector<int64_t>& extents) 
   return true;
 }
 
-/// The least and the largest number of a type within the range in which f64 has all integers.
+/// The least and the largest number of a type that no other integer is rounded to in f64.
 std::pair<double, double> whole_range(DType type) {
-  if (type == Int64) return {-0x1p53, 0x1p53};
+  if (type == Int64) return {-0x1p53 + 1, 0x1p53 - 1};
   const IntegerLimits limits = integer_limits(type);
   return {static_cast<double>(limits.least), static_cast<double>(limits.largest)};
 }
@@ -175,7 +175,8 @@ Result<dsl::Array> pinned_array(const std::string& input, const TensorType& type
     }
     const auto [least, largest] = whole_range(type.dtype);
     if (!(values[i] >= least && values[i] <= largest) || values[i] != std::floor(values[i]))
-      return wrong(fmt::format("{} is no {}", values[i], to_string(type.dtype)));
+      return wrong(fmt::format("{} is no {} from {:.0f} to {:.0f}", values[i],
+                               to_string(type.dtype), least, largest));
     array.set_int(position, static_cast<int64_t>(values[i]));
   }
   return array;

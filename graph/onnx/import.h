@@ -26,7 +26,7 @@ struct OnnxOptions {
   /// input x. The second form takes precedence.
   std::map<std::string, int64_t> dimensions = {};
   /// Values of inputs that become constants: the elements in row-major order, by the input's name.
-  /// Integers beyond 2^53 cannot be given.
+  /// Integers must be below 2^53 in magnitude, because a larger one may have been rounded.
   std::map<std::string, std::vector<double>> constants = {};
   int64_t most_bytes = int64_t{16} << 30;  ///< limit for all constants together
 };

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
+import numbers
+import operator
 import os
 import pathlib
 import subprocess
@@ -195,19 +198,31 @@ def standing(name: str) -> Network:
 
 def _several(name: str, values: Dimension) -> Sequence[int]:
     several = [values] if not isinstance(values, Sequence) else list(values)
-    if not several or not all(isinstance(value, int) for value in several):
+    if not several or not all(isinstance(value, numbers.Integral) for value in several):
         raise errors.UsageError(f"[network] dimension {name!r}: expected a whole number, or several, not {values!r}")
-    return several
+    return [operator.index(value) for value in several]
 
 
 def _pinned(constants: Mapping[str, Constant] | None) -> dict[str, list[float]]:
     pinned = {}
     for name, value in (constants or {}).items():
         elements = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else [value]
-        if not all(isinstance(element, (int, float)) for element in elements):
+        if not all(isinstance(element, numbers.Real) for element in elements):
             raise errors.UsageError(f"[network] constant {name!r}: expected a number, or several, not {value!r}")
-        pinned[name] = [float(element) for element in elements]
+        pinned[name] = [_exact(name, element) for element in elements]
     return pinned
+
+
+def _exact(name: str, element: float) -> float:
+    """The element as a float. Raises UsageError for a whole number that floats do not have."""
+    try:
+        number = float(element)
+    except OverflowError:
+        number = math.inf
+    if isinstance(element, numbers.Integral) and number != operator.index(element):
+        raise errors.UsageError(f"[network] constant {name!r}: {element} would be rounded: expected whole numbers below "
+                                "2**53")
+    return number
 
 
 def _combinations(dimensions: Mapping[str, Dimension]) -> list[dict[str, int]]:

@@ -223,6 +223,13 @@ TEST(OnnxImport, InputsThatAreGivenValuesAreConstants) {
   refused({.constants = {{"c", {2}}}}, "the constant 'c': 2 is no bool");
   refused({.constants = {{"c", {0.5}}}}, "the constant 'c': 0.5 is no bool");
   refused({.constants = {{"c", {std::nan("")}}}}, "is no bool");
+  ModelProto whole = if_model(true);
+  add_input(whole, "k", {}, TensorProto::INT64);
+  EXPECT_TRUE(imported(whole, {.constants = {{"k", {0x1p53 - 1}}}}));
+  // 2^53 + 1 would be rounded to 2^53.
+  expect_error(imported(whole, {.constants = {{"k", {0x1p53}}}}), ErrorCode::Usage,
+               "the constant 'k': 9007199254740992 is no i64 from -9007199254740991 to "
+               "9007199254740991");
 }
 
 std::vector<double> scanned(const ModelProto& model, const std::string& output) {

@@ -175,6 +175,7 @@ class Onnx(unittest.TestCase):
         for none in ([], "8", 1.5):
             with self.assertRaisesRegex(tw.UsageError, "dimension 'batch': expected a whole number, or several"):
                 tw.onnx.load(symbolic, {"batch": none})
+        self.assertEqual(tw.onnx.load(symbolic, {"batch": np.int64(M)}).inputs[0].shape, [M, K])
         loaded = tw.onnx.load(symbolic, {"batch": [1, M]})
         self.assertEqual(loaded.inputs[0].shape, [1, K])
         model = loaded.tune(effort="none", progress=False)
@@ -232,6 +233,19 @@ class Onnx(unittest.TestCase):
             tw.onnx.loads(model, constants={"t": 1})
         with self.assertRaisesRegex(tw.UsageError, "constant 's': expected a number"):
             tw.onnx.loads(model, constants={"s": "2"})
+
+    def test_whole_constants_are_exact(self):
+        model = writer.model([writer.node("Add", ["x", "k"], ["y"])], [],
+                             [writer.port("x", writer.INT64, [1]), writer.port("k", writer.INT64, [1])],
+                             [writer.port("y", writer.INT64, [1])])
+        for value in (2**53 - 1, np.int64(3), np.float32(4), [np.int8(-5)]):
+            made = tw.onnx.loads(model, constants={"k": value}).tune(effort="none", progress=False, db=self.folder / "none.db")
+            np.testing.assert_array_equal(made(np.zeros(1, np.int64)), np.ravel(value).astype(np.int64))
+        for value in (2**53 + 1, np.int64(2**53 + 1), 2**63 - 1, 10**400):
+            with self.assertRaisesRegex(tw.UsageError, f"constant 'k': {value} would be rounded"):
+                tw.onnx.loads(model, constants={"k": value})
+        with self.assertRaisesRegex(tw.UsageError, "9007199254740992 is no i64 from -9007199254740991 to 9007199254740991"):
+            tw.onnx.loads(model, constants={"k": 2**53})
 
     def test_the_operators_are_listed(self):
         self.assertIn("Conv", tw.onnx_operators())
