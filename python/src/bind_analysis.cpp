@@ -6,6 +6,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
+#include <pybind11/typing.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -20,6 +21,7 @@
 #include "cost_model/expected.h"
 #include "cost_model/facts/facts.h"
 #include "dsl/workload.h"
+#include "python/src/argument.h"
 #include "python/src/bindings.h"
 #include "python/src/callables.h"
 #include "python/src/errors.h"
@@ -80,9 +82,14 @@ double gb_per_s(const Machine& machine, const tuner::MemoryLevel& level, int thr
   return machine.caches[number].bytes_per_cycle * clock * threads;
 }
 
-Roofs roofs_of(const std::string& text, int threads, const py::object& database) {
+using StoreOrNone = Argument<py::typing::Optional<SharedStore>>;
+
+Roofs roofs_of(const std::string& text, int threads, const StoreOrNone& database) {
   Target target = target_of(text);
   if (!database.is_none()) {
+    if (!py::isinstance<SharedStore>(database))
+      throw py::type_error(fmt::format("roofs(): db is {}: expected a Store or None",
+                                       py::repr(database).cast<std::string>()));
     target = database.cast<SharedStore&>().use(
         [&](db::Store& store) { return tuner::with_known_machine(store, std::move(target)); });
   }

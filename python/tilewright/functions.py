@@ -68,8 +68,9 @@ class KernelFunction:
 
     def tune(self, *arrays: Any, progress: bool | None = None, on_progress: Callable[[Progress], object] | None = None,
              **options: Unpack[TuningOptions]) -> Tuned:
-        """Tunes for the shapes and types of these arrays, and returns a Tuned; later calls run its kernel. Named
-        arguments are options of tilewright.tune(), or parameters of the function."""
+        """Tunes for the shapes and types of these arrays, and returns a Tuned. Named arguments are options of
+        tilewright.tune(), or parameters of the function. Later calls run the kernel of the Tuned, unless `target` or
+        `threads` is given and differs from that of kernel()."""
         others: dict[str, Any] = dict(options)
         named = {name: others.pop(name) for name in self._names if name in others and name not in _OPTIONS}
         options_.check_names(f"{self._function.__name__}.tune", others,

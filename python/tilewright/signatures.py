@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import numbers
+import operator
 import os
 import re
 import types
@@ -196,9 +197,15 @@ def _complaint(parameters: Sequence[_Parameter], args: tuple[Any, ...], kwargs: 
         else:
             begin = f" takes {', '.join(parameter.name for parameter in placed)} by position, and {len(args)} were given"
         return _Complaint(len(placed), "", begin, ())
-    # All arguments fit, so the fault is an element of a list. _fits() does not check elements.
+    # All arguments fit as far as _fits() checks, so the fault is the size of a whole number, or an element of a list.
+    given = {**dict(zip([parameter.name for parameter in placed], args)), **kwargs}
+    for position, parameter in enumerate(parameters):
+        value = given.get(parameter.name)
+        is_whole = isinstance(value, numbers.Integral) and "float" not in _kinds(parameter.type)
+        if is_whole and not 0 <= operator.index(value) < 2**31:
+            return _Complaint(position, parameter.name, f": {parameter.name} is {shown(value)}, which is out of range", ())
     types = ", ".join(f"{parameter.name}: {parameter.type}" for parameter in parameters)
-    return _Complaint(len(parameters), "", f": an argument has elements of another type: expected ({types})", ())
+    return _Complaint(len(parameters), "", f": an argument has elements of another type or out of range: expected ({types})", ())
 
 
 def _without_object(parameter: _Parameter) -> tuple[str, ...]:

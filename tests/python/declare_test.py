@@ -130,6 +130,11 @@ class Expressions(unittest.TestCase):
                 (lambda: tw.Model.open("a", path="b"), "^Model.open..: 'path' is given by position and by name$"),
                 (lambda: tw.interpret(tw.workload(tw.compute("y", [i], x[i, 0])).compute, [np.ones(8)]),
                  "^interpret..: inputs is a list: expected a dict$"),
+                (lambda: tw.read_plan("x", -1), "^read_plan..: variant is -1, which is out of range$"),
+                (lambda: tw.roofs(threads=2**40), "^roofs..: threads is 1099511627776, which is out of range$"),
+                (lambda: tw.workload(tw.compute("y", [i], x[i, 0]), extents={"i": 2**70}),
+                 "^workload..: an argument has elements of another type or out of range: expected"),
+                (lambda: tw.roofs(db="path"), "^roofs..: db is 'path': expected a Store or None$"),
                 (lambda: tw.parse_workload(np.ones(9)), "^parse_workload..: text is an? ndarray: expected text$"),
                 (lambda: tw.parse_workload("a", "b"), "^parse_workload.. takes text by position, and 2 were given$"),
                 (lambda: tw.workload(tw.compute("y", [i], x[i, 0])).with_layouts(layout={}), "^Workload.with_layouts.. has no argument 'layout': did")):
