@@ -423,7 +423,7 @@ Status Task::record(const MeasureReply& reply) {
   lost_in_a_row_ = 0;
   Trial& trial = due_.front();
   pace_.note(reply, run_.budget.elapsed_s());
-  if (!reply.incumbent_fault.empty()) drop_incumbent(reply.incumbent_fault);
+  if (!reply.incumbent_fault.empty()) drop_incumbent(reply);
   if (pace_.is_disturbed() && ++trial.attempts < most_attempts) {
     trial.latest = reply;
     postponed_.splice(postponed_.end(), due_, due_.begin());
@@ -461,11 +461,13 @@ Status Task::drop_lost(const std::string& reason) {
 }
 
 /// Drops an incumbent that cannot be loaded any more, for instance because memory is short, so that
-/// candidates are not compared with it.
-void Task::drop_incumbent(const std::string& fault) {
-  if (finalists_.empty()) return;
-  counts_.add_failure("the fastest kernel so far: " + fault);
-  finalists_.erase(finalists_.begin());
+/// candidates are not compared with it. A runner may have begun the measurement before the present
+/// incumbent was found, so the reply names the incumbent that it means.
+void Task::drop_incumbent(const MeasureReply& reply) {
+  const auto dropped = std::erase_if(finalists_, [&](const Finalist& finalist) {
+    return finalist.artifact == reply.faulty_incumbent;
+  });
+  if (dropped > 0) counts_.add_failure("the fastest kernel so far: " + reply.incumbent_fault);
 }
 
 Status Task::check_installation(const BuildOutcome& built) {

@@ -171,7 +171,7 @@ class Task {
   db::Record add_trial(const Candidate& candidate, const MeasureReply& reply,
                        const std::string& artifact);
   void digest(const Candidate& candidate, const db::Record& trial);
-  void drop_incumbent(const std::string& fault);
+  void drop_incumbent(const MeasureReply& reply);
   Status check_installation(const BuildOutcome& built);
   double next_minute_gain() const { return expected_improvement({state()}, minute_s); }
 

@@ -664,10 +664,13 @@ TEST_F(TuningLoop, AnErrorOfTheRunnerEndsTheTask) {
 
 // The second kernel is the fastest and cannot be loaded any more when the third is measured.
 TEST_F(TuningLoop, AnIncumbentThatCannotBeLoadedIsAtFaultItself) {
-  work_.measure = [&](const MeasureJob&) -> Result<MeasureReply> {
+  work_.measure = [&](const MeasureJob& job) -> Result<MeasureReply> {
     MeasureReply reply =
         timed_reply(work_.timed.size() == 2 ? 0.5e6 : 1e6 + 1e3 * work_.timed.size());
-    if (work_.timed.size() == 3) reply.incumbent_fault = "out of memory";
+    if (work_.timed.size() == 3) {
+      reply.incumbent_fault = "out of memory";
+      reply.faulty_incumbent = job.incumbent;
+    }
     return reply;
   };
   const auto tuned = run({.trials = 4, .batch = 4});
@@ -678,6 +681,27 @@ TEST_F(TuningLoop, AnIncumbentThatCannotBeLoadedIsAtFaultItself) {
   EXPECT_EQ(timed[3].incumbent, timed[0].artifact) << "it went on with the one that is lost";
   EXPECT_TRUE(records(TrialStatus::Resource).empty()) << "the candidate is not at fault";
   EXPECT_EQ(tuned->failures.count("the fastest kernel so far: out of memory"), 1u);
+}
+
+// The second kernel is the fastest. The third and the fourth were begun beside the first one, which
+// cannot be loaded any more.
+TEST_F(TuningLoop, TheFaultOfAFormerIncumbentIsNotThatOfThePresentOne) {
+  work_.measure = [&](const MeasureJob&) -> Result<MeasureReply> {
+    const size_t number = work_.timed.size();
+    MeasureReply reply = timed_reply(number == 2 ? 0.5e6 : 1e6 + 1e3 * number);
+    if (number == 3 || number == 4) {
+      reply.incumbent_fault = "out of memory";
+      reply.faulty_incumbent = work_.timed[0].artifact;
+    }
+    return reply;
+  };
+  const auto tuned = run({.trials = 5, .batch = 5});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  const std::vector<MeasureJob>& timed = work_.timed;
+  ASSERT_GE(timed.size(), 5u);
+  EXPECT_EQ(timed[3].incumbent, timed[1].artifact);
+  EXPECT_EQ(timed[4].incumbent, timed[1].artifact);
+  EXPECT_EQ(tuned->failures.at("the fastest kernel so far: out of memory"), 1);
 }
 
 // The machine is slower from the second trial on, for longer than an episode, and fast again after

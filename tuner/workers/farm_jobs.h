@@ -21,9 +21,9 @@ namespace tw::tuner {
 
 /// Version of the messages. It is raised when these messages or the meaning of jobs change, and
 /// whenever worker_protocol is raised. Members and tuners must have the same version.
-inline constexpr int64_t farm_protocol = 5;
+inline constexpr int64_t farm_protocol = 6;
 
-/// The versions that members and tuners must share, as text: "5.5" for protocol 5 and kernel ABI
+/// The versions that members and tuners must share, as text: "6.5" for protocol 6 and kernel ABI
 /// version 5.
 std::string farm_version();
 
@@ -69,7 +69,7 @@ Result<Target> described_target(const FarmDescription& description);
 /// device_text() and the version. All members with the same device_text() and version offer this
 /// resource.
 std::string device_resource(const Target& target);
-/// The resource that names the version of a member, such as "version:5.5".
+/// The resource that names the version of a member, such as "version:6.5".
 std::string version_resource();
 
 std::string encode(const FarmJob& job);

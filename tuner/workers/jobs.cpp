@@ -27,7 +27,7 @@ using nlohmann::json;
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelSource, workload, schedule)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildJob, target, kernels, packs, otherwise)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildOutcome, artifact, status, reason, installation, code,
-                                   otherwise, blameless)
+                                   otherwise, blameless, build_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BuildReply, outcomes, seconds, toolchain)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PrepareJob, workload, reference, threads, on_device)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PrepareReply, error, reference_error, reference_ns)
@@ -35,7 +35,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasureJob, artifact, incumbent_ns, incumbent
                                    stretches, pause_s, patience_s)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MeasureReply, status, reason, samples_ns, latency_ns, low_ns,
                                    high_ns, verified_error, noise, incumbent_pace, incumbent_fault,
-                                   peak_gflops, blameless)
+                                   faulty_incumbent, peak_gflops, blameless)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareJob, a, b, rounds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CompareReply, error, ratio, low, high, noise_floor, winner)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeakJob, threads)

@@ -19,7 +19,7 @@ namespace tw::tuner {
 /// Version of the messages. It is raised when jobs or replies change. Every message contains it, so
 /// that the first message reveals a worker of another version, for instance if a new version is
 /// installed during a run.
-inline constexpr int64_t worker_protocol = 4;
+inline constexpr int64_t worker_protocol = 5;
 
 /// A kernel to compile: the key of its workload, and its schedule (tw1 text).
 struct KernelSource {
@@ -91,9 +91,9 @@ struct MeasureReply {
   double verified_error = 0;
   double noise = 0;
   double incumbent_pace = 1;  ///< as Samples::incumbent_pace
-  /// The reason why the incumbent could not be timed and the kernel was timed alone. Empty if the
-  /// incumbent was timed, or if none was given.
-  std::string incumbent_fault = {};
+  /// The reason why the incumbent could not be timed and the kernel was timed alone, and the name of
+  /// that incumbent. Empty if the incumbent was timed, or if none was given.
+  std::string incumbent_fault = {}, faulty_incumbent = {};
   double peak_gflops = 0;  ///< highest recent peak of the machine; 0: unknown
   /// Hash of the name of the farm's machine that measured; empty if this machine measured. Workers
   /// leave `host` empty; the run sets it.

@@ -293,7 +293,10 @@ class RunnerWorker {
     if (!timer) return failed(db::TrialStatus::Resource, timer.error().message);
     // The fault of an incumbent that cannot be loaded is its own: the kernel is timed alone.
     const Status beside = job.incumbent.empty() ? Status() : load_incumbent(job.incumbent);
-    if (!beside) reply.incumbent_fault = beside.error().message;
+    if (!beside) {
+      reply.incumbent_fault = beside.error().message;
+      reply.faulty_incumbent = job.incumbent;
+    }
     const Samples samples = timed(*timer, job, !job.incumbent.empty() && beside);
     if (const Verdict after = (*kernel)->check_after_timing(); after.status != db::TrialStatus::Ok)
       return failed(after.status, "after it was timed: " + after.reason);

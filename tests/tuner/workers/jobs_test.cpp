@@ -46,6 +46,10 @@ TEST(Jobs, RepliesSurviveTheWay) {
   ASSERT_TRUE(decode(encode(sent), reply));
   EXPECT_EQ(reply.samples_ns, sent.samples_ns);
   EXPECT_EQ(reply.verified_error, 1e-7);
+  const MeasureReply alone{.incumbent_fault = "why", .faulty_incumbent = "q"};
+  ASSERT_TRUE(decode(encode(alone), reply));
+  EXPECT_EQ(reply.incumbent_fault, "why");
+  EXPECT_EQ(reply.faulty_incumbent, "q");
   MeasureReply infinite{.verified_error = std::numeric_limits<double>::infinity()};
   ASSERT_TRUE(decode(encode(infinite), reply));
   EXPECT_EQ(reply.verified_error, infinite.verified_error);
@@ -62,12 +66,14 @@ TEST(Jobs, RepliesSurviveTheWay) {
   EXPECT_FALSE(decode(encode(CalibrateReply{}), described));
   BuildReply built;
   ASSERT_TRUE(decode(
-      encode(BuildReply{{{"x", db::TrialStatus::Ok}, {"", db::TrialStatus::Illegal, "why", true}},
+      encode(BuildReply{{{.artifact = "x", .status = db::TrialStatus::Ok, .build_s = 0.5},
+                         {"", db::TrialStatus::Illegal, "why", true}},
                         1,
                         "nvrtc-13.0"}),
       built));
   EXPECT_EQ(built.outcomes.size(), 2u);
   EXPECT_EQ(built.outcomes[0].status, db::TrialStatus::Ok);
+  EXPECT_EQ(built.outcomes[0].build_s, 0.5);
   EXPECT_EQ(built.outcomes[1].status, db::TrialStatus::Illegal);
   EXPECT_TRUE(built.outcomes[1].installation);
   EXPECT_EQ(built.toolchain, "nvrtc-13.0");

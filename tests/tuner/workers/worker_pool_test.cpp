@@ -106,6 +106,7 @@ TEST_F(WorkerPool, TheFaultOfAnIncumbentIsNotTheCandidates) {
   ASSERT_TRUE(reply) << reply.error().message;
   EXPECT_NE(reply->status, TrialStatus::Resource) << reply->reason;
   EXPECT_THAT(reply->incumbent_fault, HasSubstr(absent));
+  EXPECT_EQ(reply->faulty_incumbent, absent);
   const auto without = workers->runner->measure({.artifact = kernel, .verify_only = true});
   ASSERT_TRUE(without);
   EXPECT_EQ(without->incumbent_fault, "");
