@@ -348,22 +348,6 @@ Estimate estimate_disturbed(std::vector<double> samples_ns) {
   return e;
 }
 
-int64_t timer_resolution_ns(const Clock& clock) {
-  int64_t smallest = 0;
-  int steps = 0;
-  int64_t last = clock();
-  // 50 steps of the clock are enough to include two reads with nothing between them. A million
-  // reads are enough for a clock that moves once in 10 ms.
-  for (int reads = 0; reads < 1'000'000 && steps < 50; ++reads) {
-    const int64_t now = clock();
-    if (now <= last) continue;
-    smallest = smallest == 0 ? now - last : std::min(smallest, now - last);
-    last = now;
-    ++steps;
-  }
-  return smallest;
-}
-
 Timer timed_by(const Clock& clock, const Run& run) {
   return [clock, run](int64_t calls) {
     const int64_t start = clock();

@@ -121,9 +121,6 @@ struct Incumbent {
   Timer timer = {};  ///< empty: the incumbent cannot be timed again
 };
 
-/// The smallest step of the clock in ns; 0 if the clock does not move while it is read.
-int64_t timer_resolution_ns(const Clock& clock);
-
 /// Measures a kernel: makes one warm-up call, then times batches until the estimate is precise
 /// enough or a limit of `options` is reached (SampleState).
 Samples sample(const Timer& timer, const Sampling& options, const Clock& clock, Watch& watch);

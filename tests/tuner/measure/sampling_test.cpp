@@ -234,13 +234,6 @@ TEST(Sample, Fault47_TimerThatStandsStillIsTooFastAndEnds) {
   const Clock stopped = [] { return int64_t{42}; };
   const Samples s = sample(timed_by(stopped, [] {}), {.max_batch_calls = 1000}, stopped, no_watch);
   EXPECT_EQ(s.state, SampleState::TooFast);
-  EXPECT_EQ(timer_resolution_ns(stopped), 0);
-}
-
-TEST(TimerResolution, IsTheSmallestStep) {
-  NoisyMachine machine(6);
-  EXPECT_EQ(timer_resolution_ns(machine.clock(1000)), 1000);
-  EXPECT_GT(timer_resolution_ns(monotonic_clock()), 0);
 }
 
 TEST(SampleBeside, DropsAHopelessCandidateAfterAFewProbes) {
