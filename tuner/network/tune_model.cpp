@@ -178,8 +178,11 @@ Status decide_fusion(ModelRun& run, const std::string& pass, const ModelContext&
 Status tune_variant(ModelRun& run, const ModelContext& context) {
   const std::vector<std::string> doubted = passes_to_doubt(run, context);
   NetworkOptions options = network_options(context);
-  options.tuning.budget_s -=
-      run.importing_s + static_cast<double>(doubted.size()) * context.fusion_s();
+  // Reading a large network may take longer than the budget. The network is then planned from what
+  // is known.
+  options.tuning.budget_s = std::max(options.tuning.budget_s - run.importing_s -
+                                         static_cast<double>(doubted.size()) * context.fusion_s(),
+                                     0.0);
   TW_RETURN_IF_ERROR(tune_heard(run, options, context));
   for (const std::string& pass : doubted) {
     if (context.environment.interrupted()) return {};

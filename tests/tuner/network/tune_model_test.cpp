@@ -94,6 +94,17 @@ TEST_F(TuneModel, OptionsThatContradictEachOtherAreToldFirst) {
   EXPECT_EQ(run().error().code, ErrorCode::Usage);
 }
 
+TEST_F(TuneModel, ABudgetThatReadingUsesUpLeavesTheNetworkThatIsKnown) {
+  options_.tuning.effort = Effort::Normal;
+  options_.tuning.budget_s = 1;
+  source_.variants[0].reading_s = 5;
+  const auto tuned = run();
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(tuned->runs[0].tuned.ended, Ended::Budget);
+  EXPECT_EQ(tuned->runs[0].tuned.measured, 0u);
+  EXPECT_TRUE(runtime::Model::load(tuned->file));
+}
+
 TEST_F(TuneModel, AnInterruptLeavesTheNetworkThatIsKnown) {
   std::atomic<int> interrupts = 0, later = 0;
   Notes notes;
