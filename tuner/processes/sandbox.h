@@ -13,7 +13,7 @@
 //   TW_RETURN_IF_ERROR(enter_worker());
 //   TW_RETURN_IF_ERROR(report_faults());
 //   TW_TRY(Restrictions done, restrict_self({.scratch_dir = dir}));
-//   ... from here on foreign code may run; each further thread starts with a SignalStack.
+//   ... from here on foreign code may run.
 //
 // seccomp binds threads that ran before restrict_self(), but Landlock does not, so foreign code
 // runs on threads that start afterwards. workers/driver.h says when the drivers of devices start.
@@ -68,9 +68,9 @@ Result<Restrictions> restrict_self(const ProcessLimits& limits);
 /// released.
 Status report_faults();
 
-/// A second stack of the calling thread, on which the thread's faults are handled. Without a second
-/// stack, a stack overflow of the thread is reported as a plain SIGSEGV. Create and destroy this
-/// value on the same thread.
+/// A second stack of the calling thread, on which the thread's faults are handled. The threads of a
+/// ThreadPool have none: a stack overflow of such a thread is reported as a plain SIGSEGV. Create
+/// and destroy this value on the same thread.
 class SignalStack {
  public:
   SignalStack();
