@@ -93,10 +93,35 @@ Descriptor create_beside(const std::string& path, mode_t permissions, std::strin
   }
 }
 
-Status write_and_sync(int descriptor, const std::string& path,
-                      std::span<const std::string_view> parts) {
+/// Yes if the file must survive a crash of the system.
+enum class Synced { No, Yes };
+
+Status write_parts(int descriptor, const std::string& path, std::span<const std::string_view> parts,
+                   Synced synced) {
   for (const std::string_view part : parts) TW_RETURN_IF_ERROR(write_all(descriptor, path, part));
-  if (fsync(descriptor) != 0) return system_error("sync", path);
+  if (synced == Synced::Yes && fsync(descriptor) != 0) return system_error("sync", path);
+  return {};
+}
+
+Status replace(const std::string& path, std::span<const std::string_view> parts, Synced synced) {
+  TW_RETURN_IF_ERROR(check_replaceable(path));
+  const std::optional<mode_t> former = permissions_of(path);
+  std::string temporary;
+  const Descriptor file = create_beside(path, former.value_or(usual_permissions), temporary);
+  if (!file) return system_error("create", temporary);
+  Status written = write_parts(file.get(), temporary, parts, synced);
+  if (written && former && fchmod(file.get(), *former) != 0)
+    written = system_error("change the mode of", temporary);
+  if (written && std::rename(temporary.c_str(), path.c_str()) != 0)
+    written = system_error("replace", path);
+  if (!written) {
+    unlink(temporary.c_str());
+    return written;
+  }
+  if (synced == Synced::No) return {};
+  const std::string directory = directory_of(path);
+  const Descriptor folder(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder || fsync(folder.get()) != 0) return system_error("sync", directory);
   return {};
 }
 
@@ -166,28 +191,15 @@ Status check_output(const std::string& path, std::string_view example) {
 }
 
 Status replace_file(const std::string& path, std::string_view bytes) {
-  return replace_file(path, std::span(&bytes, 1));
+  return replace(path, std::span(&bytes, 1), Synced::Yes);
 }
 
 Status replace_file(const std::string& path, std::span<const std::string_view> parts) {
-  TW_RETURN_IF_ERROR(check_replaceable(path));
-  const std::optional<mode_t> former = permissions_of(path);
-  std::string temporary;
-  const Descriptor file = create_beside(path, former.value_or(usual_permissions), temporary);
-  if (!file) return system_error("create", temporary);
-  Status written = write_and_sync(file.get(), temporary, parts);
-  if (written && former && fchmod(file.get(), *former) != 0)
-    written = system_error("change the mode of", temporary);
-  if (written && std::rename(temporary.c_str(), path.c_str()) != 0)
-    written = system_error("replace", path);
-  if (!written) {
-    unlink(temporary.c_str());
-    return written;
-  }
-  const std::string directory = directory_of(path);
-  const Descriptor folder(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder || fsync(folder.get()) != 0) return system_error("sync", directory);
-  return {};
+  return replace(path, parts, Synced::Yes);
+}
+
+Status replace_scratch_file(const std::string& path, std::string_view bytes) {
+  return replace(path, std::span(&bytes, 1), Synced::No);
 }
 
 }  // namespace tw::runtime

@@ -48,5 +48,8 @@ Status check_output(const std::string& path, std::string_view example = "kernel.
 Status replace_file(const std::string& path, std::string_view bytes);
 /// As replace_file() above, for a file that consists of these parts, one after another.
 Status replace_file(const std::string& path, std::span<const std::string_view> parts);
+/// As replace_file() above, for a file that nobody reads after a crash of the system: neither the
+/// file nor the directory is synced.
+Status replace_scratch_file(const std::string& path, std::string_view bytes);
 
 }  // namespace tw::runtime

@@ -15,9 +15,7 @@ namespace {
 constexpr size_t digits_of_a_name = 64;
 
 /// A name may come from a worker, and becomes a part of a path.
-bool is_name(std::string_view text) {
-  return text.size() == digits_of_a_name && is_hex(text);
-}
+bool is_name(std::string_view text) { return text.size() == digits_of_a_name && is_hex(text); }
 
 }  // namespace
 
@@ -29,7 +27,7 @@ Result<std::string> ArtifactStore::put(std::string_view bytes) const {
   const std::string name = sha256_hex(bytes);
   std::error_code ignored;
   if (!std::filesystem::exists(path_of(name), ignored))
-    TW_RETURN_IF_ERROR(runtime::replace_file(path_of(name), bytes));
+    TW_RETURN_IF_ERROR(runtime::replace_scratch_file(path_of(name), bytes));
   return name;
 }
 

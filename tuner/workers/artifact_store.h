@@ -8,8 +8,8 @@
 //   TW_TRY(const std::string name, artifacts.put(bytes));
 //   TW_TRY(const runtime::Artifact artifact, artifacts.load(name, host_target()));
 //
-// The store keeps files in a directory that the processes of one machine share. A value;
-// thread-safe.
+// The store keeps files in a directory that the processes of one machine share. The files are not
+// synced to the disk, because the directory does not outlive the run. A value; thread-safe.
 
 #include <string>
 #include <string_view>

@@ -2,6 +2,8 @@
 #include "tuner/workers/artifact_store.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -27,6 +29,21 @@ TEST_F(Store, BytesAreNamedByTheirHash) {
   EXPECT_EQ(store_.get(*name).value(), "some bytes");
   EXPECT_EQ(store_.put("some bytes").value(), *name);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 1);
+}
+
+// A directory that cannot be read cannot be synced. Root may read every directory.
+TEST_F(Store, SyncsNothingWhileKernelsAreTimed) {
+  constexpr uid_t nobody = 65534;
+  const uid_t user = geteuid();
+  ASSERT_EQ(chmod(folder_.path().c_str(), 0300), 0);
+  if (user == 0 &&
+      (chown(folder_.path().c_str(), nobody, static_cast<gid_t>(-1)) != 0 || seteuid(nobody) != 0))
+    GTEST_SKIP() << "root cannot become another user here";
+  const auto name = store_.put("some bytes");
+  ASSERT_EQ(seteuid(user), 0);
+  ASSERT_EQ(chmod(folder_.path().c_str(), 0700), 0);
+  ASSERT_TRUE(name) << name.error().message;
+  EXPECT_TRUE(std::filesystem::exists(file(*name)));
 }
 
 TEST_F(Store, Fault54_BytesThatDoNotMatchTheirNameAreRefused) {
