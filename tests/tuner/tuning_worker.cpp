@@ -16,7 +16,7 @@
 //       and VERSION for that of this version, and does all jobs one after the other. Once it has
 //       done so many measurements, it says that the farm is lost ("lose"), answers one of them with
 //       a fault ("fault") or with a reply that does not decode ("garble"; from there on all:
-//       "garble all"), or ends ("end").
+//       "garble all"), or ends ("end"). With "fault comparison" it counts comparisons instead.
 //   tuning_worker tune <database> <workload> <trials>    a line for each report: the trials so far
 #include <csignal>
 #include <cstdio>
@@ -143,10 +143,13 @@ class FarmClient {
     if (!job) std::exit(1);
     const bool measures = std::holds_alternative<MeasureJob>(job->job);
     bool is_garbled = measures && ends_ == "garble all" && number_ < 0;
-    if (measures && number_ >= 0 && number_-- == 0) {
+    const bool is_counted =
+        ends_ == "fault comparison" ? std::holds_alternative<CompareJob>(job->job) : measures;
+    if (is_counted && number_ >= 0 && number_-- == 0) {
       is_garbled = ends_.starts_with("garble");
       if (ends_ == "lose") return farm_message({{"lost", "the test ends it"}});
-      if (ends_ == "fault") return farm_message({{"id", number}, {"fault", "the test says so"}});
+      if (ends_.starts_with("fault"))
+        return farm_message({{"id", number}, {"fault", "the test says so"}});
       if (ends_ == "end") std::exit(3);
     }
     FarmReply reply = station_.answer(*job);

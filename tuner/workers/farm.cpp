@@ -283,12 +283,17 @@ Result<tl::expected<FarmReply, FarmFault>> FarmRunner::receive(const Sent& sent,
 }
 
 template <typename Answer>
+Result<tl::expected<Answer, FarmFault>> FarmRunner::ask_twice(
+    const Job& job, double seconds, const std::vector<std::string>& kernels, Needed needed) {
+  TW_TRY(auto answer, ask_once<Answer>(job, seconds, kernels, needed));
+  if (answer || !answer.error().is_garbled) return answer;
+  return ask_once<Answer>(job, seconds, kernels, needed);
+}
+
+template <typename Answer>
 Result<Answer> FarmRunner::ask(const Job& job, double seconds,
                                const std::vector<std::string>& kernels, Needed needed) {
-  TW_TRY(auto answer, ask_once<Answer>(job, seconds, kernels, needed));
-  if (!answer && answer.error().is_garbled) {
-    TW_TRY(answer, ask_once<Answer>(job, seconds, kernels, needed));
-  }
+  TW_TRY(auto answer, ask_twice<Answer>(job, seconds, kernels, needed));
   if (answer) return std::move(*answer);
   return fail(code_of(answer.error()), "[farm] " + answer.error().reason);
 }
@@ -361,8 +366,12 @@ Result<MeasureReply> FarmRunner::measured(const Sent& sent) {
   return measured;
 }
 
+/// A comparison that is lost with its member is left out, as one that fails on this machine.
 Result<CompareReply> FarmRunner::compare(const CompareJob& job) {
-  return ask<CompareReply>(job, 2 * run_.timeout_s, {job.a, job.b}, Needed::ForResult);
+  TW_TRY(const auto answer,
+         ask_twice<CompareReply>(job, 2 * run_.timeout_s, {job.a, job.b}, Needed::ForResult));
+  if (!answer) return CompareReply{.error = answer.error().reason};
+  return *answer;
 }
 
 Result<Machine> FarmRunner::calibrate(double budget_s) {

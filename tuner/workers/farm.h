@@ -135,7 +135,13 @@ class FarmRunner : public Runner {
   Result<Sent> send(Job job, double seconds, const std::vector<std::string>& kernels);
   Result<tl::expected<FarmReply, FarmFault>> receive(const Sent& sent, Needed needed);
   /// Sends the job and decodes the reply. If the reply does not decode, sends the job once more.
-  /// TryLater if the second reply does not decode either; Environment for a fault of the job.
+  /// Returns the answer, or the fault of the job.
+  template <typename Answer>
+  Result<tl::expected<Answer, FarmFault>> ask_twice(const Job& job, double seconds,
+                                                    const std::vector<std::string>& kernels,
+                                                    Needed needed);
+  /// As ask_twice(), for a job without which the run cannot go on: a fault is an error. TryLater if
+  /// the second reply does not decode either; Environment for any other fault.
   template <typename Answer>
   Result<Answer> ask(const Job& job, double seconds, const std::vector<std::string>& kernels,
                      Needed needed);

@@ -109,6 +109,17 @@ TEST_F(OnAFarm, Fault69_ATrialThatIsLostWithItsMemberIsARecordAndTheRunGoesOn) {
   EXPECT_THAT(reasons, testing::ElementsAre("the test says so"));
 }
 
+TEST_F(OnAFarm, Fault69_AComparisonThatIsLostWithItsMemberIsLeftOut) {
+  const auto farm = open_farm(options_of(measures, "fault comparison", 0), environment_, 60);
+  ASSERT_TRUE(farm) << farm.error().message;
+  const auto workers = start_workers(*farm, 1, environment_, 60);
+  ASSERT_TRUE(workers) << workers.error().message;
+  const std::string kernel = workers->artifacts->put("a kernel").value();
+  const auto compared = workers->runner->compare({kernel, kernel});
+  ASSERT_TRUE(compared) << compared.error().message;
+  EXPECT_EQ(compared->error, "the test says so");
+}
+
 TEST_F(OnAFarm, Fault69_WhereTheFarmIsLostWhatWasMeasuredIsStored) {
   for (const char* how : {"lose", "end"}) {
     const size_t before = stored().size();
