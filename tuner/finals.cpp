@@ -51,6 +51,7 @@ int rounds_within(double seconds, size_t comparisons, double latency_ns) {
 
 Result<Tuned> Task::finish(Ended ended, double seconds) {
   auto tuned = result(ended, seconds);
+  if (!tuned) run_.store_all();  // what was measured until the error
   // After an interrupt any error is reported as Interrupted, because its cause may be the short
   // time that the interrupt leaves.
   if (!tuned && run_.interrupted())
@@ -91,6 +92,7 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
   admit_disturbed();
   TW_TRY(const bool has_winner, take_winner_of_others(seconds - confirm_s));
   if (has_winner) {
+    run_.store_all();
     tuned.best = finalists_.front().record;
   } else {
     TW_RETURN_IF_ERROR(choose_finalist(seconds - confirm_s));

@@ -441,6 +441,23 @@ TEST_F(TuningLoop, Fault74_WhatIsPostponedWhenTheBudgetEndsIsStoredAsDisturbed) 
   EXPECT_EQ(tuned->progress.trials.at("unstable"), 3);
 }
 
+// The second kernel is measured in the finals; the runner fails before the third.
+TEST_F(TuningLoop, Fault74_WhatTheFinalsMeasuredIsStoredWhereTheyFail) {
+  std::map<std::string, int> attempts;
+  int settled = 0;
+  work_.measure = [&](const MeasureJob& job) -> Result<MeasureReply> {
+    const bool is_first = ++attempts[job.artifact] == 1;
+    if (attempts.size() > 1 && is_first)
+      return MeasureReply{.status = TrialStatus::Unstable, .reason = "as told"};
+    if (++settled > 2) return fail(ErrorCode::Environment, "[device] it is gone");
+    return timed_reply(1e6);
+  };
+  const auto tuned = run({.budget_s = 100, .trials = 3, .batch = 4});
+  ASSERT_FALSE(tuned);
+  EXPECT_THAT(tuned.error().message, HasSubstr("it is gone"));
+  EXPECT_EQ(records(TrialStatus::Ok).size(), 2u);
+}
+
 // A processor that is never undisturbed: kernels are timed all the same.
 TEST_F(TuningLoop, Fault48_WhereAllIsDisturbedTheFastestIsTheResultAndSaidToBeDisturbed) {
   const auto disturbed = [&](const MeasureJob& job) {
