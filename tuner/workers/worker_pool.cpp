@@ -297,8 +297,10 @@ std::vector<BuildOutcome> BuilderPool::finish_members(const Begun& begun) {
 }
 
 /// The outcomes of a member's oldest job. If the builder died, for instance because memory ran out,
-/// a new process builds the kernels one by one, so that only the kernel at fault is blamed. Waiting
-/// jobs are sent to the new process, unless the run was stopped.
+/// or timed out, a new process builds the kernels one by one, so that only the kernel at fault is
+/// blamed. Each kernel then gets its part of the job's time limit, so that a compiler that always
+/// hangs costs the limit twice and not once for each kernel. Waiting jobs are sent to the new
+/// process, unless the run was stopped.
 std::vector<BuildOutcome> BuilderPool::finish(Member& member, const Begun& begun) {
   const auto is_stopped = [&] { return context_.cancellation.token(begun.needed).is_stopped(); };
   // A process that could not be started before is tried again. Where it cannot, the job is lost.
@@ -309,19 +311,22 @@ std::vector<BuildOutcome> BuilderPool::finish(Member& member, const Begun& begun
     return std::vector<BuildOutcome>(job.kernels.size(),
                                      outcome_of(blameless_loss("it could not be started")));
   --member.sent;
-  Attempt first = attempt(member, job, begun);
+  const double limit_s = timeouts_per_build * context_.timeout_s;
+  Attempt first = attempt(member, job, begun, limit_s);
   if (first.repeats) {
     stop(member);  // it may have begun with the next job
+    const double each_s = limit_s / static_cast<double>(job.kernels.size());
     for (size_t i = 0; i < first.outcomes.size(); ++i)
       if (first.outcomes[i].artifact.empty())
-        first.outcomes[i] = build_alone(member, job, job.kernels[i], begun);
+        first.outcomes[i] = build_alone(member, job, job.kernels[i], begun, each_s);
   }
   if (!member.process->running()) member.sent = 0;
   if (!is_stopped()) (void)send_waiting(member);
   return std::move(first.outcomes);
 }
 
-BuilderPool::Attempt BuilderPool::attempt(Member& member, const BuildJob& job, const Begun& begun) {
+BuilderPool::Attempt BuilderPool::attempt(Member& member, const BuildJob& job, const Begun& begun,
+                                          double limit_s) {
   const size_t count = job.kernels.size();
   const int64_t started_ns = std::max(begun.started_ns, member.idle_since_ns);
   const auto was_busy_until = [&](int64_t ended_ns) {
@@ -333,14 +338,14 @@ BuilderPool::Attempt BuilderPool::attempt(Member& member, const BuildJob& job, c
     was_busy_until(context_.clock());
     return Attempt{std::vector<BuildOutcome>(count, outcome_of(fault)), repeats};
   };
-  const Outcome outcome = member.process->receive(
-      context_.cancellation.deadline(timeouts_per_build * context_.timeout_s, begun.needed));
+  const Outcome outcome =
+      member.process->receive(context_.cancellation.deadline(limit_s, begun.needed));
   const Reply* reply = std::get_if<Reply>(&outcome);
   if (!reply) {
     const MeasureReply fault = fault_of(outcome);
-    const bool is_death = std::holds_alternative<Died>(outcome) && count > 1;
-    const bool is_loss = fault.status == db::TrialStatus::Lost;
-    return lost(fault, is_death || (is_loss && !std::holds_alternative<Cancelled>(outcome)));
+    // A single kernel at which the builder crashed or hung is at fault itself.
+    const bool is_doubtful = count > 1 || fault.status == db::TrialStatus::Lost;
+    return lost(fault, is_doubtful && !std::holds_alternative<Cancelled>(outcome));
   }
   BuildReply built;
   const Status decoded = decode(reply->bytes, built);
@@ -357,12 +362,12 @@ BuilderPool::Attempt BuilderPool::attempt(Member& member, const BuildJob& job, c
 }
 
 BuildOutcome BuilderPool::build_alone(Member& member, BuildJob job, const KernelSource& kernel,
-                                      const Begun& begun) {
+                                      const Begun& begun, double limit_s) {
   job.kernels = {kernel};
   Status status = start(member);
   if (status) status = member.process->send(encode(Job(job)));
   if (!status) return outcome_of(blameless_loss(status.error().message));
-  Attempt again = attempt(member, job, begun);
+  Attempt again = attempt(member, job, begun, limit_s);
   if (again.repeats) stop(member);  // an answer to something else may be followed by more
   return std::move(again.outcomes[0]);
 }

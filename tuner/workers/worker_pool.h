@@ -21,6 +21,7 @@
 #include "tuner/processes/process.h"
 #include "tuner/processes/scratch.h"
 #include "tuner/workers/device_lock.h"
+#include "tuner/workers/environment.h"
 #include "tuner/workers/workers.h"
 
 namespace tw::tuner {
@@ -43,7 +44,8 @@ struct Builders {
   std::vector<std::unique_ptr<Builder>> each;
 };
 /// Makes a builder for each core, but at most four; a builder starts with its first job. Requires
-/// that nothing is measured meanwhile. Building one kernel may take six times `timeout_s`.
+/// that nothing is measured meanwhile. Building the kernels of a request may take six times
+/// `timeout_s`, and as long again if they are then built one by one.
 Result<Builders> start_builders(const Target& target, const Environment& environment,
                                 double timeout_s);
 
@@ -108,9 +110,10 @@ class BuilderPool : public Builder {
   void give_up(const Begun& begun);
   std::vector<BuildOutcome> finish_members(const Begun& begun);
   std::vector<BuildOutcome> finish(Member& member, const Begun& begun);
-  Attempt attempt(Member& member, const BuildJob& job, const Begun& begun);
+  /// Waits for the outcomes of a job that the member has. The job may take `limit_s`.
+  Attempt attempt(Member& member, const BuildJob& job, const Begun& begun, double limit_s);
   BuildOutcome build_alone(Member& member, BuildJob job, const KernelSource& kernel,
-                           const Begun& begun);
+                           const Begun& begun, double limit_s);
 
   PoolContext context_;
   ProcessOptions program_;

@@ -40,12 +40,12 @@ class WorkerPool : public testing::Test {
 
   /// Workers with the code generator that plant_code_generator() leaves in the folder, for a kernel
   /// on one thread of so many cores.
-  Workers planted_workers(int cores = host_target().machine.cores) const {
+  Workers planted_workers(int cores = host_target().machine.cores, double timeout_s = 10) const {
     Environment environment = test_environment();
     environment.code_generator = folder_.path();
     Target target = host_target();
     target.machine.cores = cores;
-    auto workers = start_workers(target, 1, environment, 10);
+    auto workers = start_workers(target, 1, environment, timeout_s);
     if (!workers) throw std::runtime_error(workers.error().message);
     return std::move(*workers);
   }
@@ -271,9 +271,10 @@ TEST_F(WorkerPool, Fault84_SchedulesWhoseBuilderIsToldToEndAreBuiltOnceMore) {
   }
 }
 
-/// Three kernels of the workload, and a code generator that aborts where it meets the second one.
-std::vector<KernelSource> kernels_with_culprit(const dsl::Workload& workload,
-                                               const Folder& folder) {
+/// Three kernels of the workload, and a code generator that runs the C code where it meets the
+/// second one.
+std::vector<KernelSource> kernels_with_culprit(const dsl::Workload& workload, const Folder& folder,
+                                               const std::string& does = "abort()") {
   const schedules::Schedule plain(workload.compute);
   std::vector<KernelSource> different;
   for (int64_t factor = 2; factor <= 4; ++factor)
@@ -281,10 +282,12 @@ std::vector<KernelSource> kernels_with_culprit(const dsl::Workload& workload,
         {workload.key(), plain.split(workload.compute.stages[0].name, "m", factor).to_string()});
   // A program's prefix, the first member of its entry, names workload and schedule.
   plant_code_generator(
-      folder, fmt::format("({{ int culprit = 0; for (size_t i = 0; i < count; ++i) culprit |= "
-                          "!strcmp(*(char**)((char*)programs + {} * i), \"tw_{}\"); culprit; }})",
-                          sizeof(codegen::NamedProgram),
-                          short_hash(workload.key() + "\n" + different[1].schedule)));
+      folder,
+      fmt::format("({{ int culprit = 0; for (size_t i = 0; i < count; ++i) culprit |= "
+                  "!strcmp(*(char**)((char*)programs + {} * i), \"tw_{}\"); culprit; }})",
+                  sizeof(codegen::NamedProgram),
+                  short_hash(workload.key() + "\n" + different[1].schedule)),
+      does);
   return different;
 }
 
@@ -297,6 +300,19 @@ TEST_F(WorkerPool, Fault43_OnlyTheCulpritOfALostBatchIsBlamed) {
   EXPECT_EQ(built[0].status, TrialStatus::Ok) << built[0].reason;
   EXPECT_EQ(built[1].status, TrialStatus::CompileError);
   EXPECT_THAT(built[1].reason, HasSubstr("SIGABRT"));
+  EXPECT_EQ(built[2].status, TrialStatus::Ok) << built[2].reason;
+}
+
+TEST_F(WorkerPool, Fault43_OnlyTheCulpritOfABatchThatHangsIsBlamed) {
+  const std::vector<KernelSource> different =
+      kernels_with_culprit(workload_, folder_, "for (;;) sleep(1)");
+  const Workers workers = planted_workers(2, 3);  // one builder
+  ASSERT_TRUE(workers.builder->begin({.kernels = different}));
+  const std::vector<BuildOutcome> built = workers.builder->finish();
+  ASSERT_EQ(built.size(), 3u);
+  EXPECT_EQ(built[0].status, TrialStatus::Ok) << built[0].reason;
+  EXPECT_EQ(built[1].status, TrialStatus::CompileError);
+  EXPECT_THAT(built[1].reason, HasSubstr("no answer before the deadline"));
   EXPECT_EQ(built[2].status, TrialStatus::Ok) << built[2].reason;
 }
 
