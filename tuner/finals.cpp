@@ -368,7 +368,8 @@ Result<runtime::Artifact> Task::built_whole(const db::Record& winner) {
   TW_TRY(const MeasureReply checked,
          run_.workers.runner->measure({.artifact = built->artifact, .verify_only = true}));
   if (checked.status != TrialStatus::Ok)
-    return fail(checked.status == TrialStatus::Lost ? ErrorCode::TryLater : ErrorCode::Internal,
+    return fail(checked.blameless || checked.status == TrialStatus::Lost ? ErrorCode::TryLater
+                                                                         : ErrorCode::Internal,
                 fmt::format("[tune] the winner, rebuilt, is {}: {}", db::to_string(checked.status),
                             checked.reason));
   return run_.workers.artifacts->load(built->artifact, run_.target);

@@ -19,10 +19,11 @@ namespace {
 constexpr int64_t replay_stretches = 5;
 constexpr double replay_pause_s = 0.25, replay_patience_s = 3;
 
-/// The error code for a reply that is not Ok. It is TryLater if the runner was lost, since the
-/// kernel may succeed later.
+/// The error code for a reply that is not Ok. It is TryLater if the runner was lost or memory was
+/// short, since the kernel may succeed later.
 ErrorCode code_of(const MeasureReply& reply) {
-  return reply.status == db::TrialStatus::Lost ? ErrorCode::TryLater : ErrorCode::Invalid;
+  const bool may_succeed = reply.blameless || reply.status == db::TrialStatus::Lost;
+  return may_succeed ? ErrorCode::TryLater : ErrorCode::Invalid;
 }
 
 /// Workers that have built a schedule, and that have prepared the reference if the kernel is to be
@@ -81,8 +82,9 @@ Result<db::Record> try_schedule(const dsl::Workload& workload, std::string_view 
                                                    .stretches = replay_stretches,
                                                    .pause_s = replay_pause_s,
                                                    .patience_s = replay_patience_s}));
-  if (reply.status == db::TrialStatus::Lost)
-    return fail(ErrorCode::TryLater, "[replay] lost: " + reply.reason);
+  if (code_of(reply) == ErrorCode::TryLater)
+    return fail(ErrorCode::TryLater,
+                fmt::format("[replay] {}: {}", db::to_string(reply.status), reply.reason));
   TW_TRY(const Target machine, runner.machine());
   db::Record record =
       trial_record(workload, machine, threads, built.workers.builder->toolchain(), schedule, reply,

@@ -57,9 +57,9 @@ constexpr double patience_s = 0.6, short_patience_s = 0.1;
 // Number of consecutive builds that fail through no fault of the candidates after which the
 // compiler or linker is taken to be broken.
 constexpr int64_t most_broken_builds = 24;
-// Number of consecutive candidates that are lost with their workers after which the machine or the
-// farm is taken to be at fault, and the run ends.
-constexpr int64_t most_lost_in_a_row = 8;
+// Number of consecutive candidates that are dropped, for instance because they are lost with their
+// workers, after which the machine or the farm is taken to be at fault, and the run ends.
+constexpr int64_t most_dropped_in_a_row = 8;
 
 /// The latency of a trial, converted from the peak of the machine that measured it to
 /// `peak_gflops`; unchanged if a peak is not known.
@@ -419,8 +419,8 @@ Result<MeasureReply> Task::measure(const Trial& trial) {
 
 Status Task::record(const MeasureReply& reply) {
   TW_CHECK(!due_.empty());
-  if (reply.blameless) return drop_lost(reply.reason);
-  lost_in_a_row_ = 0;
+  if (reply.blameless) return drop(reply);
+  dropped_in_a_row_ = 0;
   Trial& trial = due_.front();
   pace_.note(reply, run_.budget.elapsed_s());
   if (!reply.incumbent_fault.empty()) drop_incumbent(reply);
@@ -442,22 +442,25 @@ Status Task::record(const MeasureReply& reply) {
   return {};
 }
 
-/// Drops a candidate that was lost through no fault of its own. It leaves no record, and the search
-/// may propose another candidate in its place.
-Status Task::drop_lost(const std::string& reason) {
+/// Drops the candidate of next_trial(), which failed through no fault of its own. It leaves no
+/// record. The search proposes other candidates in its place, and never the same one again, so that
+/// a run ends even if every candidate is dropped.
+Status Task::drop(const MeasureReply& reply) {
+  const BuildOutcome built = std::move(due_.front().built);
   due_.pop_front();
   --proposed_;
-  counts_.add_lost(reason);
+  counts_.add_lost(reply.reason);
   report();
   if (run_.interrupted()) return {};
-  note(run_.environment.notes, NoteKind::LostTrial, reason);
-  if (++lost_in_a_row_ < most_lost_in_a_row) return {};
+  note(run_.environment.notes, NoteKind::LostTrial, reply.reason);
+  TW_RETURN_IF_ERROR(check_installation(built));
+  if (built.installation || ++dropped_in_a_row_ < most_dropped_in_a_row) return {};
   run_.store_all();
-  return fail(
-      ErrorCode::TryLater,
-      fmt::format("[tune] {} candidates in a row were lost with their workers, the last one "
-                  "because of: {}; what was measured is stored: try again",
-                  lost_in_a_row_, reason));
+  return fail(ErrorCode::TryLater,
+              fmt::format("[tune] {} candidates in a row were not measured, through no fault of "
+                          "theirs, the last one because of: {}; what was measured is stored: try "
+                          "again",
+                          dropped_in_a_row_, reply.reason));
 }
 
 /// Drops an incumbent that cannot be loaded any more, for instance because memory is short, so that
@@ -554,8 +557,8 @@ std::optional<Ended> Task::ended() const {
   const int64_t trials = counts_.total();
   if (run_.interrupted()) return Ended::Interrupted;
   if (run_.unstored) return Ended::Unstored;
-  if (run_.budget.left_s() <= 0) return Ended::Budget;
   if (run_.options.trials > 0 && trials >= most_search_trials()) return Ended::Trials;
+  if (run_.budget.left_s() <= 0) return Ended::Budget;
   if (trials >= most_invalid_trials && progress_.best_ns == 0) return Ended::Plateau;
   if (trials > 0 && next_minute_gain() < least_gain(run_.options.effort)) return Ended::Plateau;
   return std::nullopt;

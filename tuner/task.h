@@ -122,6 +122,12 @@ class Task {
 
   // ---- For the scheduler of tasks.
   const BatchCounts& batches() const { return batches_; }
+  /// True while candidates are under way and no more may be proposed, because the number of trials
+  /// is limited. More are proposed if some of these candidates are dropped.
+  bool waits_for_trials() const {
+    return batches_.under_way > 0 && ahead_.empty() && run_.options.trials > 0 &&
+           proposed_ >= most_search_trials();
+  }
   /// Limits the first batch to as many candidates as can be built and measured in `seconds`.
   void limit_first_batch(double seconds) { first_batch_s_ = seconds; }
   /// Notes that `seconds` of the run were spent on this task.
@@ -166,7 +172,7 @@ class Task {
   int64_t fitting() const;
   Status prepare_runner(Needed needed);
   Status announce_measurements();
-  Status drop_lost(const std::string& reason);
+  Status drop(const MeasureReply& reply);
   MeasureJob measurement_of(const Trial& trial) const;
   db::Record add_trial(const Candidate& candidate, const MeasureReply& reply,
                        const std::string& artifact);
@@ -241,7 +247,8 @@ class Task {
   /// Number of consecutive builds that failed because of the compiler or linker, and not because of
   /// the candidate.
   int64_t broken_builds_ = 0;
-  int64_t lost_in_a_row_ = 0;  ///< consecutive candidates that were lost and left no record
+  /// Number of consecutive candidates that were dropped (drop()) for other reasons.
+  int64_t dropped_in_a_row_ = 0;
 };
 
 }  // namespace tw::tuner

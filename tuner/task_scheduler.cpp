@@ -69,8 +69,10 @@ bool TaskScheduler::is_open(Entry& entry) {
 
 std::optional<size_t> TaskScheduler::choose() {
   std::vector<size_t> open;
-  for (size_t i = 0; i < entries_.size(); ++i)
-    if (is_open(entries_[i])) open.push_back(i);
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    Entry& entry = entries_[i];
+    if (is_open(entry) && !(entry.task && entry.task->waits_for_trials())) open.push_back(i);
+  }
   const auto turns = [&](size_t i) {
     return entries_[i].task ? entries_[i].task->batches().turns() : 0;
   };

@@ -14,8 +14,8 @@ namespace tw::tuner {
 class TrialCounts {
  public:
   void add(const db::Record& trial);
-  /// Counts a candidate that was lost with its worker and left no record. It counts under the
-  /// status "lost", but not as a trial.
+  /// Counts a candidate that failed through no fault of its own and left no record. It counts under
+  /// the status "lost", but not as a trial.
   void add_lost(const std::string& reason);
   /// Counts a failure. Reasons that differ only in their numbers, such as "differs by 0.1" and
   /// "differs by 0.2", are counted together, under the text of the first.

@@ -284,10 +284,9 @@ TEST_F(Tune, Fault42_AFailingLinkerEndsTheRunWithItsWords) {
   ASSERT_FALSE(tuned);
   EXPECT_EQ(tuned.error().code, ErrorCode::Environment) << tuned.error().message;
   EXPECT_THAT(tuned.error().message, HasSubstr("no space left on planet"));
+  EXPECT_THAT(tuned.error().message, HasSubstr("24 candidates in a row could not be built"));
   auto store = open_store(folder_ / "t.db");
-  const auto failed = store.query({.status = db::TrialStatus::CompileError});
-  ASSERT_TRUE(failed);
-  EXPECT_EQ(failed->size(), 24u);
+  EXPECT_EQ(store.info()->records, 0) << "the schedules are not at fault";
 }
 
 TEST_F(Tune, Fault42_ALinkerThatWritesNothingOrDiesEndsTheRun) {
@@ -327,8 +326,7 @@ TEST_F(Tune, Fault42_ALinkerThatFailsNowAndThenCostsItsCandidatesOnly) {
   const auto info = store.info();
   ASSERT_TRUE(info);
   EXPECT_GE(info->records, 24);
-  const auto failed = info->by_status.find("compile_error");
-  EXPECT_LT(failed == info->by_status.end() ? 0 : failed->second, 24);
+  EXPECT_FALSE(info->by_status.contains("compile_error")) << "the schedules are not at fault";
 }
 
 TEST_F(Tune, Fault44_RecordsThatTeachNothingEndNoRun) {

@@ -561,7 +561,7 @@ TEST_F(TuningLoop, Fault84_ACandidateThatIsLostWithItsWorkerLeavesNoRecord) {
   EXPECT_TRUE(records(TrialStatus::Crash).empty());
   std::set<std::string> schedules;
   for (const db::Record& record : records(TrialStatus::Ok)) schedules.insert(record.schedule);
-  EXPECT_EQ(schedules.size(), 3u);
+  EXPECT_EQ(schedules.size(), 4u) << "another candidate takes its place";
   EXPECT_FALSE(schedules.contains(work_.schedules.at(work_.timed[1].artifact)));
   ASSERT_EQ(notes.all().size(), 1u);
   EXPECT_EQ(notes.all()[0].kind, NoteKind::LostTrial);
@@ -586,6 +586,24 @@ TEST_F(TuningLoop, Fault85_WhereEveryCandidateIsLostTheRunEndsWithoutARecord) {
   EXPECT_EQ(tuned.error().code, ErrorCode::TryLater) << tuned.error().message;
   EXPECT_THAT(tuned.error().message, HasSubstr("a reply that is none"));
   EXPECT_TRUE(open_store(folder_ / "t.db").query({}).value().empty());
+}
+
+TEST_F(TuningLoop, Fault36_ALackOfMemoryLeavesNoRecord) {
+  MeasureReply lacking{TrialStatus::Resource, "out of memory"};
+  lacking.blameless = true;
+  work_.measure = answering(2, lacking);
+  const auto tuned = run({.budget_s = 60, .trials = 3});
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_EQ(records(TrialStatus::Ok).size(), 3u) << "another candidate takes its place";
+  EXPECT_TRUE(records(TrialStatus::Resource).empty());
+  environment_.session = "second";
+  work_.measure = [&](const MeasureJob&) { return lacking; };
+  work_.verify = [&](const MeasureJob&) { return lacking; };
+  const auto ended = run({.budget_s = 60, .seed = 2});
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().code, ErrorCode::TryLater) << ended.error().message;
+  EXPECT_THAT(ended.error().message, HasSubstr("8 candidates in a row were not measured"));
+  EXPECT_TRUE(records(TrialStatus::Resource).empty());
 }
 
 TEST_F(TuningLoop, Fault86_ACandidateThatIsKilledTwiceIsARecordThatProvesNothing) {

@@ -41,10 +41,10 @@ struct BuildOutcome {
   std::string artifact = {};  ///< name in the store; empty: the build failed
   db::TrialStatus status = db::TrialStatus::CompileError;
   std::string reason = {};
-  bool installation = false;  ///< the compiler or linker seems to be at fault
+  bool installation = false;  ///< the compiler, the linker or the disk seems to be at fault
   std::string code = {};      ///< codegen::code_hash of the kernel
   bool otherwise = false;     ///< the kernel is for BuildJob::otherwise
-  bool blameless = false;     ///< for a Lost outcome, as MeasureReply::blameless
+  bool blameless = false;     ///< as MeasureReply::blameless
   double build_s = 0;  ///< time for this kernel, as a part of BuildReply::seconds; 0: not known
 };
 struct BuildReply {
@@ -91,15 +91,15 @@ struct MeasureReply {
   double verified_error = 0;
   double noise = 0;
   double incumbent_pace = 1;  ///< as Samples::incumbent_pace
-  /// The reason why the incumbent could not be timed and the kernel was timed alone, and the name of
-  /// that incumbent. Empty if the incumbent was timed, or if none was given.
+  /// The reason why the incumbent could not be timed and the kernel was timed alone, and the name
+  /// of that incumbent. Empty if the incumbent was timed, or if none was given.
   std::string incumbent_fault = {}, faulty_incumbent = {};
   double peak_gflops = 0;  ///< highest recent peak of the machine; 0: unknown
   /// Hash of the name of the farm's machine that measured; empty if this machine measured. Workers
   /// leave `host` empty; the run sets it.
   std::string host = {};
-  /// True for a Lost reply whose candidate had no part in the loss, for instance because a signal
-  /// from outside ended the worker. Such a loss is not recorded.
+  /// True if the candidate had no part in the failure, for instance because a signal from outside
+  /// ended the worker, or because memory was short. Such a failure is not recorded.
   bool blameless = false;
 };
 /// Makes a reply with the status Lost and this reason, which does not blame the candidate.

@@ -33,7 +33,8 @@ namespace tw::tuner {
     "the database keeps a trial aside, which `db quarantine` lists")                              \
   X(RecordsSpooled, "records_spooled",                                                            \
     "the database lacks records until it takes them from a file")                                 \
-  X(LostTrial, "lost_trial", "a candidate was lost with its worker, and is not counted as tried") \
+  X(LostTrial, "lost_trial",                                                                      \
+    "a candidate failed through no fault of its own, and is not counted as tried")                \
   X(ModelDoubtful, "model_doubtful",                                                              \
     "the model was imported, though not all of it is as it should be")                            \
   X(KernelsUnmeasured, "kernels_unmeasured", "kernels of the network were not measured")          \
@@ -58,8 +59,8 @@ struct Note {
   std::string text;  ///< reason that the first note gave
   int64_t count = 0;
 };
-/// The text of a note as a line: "[tune] a candidate was lost with its worker, and is not counted
-/// as tried: SIGTERM".
+/// The text of a note as a line: "[tune] a candidate failed through no fault of its own, and is not
+/// counted as tried: SIGTERM".
 std::string line_of(const Note& note);
 
 class Notes {

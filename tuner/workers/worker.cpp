@@ -62,14 +62,15 @@ int serve(const Answer& answer) {
 
 // ---- building -------------------------------------------------------------------------------
 
-/// The outcome of a schedule that could not be built. If a signal from outside ended a tool, the
-/// outcome is blameless: it says nothing about the schedule.
+/// The outcome of a schedule that could not be built. If a signal from outside ended a tool, or if
+/// the compiler, the linker or the disk is at fault, the outcome is blameless: it says nothing
+/// about the schedule.
 BuildOutcome rejected(db::TrialStatus status, const Error& error) {
-  if (error.code != ErrorCode::TryLater)
-    return {"", status, error.message, error.code == ErrorCode::Environment};
-  BuildOutcome lost{"", db::TrialStatus::Lost, error.message};
-  lost.blameless = true;
-  return lost;
+  BuildOutcome outcome{"", status, error.message};
+  outcome.installation = error.code == ErrorCode::Environment;
+  outcome.blameless = outcome.installation || error.code == ErrorCode::TryLater;
+  if (error.code == ErrorCode::TryLater) outcome.status = db::TrialStatus::Lost;
+  return outcome;
 }
 
 Result<codegen::KernelSpec> spec_of(const KernelSource& kernel, const Target& target, bool packs) {
@@ -171,7 +172,12 @@ int64_t bytes_of(const Reference& reference) {
   return bytes;
 }
 
-MeasureReply failed(db::TrialStatus status, const std::string& reason) { return {status, reason}; }
+/// A lack of memory says nothing about the schedule: another process may hold the memory.
+MeasureReply failed(db::TrialStatus status, const std::string& reason) {
+  MeasureReply reply{status, reason};
+  reply.blameless = status == db::TrialStatus::Resource;
+  return reply;
+}
 
 /// Invalid where the kernel has other arrays than the compute, as one of another workload does.
 Status check_arguments(const runtime::KernelInfo& kernel, const dsl::Compute& compute) {
@@ -280,7 +286,6 @@ class RunnerWorker {
     if (prepared_.empty()) return blameless_loss("[worker] measure before prepare");
     const auto kernel = loaded(job.artifact);
     if (!kernel) {
-      // A lack of memory says nothing about the schedule.
       const bool lacks = kernel.error().code == ErrorCode::Environment;
       return failed(lacks ? db::TrialStatus::Resource : db::TrialStatus::CompileError,
                     kernel.error().message);

@@ -65,12 +65,12 @@ TEST(Jobs, RepliesSurviveTheWay) {
   EXPECT_EQ(calibrated.machine, "name x\n");
   EXPECT_FALSE(decode(encode(CalibrateReply{}), described));
   BuildReply built;
-  ASSERT_TRUE(decode(
-      encode(BuildReply{{{.artifact = "x", .status = db::TrialStatus::Ok, .build_s = 0.5},
-                         {"", db::TrialStatus::Illegal, "why", true}},
-                        1,
-                        "nvrtc-13.0"}),
-      built));
+  ASSERT_TRUE(
+      decode(encode(BuildReply{{{.artifact = "x", .status = db::TrialStatus::Ok, .build_s = 0.5},
+                                {"", db::TrialStatus::Illegal, "why", true}},
+                               1,
+                               "nvrtc-13.0"}),
+             built));
   EXPECT_EQ(built.outcomes.size(), 2u);
   EXPECT_EQ(built.outcomes[0].status, db::TrialStatus::Ok);
   EXPECT_EQ(built.outcomes[0].build_s, 0.5);

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -110,6 +111,21 @@ TEST_F(WorkerPool, TheFaultOfAnIncumbentIsNotTheCandidates) {
   const auto without = workers->runner->measure({.artifact = kernel, .verify_only = true});
   ASSERT_TRUE(without);
   EXPECT_EQ(without->incumbent_fault, "");
+}
+
+TEST_F(WorkerPool, Fault36_AKernelThatTheSystemDoesNotLoadIsNotAtFault) {
+  auto workers = start_workers(host_target(), 1, test_environment(), 60);
+  ASSERT_TRUE(workers) << workers.error().message;
+  const std::string reference = built(*workers, workload_, plain(workload_));
+  ASSERT_TRUE(workers->runner->prepare(workload_.key(), {reference}, Needed::No));
+  // A socket cannot be opened as a file.
+  const std::string kernel(64, '0');
+  const std::string path = workers->artifacts->directory() + "/" + kernel + ".twart";
+  ASSERT_EQ(::mknod(path.c_str(), S_IFSOCK | 0600, 0), 0);
+  const auto reply = workers->runner->measure({.artifact = kernel, .verify_only = true});
+  ASSERT_TRUE(reply) << reply.error().message;
+  EXPECT_EQ(reply->status, TrialStatus::Resource) << reply->reason;
+  EXPECT_TRUE(reply->blameless);
 }
 
 TEST_F(WorkerPool, AKernelIsNamedByItsBytes) {
