@@ -14,6 +14,7 @@
 #include <numeric>
 
 #include "base/random.h"
+#include "dsl/rounding.h"
 #include "graph/rewrite.h"
 #include "tests/graph/onnx_node.h"
 
@@ -198,6 +199,54 @@ TEST(OnnxOperators, WholeQuotientsAndRemainders) {
               ElementsAre(-3, 1, -3));
   EXPECT_THAT(OneNode("Mod", 13).data({3}, x, Int32).data({3}, by, Int32).values(),
               ElementsAre(1, -2, -1));
+}
+
+TEST(OnnxOperators, QuotientsOfTheLeastInteger) {
+  const auto computed = [](const std::string& op_type, DType type, double least, double by) {
+    return OneNode(op_type, 13)
+        .data({3}, {least, least + 1, 5}, type)
+        .constant({}, {by}, type)
+        .set("fmod", int64_t{1})
+        .values();
+  };
+  EXPECT_THAT(computed("Div", Int8, -128, 2), ElementsAre(-64, -63, 2));
+  EXPECT_THAT(computed("Div", Int8, -128, -2), ElementsAre(64, 63, -2));
+  EXPECT_THAT(computed("Div", Int8, -128, -128), ElementsAre(1, 0, 0));
+  EXPECT_THAT(computed("Div", Int8, -128, 127), ElementsAre(-1, -1, 0));
+  EXPECT_THAT(computed("Mod", Int8, -128, 127), ElementsAre(-1, 0, 5));
+  const double least = std::numeric_limits<int32_t>::min();
+  EXPECT_THAT(computed("Div", Int32, least, 2), ElementsAre(least / 2, least / 2 + 1, 2));
+  EXPECT_THAT(computed("Mod", Int32, least, 3), ElementsAre(-2, -1, 2));
+  EXPECT_THAT(computed("Mod", Int32, least, -3), ElementsAre(-2, -1, 2));
+  EXPECT_THAT(computed("Mod", Int32, least, least), ElementsAre(0, least + 1, 5));
+}
+
+// A bound of 0 means that a kernel gives the same number as the definition, although it computes in
+// the types that the expression declares.
+TEST(OnnxOperators, RemaindersOfFloatsHaveNoRoundingError) {
+  const Numbers a = {1, 2, 3, 100000.5, -1, -100000.5, 6, -7};
+  const Numbers b = {0.1f, 0.2f, 0.1f, 0.1f, 0.1f, 0.1f, 3, -7};
+  for (const int64_t truncates : {0, 1}) {
+    const Graph graph = OneNode("Mod", 13).data({8}, a).data({8}, b).set("fmod", truncates).graph();
+    ASSERT_EQ(graph.operators.size(), 1u);
+    const dsl::Compute& compute = graph.operators[0].workload.compute;
+    dsl::Arrays inputs;
+    for (size_t i = 0; i < compute.inputs.size(); ++i)
+      inputs[compute.inputs[i].name] =
+          array_of(Float32, {8}, graph.operators[0].inputs[i] == "x0" ? a : b);
+    Result<dsl::RoundingAnalysis> analysis = dsl::RoundingAnalysis::make(compute, inputs);
+    ASSERT_TRUE(analysis) << analysis.error().message;
+    for (size_t i = 0; i < a.size(); ++i) {
+      double expected = std::fmod(a[i], b[i]);
+      if (!truncates && expected * b[i] < 0) expected += b[i];
+      const Result<dsl::Rounded> found =
+          analysis->at(compute.outputs[0], {static_cast<int64_t>(i)});
+      ASSERT_TRUE(found) << found.error().message;
+      EXPECT_EQ(found->value, static_cast<float>(expected)) << a[i] << " " << b[i];
+      EXPECT_EQ(found->rounding, 0) << a[i] << " " << b[i];
+      EXPECT_FALSE(found->overflows) << a[i] << " " << b[i];
+    }
+  }
 }
 
 TEST(OnnxOperators, PowersOfKnownExponents) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of one element: activations, arithmetic, comparisons, casts. Values of f16 and bf16 are
-// computed in f32 and rounded once. Unlike in ONNX, Min, Max, Relu and Clip ignore a NaN instead of
-// returning it.
+// computed in f32 and rounded once; remainders of floats are computed in f64. Unlike in ONNX, Min,
+// Max, Relu and Clip ignore a NaN instead of returning it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -297,20 +297,16 @@ namespace {
 
 /// Quotient of integers, rounded towards zero; the language's division rounds downwards.
 Result<Expr> whole_quotient(const Node& node, const Expr& a, const Expr& b) {
-  const Expr zero = number(a, 0);
   const auto divisor = dsl::as_int(b);
-  if (!divisor) {
-    if (!is_signed(a.type())) return a / b;
-    const Expr is_rounded_down = ne(a % b, zero) && ne(a < zero, b < zero);
-    return a / b + select(is_rounded_down, number(a, 1), zero);
-  }
-  if (*divisor == 0) return node.invalid("the divisor is 0");
-  if (*divisor < 0 && *divisor == std::numeric_limits<int64_t>::min())
-    return node.unsupported("the least integer as the divisor");
-  const Expr by = dsl::constant_int(a.type(), std::abs(*divisor));
-  if (!is_signed(a.type())) return a / by;
-  const Expr quotient = select(a < zero, -(-a / by), a / by);
-  return *divisor > 0 ? quotient : -quotient;
+  if (divisor && *divisor == 0) return node.invalid("the divisor is 0");
+  if (!is_signed(a.type())) return a / b;
+  const Expr zero = number(a, 0);
+  // Neither -a nor the magnitude of b is computed, since the least integer has no positive
+  // counterpart.
+  if (divisor && *divisor > 0)
+    return select(a < zero, (a + dsl::constant_int(a.type(), *divisor - 1)) / b, a / b);
+  const Expr is_rounded_down = ne(a % b, zero) && ne(a < zero, b < zero);
+  return a / b + select(is_rounded_down, number(a, 1), zero);
 }
 
 Result<Expr> quotient(const Node& node, const Expr& a, const Expr& b) {
@@ -318,18 +314,27 @@ Result<Expr> quotient(const Node& node, const Expr& a, const Expr& b) {
   return whole_quotient(node, a, b);
 }
 
-/// a - b trunc(a / b) of floats; a if b is infinite.
+// Remainders of floats are f64, because f32 rounds quotients up to whole numbers: 1 / 0.1 is 10 in
+// f32, although the f32 nearest to 0.1 is a little more than 0.1. In f64 the whole part of the
+// quotient of two f32 numbers is correct if it is below 2^29, and its product with the divisor is
+// exact. For f64 operands neither holds.
+
+/// True if b is infinite. Kernels may assume that numbers which are converted to f64 are finite, so
+/// b is compared in its own type.
+Expr is_infinite(const Expr& b) { return eq(abs(b), dsl::identity(dsl::Combine::Min, b.type())); }
+
+/// a - b trunc(a / b) of floats, in f64; a if b is infinite.
 Expr truncated_remainder(const Expr& a, const Expr& b) {
-  const Expr infinity = dsl::identity(dsl::Combine::Min, a.type());
-  return select(eq(abs(b), infinity), a, a - b * truncate(a / b));
+  const Expr x = cast(Float64, a), y = cast(Float64, b);
+  return select(is_infinite(b), x, x - y * truncate(x / y));
 }
 
-/// a - b floor(a / b) of floats. If b is infinite, the result is a if both have the same sign, else
-/// b.
+/// a - b floor(a / b) of floats, in f64. If b is infinite, the result is a if both have the same
+/// sign, else b.
 Expr floored_remainder(const Expr& a, const Expr& b) {
-  const Expr zero = number(a, 0), infinity = dsl::identity(dsl::Combine::Min, a.type());
+  const Expr x = cast(Float64, a), y = cast(Float64, b), zero = number(a, 0);
   const Expr differs = (a < zero && zero < b) || (zero < a && b < zero);
-  return select(eq(abs(b), infinity), select(differs, b, a), a - b * floor(a / b));
+  return select(is_infinite(b), cast(Float64, select(differs, b, a)), x - y * floor(x / y));
 }
 
 /// The remainder with the sign of the divisor (fmod=0) or of the dividend (fmod=1).
