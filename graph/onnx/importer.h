@@ -219,7 +219,8 @@ class Importer {
 
   /// Adds a constant with the numbers of the trips, 0, 1, 2 and so on, and returns its name. Each
   /// trip reads a slice of this constant. The slice has the shape that the body declares: i64[] or
-  /// i64[1].
+  /// i64[1]. Adds nothing and returns an empty name if the body does not read the trip's number.
+  /// Unsupported if the constant is too large to be made at import.
   Result<std::string> add_trip_numbers(const Node& node, const LoopNode& loop);
 
   /// The permutation of `rank` dimensions that moves dimension `from` to position `to`: moved(4, 2,

@@ -8,12 +8,23 @@
 #include "base/text.h"
 #include "graph/onnx/declaration.h"
 #include "graph/onnx/importer.h"
+#include "graph/onnx/operators/constants.h"
 
 namespace tw::graph::onnx {
 namespace {
 
 constexpr int most_nested_bodies = 64;
 constexpr size_t longest_prefix = 150;
+
+/// True if a node or an output of the graph reads the tensor. `seen`: as for names_of().
+bool reads_tensor(const GraphProto& graph, std::string_view tensor, int64_t& seen) {
+  const auto has_it = [&](const std::vector<std::string_view>& names) {
+    return std::ranges::find(names, tensor) != names.end();
+  };
+  return has_it(outputs_of(graph)) || std::ranges::any_of(graph.node(), [&](const NodeProto& node) {
+           return has_it(names_of(node, seen).reads);
+         });
+}
 
 }  // namespace
 
@@ -228,9 +239,11 @@ Status Importer::import_loop(Node& node, const NodeProto& proto, Scope& scope) {
 }
 
 Result<std::string> Importer::add_trip_numbers(const Node& node, const LoopNode& loop) {
+  const ValueInfoProto& number = loop.body->input(0);
+  if (!reads_tensor(*loop.body, number.name(), names_seen_)) return std::string();
   std::vector<int64_t> shape = {loop.trips};
-  if (loop.body->input(0).type().tensor_type().shape().dim_size() == 1) shape.push_back(1);
-  TW_TRY(dsl::Array numbers, dsl::Array::make(Int64, shape));
+  if (number.type().tensor_type().shape().dim_size() == 1) shape.push_back(1);
+  TW_TRY(dsl::Array numbers, made_array(node, Int64, shape));
   for (int64_t i = 0; i < loop.trips; ++i) numbers.set_int(i, i);
   std::string name = builder_.fresh_name(node.op_type);
   TW_RETURN_IF_ERROR(builder_.add_constant(name, std::move(numbers)));
@@ -295,7 +308,7 @@ Status Importer::import_body(const Node& node, const NodeProto& proto, const Loo
   const auto bind = [&](std::string tensor) {
     inner.tensors[loop.body->input(input++).name()] = std::move(tensor);
   };
-  if (loop.counts_trips) bind(builder_.add_slice(numbers, false));
+  if (loop.counts_trips) bind(numbers.empty() ? "" : builder_.add_slice(numbers, false));
   if (loop.has_condition) bind(loop.condition);
   std::vector<std::string> states;
   for (const std::string& first : loop.states) {

@@ -455,6 +455,29 @@ TEST(OnnxImport, Fault61_RangesOf2To60Elements) {
   expect_unsupported(model, "node 'bomb' (Range): its result i64[1152921504606846976]");
 }
 
+TEST(OnnxImport, Fault61_LoopsOf2To60Trips) {
+  for (const int64_t trips : {int64_t{1} << 31, int64_t{1} << 60, INT64_MAX})
+    expect_unsupported(
+        loop_model(trips),
+        fmt::format("node 'loop' (Loop): its result i64[{}] would be made at import", trips));
+}
+
+TEST(OnnxImport, Fault61_TripsAreNotCountedUnlessTheBodyReadsTheirNumber) {
+  ModelProto model = loop_model(int64_t{1} << 31);
+  GraphProto& body = *model.mutable_graph()->mutable_node(0)->mutable_attribute(0)->mutable_g();
+  body.mutable_node(3)->set_input(0, "k");
+  const Graph graph = graph_of(model);
+  ASSERT_EQ(graph.loops.size(), 1u);
+  EXPECT_EQ(graph.loops[0].trips, int64_t{1} << 31);
+  EXPECT_TRUE(graph.loops[0].slices.empty());
+  // A while loop has the largest trip count, and its condition is data.
+  model.mutable_graph()->mutable_initializer(0)->set_int64_data(0, INT64_MAX);
+  body.mutable_node(4)->set_op_type("Less");
+  body.mutable_node(4)->set_input(0, "s_in");
+  body.mutable_node(4)->add_input("k");
+  expect_unsupported(model, "its condition after a trip is not known at import to hold");
+}
+
 TEST(OnnxImport, Fault61_ManyConstantsOfAllowedSizes) {
   expect_error(imported(two_filled_tensors(1), {.most_bytes = int64_t{100} << 20}),
                ErrorCode::Unsupported, "tensors of equal elements take at most");
