@@ -110,6 +110,44 @@ TEST(OnnxOperators, UpsampleRepeatsAndInterpolates) {
               ElementsAre(0, 2));
 }
 
+TEST(OnnxOperators, ResizeOfOpset10RoundsUpWhereItShrinks) {
+  const auto resized = [](const Numbers& scales) {
+    return OneNode("Resize", 10).data({2, 4}, counted(8, 1)).constant({2}, scales).values();
+  };
+  EXPECT_THAT(resized({0.6f, 0.6f}), ElementsAre(1, 3));
+  EXPECT_THAT(resized({0.6f, 1.5}), ElementsAre(1, 1, 2, 3, 3, 4));
+}
+
+TEST(OnnxOperators, ASingleElementIsNotInterpolated) {
+  // A batch of one: its second tap would have the weight 0, and 0 times infinity is no number.
+  const double infinity = std::numeric_limits<double>::infinity();
+  const auto resized = [](const std::string& mode, const std::string& coordinates,
+                          const Extents& shape, const Numbers& x, const Numbers& sizes) {
+    OneNode node("Resize", 13);
+    node.data(shape, x).no_input().no_input().integers(sizes);
+    node.set("mode", mode).set("coordinate_transformation_mode", coordinates);
+    node.set("exclude_outside", int64_t{mode == "cubic"});
+    return node.values();
+  };
+  EXPECT_THAT(resized("linear", "align_corners", {1, 1, 2}, {infinity, 1}, {1, 1, 4}),
+              ElementsAre(infinity, infinity, infinity, 1));
+  EXPECT_THAT(resized("linear", "pytorch_half_pixel", {1, 2}, {3, 5}, {3, 1}),
+              ElementsAre(3, 3, 3));
+  // Sixteen taps, not sixteen for each of sixteen.
+  expect_near(resized("cubic", "align_corners", {1, 1, 8, 8}, Numbers(64, 3.0), {1, 1, 16, 16}),
+              Numbers(256, 3.0), 1e-5);
+  EXPECT_THAT(OneNode("Resize", 13)
+                  .data({1, 3}, {1, 2, 3})
+                  .constant({4}, {0, 0, 1, 2})
+                  .no_input()
+                  .integers({2, 3})
+                  .set("mode", std::string("linear"))
+                  .set("coordinate_transformation_mode", std::string("tf_crop_and_resize"))
+                  .set("extrapolation_value", 9.0)
+                  .values(),
+              ElementsAre(1, 3, 9, 1, 3, 9));
+}
+
 TEST(OnnxOperators, ScalesAreRatiosOfSmallNumbers) {
   // 0.6 is no f32; as 3/5, five elements become three at 1/3, 2 and 11/3.
   EXPECT_THAT(OneNode("Resize", 13)

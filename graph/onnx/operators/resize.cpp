@@ -78,6 +78,8 @@ struct Sampling {
   std::string coordinates = "half_pixel", nearest = "round_prefer_floor";
   double cubic = -0.75, extrapolation = 0;
   bool excludes_outside = false, antialiases = false;
+  /// A nearest position is rounded up in dimensions that become smaller, whatever `nearest` says.
+  bool rounds_up_where_smaller = false;
 };
 
 /// One dimension that is resized: output position y lies at (a y + b) / d of the input.
@@ -157,7 +159,8 @@ Result<std::vector<Tap>> nearest_tap(const Node& node, const Sampling& sampling,
   Resized doubled = r;
   doubled.a *= 2, doubled.b *= 2, doubled.d *= 2;
   int64_t shift = 0;
-  if (sampling.nearest == "ceil") shift = doubled.d - 1;
+  const bool rounds_up = sampling.rounds_up_where_smaller && r.scale.value() < 1;
+  if (rounds_up || sampling.nearest == "ceil") shift = doubled.d - 1;
   if (sampling.nearest == "round_prefer_floor") shift = r.d - 1;
   if (sampling.nearest == "round_prefer_ceil") shift = r.d;
   if (shift == 0 && sampling.nearest != "floor" && sampling.nearest != "round_prefer_floor")
@@ -197,6 +200,8 @@ std::vector<Tap> interpolation_taps(const Sampling& sampling, const Resized& r, 
 Result<std::vector<Tap>> taps_of(const Node& node, const Sampling& sampling, const Resized& r,
                                  const Expr& y, DType type) {
   if (r.is_identity()) return std::vector<Tap>{{y, Expr()}};
+  // All taps would read the only element. As weights add up to 1, the result is this element.
+  if (r.input == 1) return std::vector<Tap>{{Expr(0), Expr()}};
   if (sampling.interpolation == Interpolation::Nearest) return nearest_tap(node, sampling, r, y);
   if (sampling.antialiases && r.scale.value() < 1) return node.unsupported("antialias=1");
   return interpolation_taps(sampling, r, y, type);
@@ -374,6 +379,9 @@ Status convert_upsample(const Node& node, Builder& builder) {
   TW_TRY(sampling.interpolation, interpolation_of(node));
   sampling.coordinates = "asymmetric";
   sampling.nearest = "floor";
+  // Opset 10 does not define how Resize rounds. ONNX Runtime, and ONNX's own test of that opset,
+  // round up where a dimension becomes smaller.
+  sampling.rounds_up_where_smaller = node.op_type == "Resize";
   std::vector<double> scales;
   if (node.has_input(1)) {
     TW_TRY(scales, node.constant_numbers(1));
