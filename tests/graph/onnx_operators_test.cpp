@@ -171,6 +171,15 @@ TEST(OnnxOperators, BatchNormalizationFoldsItsStatistics) {
   EXPECT_THAT(node.values(), ElementsAre(3, 1));
 }
 
+TEST(OnnxOperators, MeanVarianceNormalizationAddsItsEpsilonToTheDeviation) {
+  // The deviation is 1e-6.
+  expect_near(OneNode("MeanVarianceNormalization", 13)
+                  .data({1, 2, 2}, {-1e-6, 1e-6, 4, 4})
+                  .set("axes", Extents{2})
+                  .values(),
+              {-1 / 1.001, 1 / 1.001, 0, 0}, 1e-6);
+}
+
 TEST(OnnxOperators, GroupNormalizationScalesGroupsBeforeOpset21) {
   const auto normalized = [](int64_t opset, const Extents& shape, const Numbers& scale) {
     return OneNode("GroupNormalization", opset)

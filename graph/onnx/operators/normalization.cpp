@@ -152,7 +152,12 @@ Status convert_mean_variance_normalization(const Node& node, Builder& builder) {
   TW_TRY(const std::vector<size_t> axes, axes_of_list(node, given, value.rank()));
   const Rows rows(value.type.shape, axes);
   Declaration declaration(builder);
-  const Expr normal = normalized(rows, declaration.read(value), 1e-9);
+  const Tensor in = declaration.read(value), mean = mean_of(rows, in);
+  const std::vector<Expr> row = at(rows.kept);
+  const Expr deviation = deviation_of(rows, in, mean, 0).read_at(row);
+  // Here epsilon is added to the deviation, not to the variance.
+  const Expr normal =
+      (wide(in.read_at(at(rows.all))) - mean.read_at(row)) / (deviation + number(deviation, 1e-9));
   return declaration.add(compute("out", rows.all, cast(value.type.dtype, normal)), node.outputs[0]);
 }
 
