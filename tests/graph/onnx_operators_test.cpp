@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numbers>
 #include <numeric>
 
@@ -218,6 +219,19 @@ TEST(OnnxOperators, QuantizesToTheLimitsOfTheType) {
                   .set("axis", int64_t{0})
                   .values(),
               ElementsAre(-5, 0, 40, 510));
+}
+
+TEST(OnnxOperators, DequantizesToTheTypeThatIsAskedFor) {
+  const auto dequantize = [](int64_t type) {
+    auto node = std::make_unique<OneNode>("DequantizeLinear", 23);
+    node->data({2}, {1, 10}, UInt8).constant({}, {0.1f}).set("output_dtype", type);
+    return node;
+  };
+  const dsl::Array halves = dequantize(10)->run().at(0);
+  EXPECT_EQ(halves.type, Float16);
+  EXPECT_THAT(numbers_of(halves), ElementsAre(0.0999755859375, 1));
+  EXPECT_EQ(dequantize(0)->run().at(0).type, Float32);
+  dequantize(3)->expect_error(ErrorCode::Unsupported, "the data type i8");
 }
 
 TEST(OnnxOperators, DynamicScalesOfZerosAreOne) {

@@ -186,7 +186,13 @@ Status convert_dequantize_linear(const Node& node, Builder& builder) {
   Expr x = cast(Int32, declaration.read(value).read_at(at(axes)));
   if (node.has_input(2)) x = x - cast(Int32, read_parameter(declaration, node.input(2), g, axes));
   const Expr scale = read_parameter(declaration, node.input(1), g, axes);
-  const Expr result = cast(scale.type(), cast(Float32, x) * cast(Float32, scale));
+  TW_TRY(const int64_t given, node.integer("output_dtype", 0));
+  DType to = scale.type();
+  if (given != 0) {
+    TW_TRY(to, element_type(given));
+    TW_RETURN_IF_ERROR(check_float(node, to));
+  }
+  const Expr result = cast(to, cast(Float32, x) * cast(Float32, scale));
   return declaration.add(compute("out", axes, result), node.outputs[0]);
 }
 
