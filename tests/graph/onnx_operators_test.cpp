@@ -86,6 +86,23 @@ TEST(OnnxOperators, AttributesThatBecameInputs) {
             (Extents{1, 4, 1}));
 }
 
+TEST(OnnxOperators, SlicesBackwardsBeginInsideOfTheTensor) {
+  const auto sliced = [](const Numbers& x, double start, double end) {
+    return OneNode("Slice", 13)
+        .data({std::ssize(x)}, x)
+        .integers({start})
+        .integers({end})
+        .integers({0})
+        .integers({-1})
+        .values();
+  };
+  const double least = std::numeric_limits<int64_t>::min();
+  EXPECT_THAT(sliced(counted(5, 1), -100, least), ElementsAre(1));
+  EXPECT_THAT(sliced(counted(5, 1), 100, least), ElementsAre(5, 4, 3, 2, 1));
+  EXPECT_THAT(sliced(counted(5, 1), -100, 0), ElementsAre());
+  EXPECT_THAT(sliced({}, -100, least), ElementsAre());
+}
+
 TEST(OnnxOperators, SplitsByAttributeInputAndNumberOfOutputs) {
   const Numbers x = counted(5);
   const auto expect_parts = [](OneNode& node, const Numbers& first, const Numbers& second) {

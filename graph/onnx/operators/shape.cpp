@@ -193,16 +193,17 @@ std::vector<Cut> no_cuts(const Shape& shape) {
 }
 
 /// The slice with numpy's meaning of begin and end: negative positions count from the end, and
-/// positions beyond the ends are clamped.
+/// positions beyond the ends are clamped. Unlike in numpy, a slice with a negative step that begins
+/// before the first element begins with this element.
 Result<Cut> slice_of(const Node& node, int64_t extent, int64_t begin, int64_t end, int64_t step) {
   if (step == 0 || step == std::numeric_limits<int64_t>::min())
     return node.invalid(fmt::format("a step of {}", step));
-  const auto position = [&](int64_t given) {
+  const auto position = [&](int64_t given, int64_t least) {
     const int64_t from_start = given < 0 ? given + extent : given;
-    return step > 0 ? std::clamp<int64_t>(from_start, 0, extent)
-                    : std::clamp<int64_t>(from_start, -1, extent - 1);
+    return std::clamp<int64_t>(from_start, least, step > 0 ? extent : extent - 1);
   };
-  const int64_t first = position(begin), last = position(end);
+  const int64_t before = step > 0 ? 0 : -1;
+  const int64_t first = position(begin, extent > 0 ? 0 : before), last = position(end, before);
   const int64_t span = step > 0 ? last - first : first - last;
   // A step beyond the tensor takes one element, as would one of the tensor's size.
   const int64_t stride = std::min(std::abs(step), std::max<int64_t>(extent, 1));
