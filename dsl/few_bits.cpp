@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dsl/few_bits.h"
 
+#include "dsl/compute.h"
+
 namespace tw::dsl {
 
 Expr digit_of_byte(const Expr& byte, const Expr& position, int64_t bits) {

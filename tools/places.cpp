@@ -11,6 +11,7 @@
 #include "db/server_address.h"
 #include "tools/flags/quote.h"
 #include "tools/interrupts.h"
+#include "tools/reports/report.h"
 #include "tools/team_layer.h"
 
 namespace tw::tools {

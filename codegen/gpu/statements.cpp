@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "codegen/gpu/printer.h"
+#include "schedules/nest.h"
 
 namespace tw::codegen {
 

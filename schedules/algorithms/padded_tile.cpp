@@ -3,6 +3,7 @@
 // padding. Core tiles need whole rows, and the rows of a padded convolution are whole only in such
 // a copy.
 
+#include "schedules/nest.h"
 #include "schedules/program/core_tiles.h"
 #include "schedules/space/algorithms.h"
 

@@ -8,6 +8,7 @@
 
 #include <optional>
 
+#include "tests/codegen/gpu_runs.h"
 #include "tests/runtime/fake_cuda.h"
 
 namespace tw::codegen {

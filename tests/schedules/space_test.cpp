@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "schedules/nest.h"
 #include "schedules/space/space.h"
 
 #include <gtest/gtest.h>

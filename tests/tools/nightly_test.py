@@ -381,6 +381,7 @@ class Nightly(Checkout):
         self.assertEqual([line.split()[1] for line in tests], ["1", "unset", "unset", "1"])
         self.assertEqual([line.split("build/")[1].split()[0] for line in tests], ["release", "asan", "tsan", "fuzz"])
         self.assertIn(f"ninja -C {self.root / 'build' / 'fuzz'} tw_fuzz", ran)
+        self.assertEqual(ran[-1], f"ninja -C {self.root / 'build' / 'dev'} all")
         built = {preset: set(line.split()[3:]) for preset in ("asan", "tsan")
                  for line in ran if line.startswith("ninja") and f"build/{preset} " in line}
         self.assertEqual(built, {

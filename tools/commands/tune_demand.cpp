@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/text.h"
 #include "db/demand.h"
 #include "tools/interrupts.h"
 #include "tools/reports/demand.h"

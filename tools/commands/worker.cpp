@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "tools/flags/farm_flags.h"
+#include "tools/flags/workload_flags.h"
 #include "tools/places.h"
 #include "tools/reports/report.h"
 #include "tools/verbs.h"
