@@ -6,11 +6,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <utility>
 
@@ -125,6 +127,15 @@ Status replace(const std::string& path, std::span<const std::string_view> parts,
   return {};
 }
 
+/// True for the file of a database of SQLite.
+bool is_database(const std::string& path) {
+  constexpr std::string_view magic = "SQLite format 3";
+  std::array<char, magic.size()> beginning;
+  std::ifstream file(path, std::ios::binary);
+  return file.read(beginning.data(), beginning.size()) &&
+         std::string_view(beginning.data(), beginning.size()) == magic;
+}
+
 }  // namespace
 
 Result<PrivateFile> open_private_file(const std::string& path, bool root_too, int64_t max_bytes) {
@@ -164,12 +175,13 @@ Status write_all(int descriptor, const std::string& path, std::string_view bytes
 
 Status check_replaceable(const std::string& path) {
   struct stat status;
-  if (stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))
-    return {};
-  return fail(
-      ErrorCode::Usage,
-      fmt::format("[output] '{}' is a device or a pipe, which would be replaced: name a file",
-                  path));
+  if (stat(path.c_str(), &status) != 0 || S_ISDIR(status.st_mode)) return {};
+  const bool is_file = S_ISREG(status.st_mode);
+  if (is_file && !is_database(path)) return {};
+  return fail(ErrorCode::Usage,
+              fmt::format("[output] '{}' is {}", path,
+                          is_file ? "a database, whose records would be lost: name another file"
+                                  : "a device or a pipe, which would be replaced: name a file"));
 }
 
 Status check_output(const std::string& path, std::string_view example) {

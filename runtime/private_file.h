@@ -32,10 +32,11 @@ Result<std::string> read_private_file(const std::string& path, bool root_too, in
 
 /// Checks that replacing `path` by a file does no harm. Usage if `path` is a device or a pipe, or a
 /// symbolic link to one: replacing /dev/null, for example, would take it from every other program.
+/// Usage if it is a database of SQLite, whose records would be lost.
 Status check_replaceable(const std::string& path);
 
 /// Checks that a file can be written at the path. Call it before long work, so that the error does
-/// not come after the work. Usage for a device or a pipe. Usage for a directory; the message
+/// not come after the work. Errors of check_replaceable(). Usage for a directory; the message
 /// proposes a file named `example` in it. Environment if the directory of the path does not exist
 /// or cannot be written.
 Status check_output(const std::string& path, std::string_view example = "kernel.twart");

@@ -27,6 +27,11 @@ void handle(int signal, void (*handler)(int)) {
   sigaction(signal, &action, nullptr);
 }
 
+bool is_ignored(int signal) {
+  struct sigaction action = {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 const std::atomic<int>& interrupts_so_far() { return interrupts; }
@@ -35,7 +40,8 @@ const std::atomic<int>& later_interrupts() { return later; }
 
 const std::atomic<int>& watch_interrupts() {
   handle(SIGALRM, on_alarm);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) handle(signal, on_interrupt);
+  for (const int signal : {SIGINT, SIGTERM}) handle(signal, on_interrupt);
+  if (!is_ignored(SIGHUP)) handle(SIGHUP, on_interrupt);
   return interrupts;
 }
 

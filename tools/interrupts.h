@@ -3,7 +3,8 @@
 // Counts SIGINT, SIGTERM and SIGHUP, so that a long run can read the counter. The first signal asks
 // the run to finish, the second to stop at once. If the process still runs three seconds after the
 // second signal, it ends with exit code 130. That is safe: neither the database nor the workers
-// depend on an orderly end of the process.
+// depend on an orderly end of the process. A program that was started with SIGHUP ignored, as by
+// nohup, goes on ignoring it.
 
 #include <atomic>
 

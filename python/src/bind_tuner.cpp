@@ -29,6 +29,7 @@
 #include "runtime/kernel.h"
 #include "tuner/demand.h"
 #include "tuner/tune.h"
+#include "tuner/workers/environment.h"
 #include "tuner/workers/notes.h"
 
 namespace tw::python {
@@ -79,6 +80,7 @@ std::string assembly_of(const Tuned& tuned) {
 
 py::str saved_in(const Tuned& tuned, const std::filesystem::path& cache) {
   const runtime::KernelInfo& info = tuned.artifact.info;
+  value_of(tuner::make_private_directory(cache));
   const std::filesystem::path path =
       cache / runtime::artifact_name(info.workload, info.schedule, info.target, info.codegen_abi);
   value_of(runtime::write_artifact(path, tuned.artifact));
@@ -126,8 +128,8 @@ void bind_tuner(py::module_& m) {
           },
           "path"_a, "Writes the kernel to a file that Kernel.load() and the C interface load.")
       .def("save_in", &saved_in, "cache"_a,
-           "Writes the kernel into a folder, under the name by which a Session looks for it, and "
-           "returns the path of the file.")
+           "Writes the kernel into a folder, which is made if it is missing, under the name by "
+           "which a Session looks for it. Returns the path of the file.")
       .def("__repr__", [](const Tuned& t) {
         return fmt::format("<Tuned {}: {}, {}>", t.best.op, time_text(t.best.latency_ns),
                            tuner::to_string(t.ended));

@@ -67,6 +67,8 @@ class Tuning(unittest.TestCase):
             with self.assertRaisesRegex(tw.UsageError, "is a device or a pipe, which would be replaced"):
                 tuned.save(kept)
         self.assertTrue(pipe.is_fifo() and link.is_symlink())
+        with self.assertRaisesRegex(tw.UsageError, "is a database, whose records would be lost"):
+            tuned.save(self.database)
 
     def test_prepared_stages_are_computed_from_the_weights_of_each_call(self):
         workload = tw.parse_workload(
@@ -181,6 +183,7 @@ class Tuning(unittest.TestCase):
         with self.assertRaisesRegex(tw.NotCompiledError, "tilewright compile"):
             session.kernel(small().key)
         self.assertEqual(pathlib.Path(tuned.save_in(cache)).parent, cache)
+        self.assertTrue(pathlib.Path(tuned.save_in(self.folder / "new" / "kernels")).is_file())
         a, w = np.ones((16, 24), np.float32), np.ones((24, 32), np.float32)
         kernel = session.kernel(small().key)
         self.assertEqual(kernel.schedule, tuned.schedule)

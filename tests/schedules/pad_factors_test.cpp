@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "dsl/parse.h"
 #include "dsl/workload.h"
+#include "schedules/nest.h"
 #include "schedules/space/algorithms.h"
 #include "schedules/space/space.h"
 #include "tests/isa_targets.h"

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "schedules/nest.h"
 #include "schedules/space/space.h"
 
 #include <gtest/gtest.h>
@@ -11,6 +10,7 @@
 
 #include "dsl/parse.h"
 #include "dsl/workload.h"
+#include "schedules/nest.h"
 #include "schedules/space/find_point.h"
 #include "tests/nightly.h"
 #include "tests/schedules/agreement.h"

@@ -218,6 +218,14 @@ class Errors(program.ProgramTest):
             self.fail_with(2, *arguments, saying=["would replace", "which is read"])
             self.assertEqual([path.read_bytes() for path in (schedule, expression)], before)
 
+    def test_no_output_replaces_a_database(self):
+        self.tune()
+        before = pathlib.Path(self.db).read_bytes()
+        for arguments in (["tune", *program.SMALL, "--output", self.db], ["compile", *program.SMALL, "--output", self.db],
+                          ["compile", *program.SMALL, "--shared", self.db]):
+            self.fail_with(2, *arguments, "--db", self.db, saying=["is a database, whose records would be lost"])
+        self.assertEqual(pathlib.Path(self.db).read_bytes(), before)
+
     def test_an_input_is_no_output(self):
         file = self.home / "output.tw"
         file.write_text("input a: f32[4]\noutput a\n")

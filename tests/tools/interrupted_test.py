@@ -76,6 +76,18 @@ class Interrupted(program.ProgramTest):
             self.assertEqual(process.returncode, 130, err)
             self.assert_nobody_is_blamed()
 
+    def test_Fault31_nohup_keeps_a_run_going(self):
+        process = self.start("tune", *program.SMALL, "--db", self.db, *program.AMPLE,
+                             preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        self.addCleanup(process.kill)
+        self.wait_for_trials(process)
+        process.send_signal(signal.SIGHUP)
+        self.wait_for_trials(process, self.count())
+        self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=program.PATIENCE_S)
+        self.assertEqual(process.returncode, 130, err)
+
     def test_Fault84_86_88_workers_that_are_ended_or_killed(self):
         process = self.begin()
         self.signal_workers(process, signal.SIGKILL)  # while the machine is measured, most likely

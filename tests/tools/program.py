@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ NIGHTLY = "TW_NIGHTLY" in os.environ  # as tests/nightly.h says
 SMALL = ["--op", "dense", "--shape", "m=64,n=64,k=64"]
 AMPLE = ["--budget", "10m"]  # for runs that end by their number of trials, on any machine
 PATIENCE_S = 300  # within which whatever is not stuck has ended, on any machine
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also where tests run under nohup
 ONE_ERROR = re.compile(r"\Atilewright: \[[^\]]+\] [^\n]+\n\Z")
 
 
