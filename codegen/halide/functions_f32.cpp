@@ -69,7 +69,11 @@ HExpr tanh_f32(const HExpr& x) {
                         Halide::select(x < 0.0f, -large, large));
 }
 
-HExpr erf_f32(const HExpr& x) { return hi::halide_erf(x); }
+/// The argument is bounded so that its square, which halide_erf() takes, stays finite; erf(10)
+/// rounds to 1.
+HExpr erf_f32(const HExpr& x) {
+  return hi::halide_erf(hi::Max::make(hi::Min::make(x, 10.0f), -10.0f));
+}
 
 /// The argument is bounded so that exp() stays finite: 1 + exp(88) is 1.7e38.
 HExpr sigmoid_f32(const HExpr& x) {

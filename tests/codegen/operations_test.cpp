@@ -490,6 +490,16 @@ TEST_F(Operations, FunctionsAreAccurateOverTheirRange) {
   expect(program, inputs, host_target().has("fma") ? 2e-6 : 6e-6, 1e-37);
 }
 
+TEST_F(Operations, BoundedFunctionsOfLargeNumbersHaveTheirLimits) {
+  const Expr x = f32("a", {var("i")});
+  const Program program = elementwise(
+      Float32, {{"tanh", dsl::tanh(x)}, {"erf", dsl::erf(x)}, {"sigmoid", dsl::sigmoid(x)}}, false);
+  Storage inputs = integer_inputs(program, 23);
+  for (int64_t i = 0; i < 36; ++i)
+    store_float(Float32, inputs["a"].data(), i, std::pow(-10.0, static_cast<double>(i + 1)));
+  expect(program, inputs, 2e-6, 1e-37);
+}
+
 TEST_F(Operations, FunctionsOfDoublesAreAccurateOverTheirRange) {
   constexpr int64_t points = 4001;
   const Expr x = dsl::read("a", {var("i")}, Float64), positive = dsl::abs(x);
