@@ -82,6 +82,7 @@ class Planner {
   }
 
   Result<runtime::Model> built(const graph::Graph& graph, const TunedNetwork& tuned) {
+    TW_RETURN_IF_ERROR(check_assemblable(graph, target_));
     TW_TRY(const Script script, make_script(graph, tuned.plans.front()));
     TW_RETURN_IF_ERROR(build_kernels(script.kernels, target_, environment_, builders_, kernels_));
     TW_TRY(BuiltModel built,

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -46,7 +45,6 @@ class Assembler {
     for (const ScriptCall& call : script_.calls) TW_RETURN_IF_ERROR(add(call));
     for (const ScriptLoop& loop : script_.loops) add(loop);
     for (const ScriptBand& band : script_.bands) add(band);
-    TW_RETURN_IF_ERROR(check_slices());
     place_storages();
     model_.kernels = kernels_;
     model_.variants.push_back(std::move(variant_));
@@ -234,20 +232,6 @@ class Assembler {
       storage_of_.push_back(no_storage);
     }
     return static_cast<int>(place->second);
-  }
-
-  /// The kernels of GPUs need slices at multiples of the alignment.
-  Status check_slices() const {
-    if (alignment_ == runtime::arena_alignment) return {};
-    for (size_t i = 0; i < script_.storages.size(); ++i) {
-      const auto& part = script_.storages[i].part;
-      if (part && part->advance % alignment_ != 0)
-        return fail(ErrorCode::Unsupported,
-                    fmt::format("[assemble] a loop reads or writes slices of {} bytes; GPUs need a "
-                                "multiple of {}",
-                                std::abs(part->advance), alignment_));
-    }
-    return {};
   }
 
   /// The array that contains a storage, and the position of the storage in that array. A storage

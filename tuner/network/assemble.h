@@ -125,8 +125,12 @@ struct Script {
   std::vector<ScriptArgument> inputs, outputs;  ///< row-major, in the order of the graph
 };
 
-/// Makes the script of a plan: its calls, and the arrays that they read and write. Unsupported if
-/// an operator has no elements; otherwise the errors of `planned.transform`.
+/// Checks that a model can be assembled from any plan of the graph. Unsupported if an operator has
+/// no elements, or if the target is a GPU and the slices of a loop are not aligned.
+Status check_assemblable(const graph::Graph& graph, const Target& target);
+
+/// Makes the script of a plan: its calls, and the arrays that they read and write. Errors as
+/// `planned.transform`. Requires: a graph that passes check_assemblable().
 Result<Script> make_script(const graph::Graph& graph, const PlannedNetwork& planned);
 
 /// The description of a model that its file contains.
@@ -139,9 +143,8 @@ struct ModelTitle {
 
 /// Packs the constants, runs the preparations of the kernels on them, places all arrays, and checks
 /// the model. While a band runs, no array takes the memory of another array that the band uses.
-/// Internal if a kernel and the script have different layouts for an array. Unsupported if the
-/// target is a GPU and the slices of a loop are not aligned. Requires: kernels[i] is the kernel of
-/// script.kernels[i].
+/// Internal if a kernel and the script have different layouts for an array. Requires: kernels[i] is
+/// the kernel of script.kernels[i]; a graph that passes check_assemblable() for the target.
 Result<runtime::ModelFile> assemble(const graph::Graph& graph, const Script& script,
                                     const std::vector<runtime::Artifact>& kernels,
                                     const ModelTitle& title);

@@ -647,6 +647,7 @@ Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tu
 Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned,
                                const PlannedNetwork& planned, const ModelSpec& spec,
                                const Environment& environment, BuiltKernels& kernels) {
+  TW_RETURN_IF_ERROR(check_assemblable(graph, spec.target));
   TW_TRY(Script script, make_script(graph, planned));
   BuiltModel built;
   if (spec.threads > 1 && !spec.target.is_gpu()) {

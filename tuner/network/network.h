@@ -152,7 +152,8 @@ struct ModelSpec {
   std::vector<bool> side_by_side = {};
 };
 /// Builds the kernels of tuned.plans[plan] and assembles the model. Kernels in `kernels` and
-/// tuned.built are not built again; new ones are added to `kernels`. Errors as build_kernels().
+/// tuned.built are not built again; new ones are added to `kernels`. Errors as check_assemblable()
+/// and build_kernels().
 Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned, size_t plan,
                                const ModelSpec& spec, const Environment& environment,
                                BuiltKernels& kernels);

@@ -10,6 +10,7 @@
 #include "base/integer.h"
 #include "graph/rewrite.h"
 #include "graph/storage.h"
+#include "runtime/arena.h"
 #include "tuner/network/assemble.h"
 
 namespace tw::tuner {
@@ -20,6 +21,13 @@ using graph::TensorType;
 
 Layout row_major_of(const TensorType& type) {
   return Layout::row_major(static_cast<int>(type.shape.size()));
+}
+
+/// The size of a row-major array.
+int64_t tensor_bytes(const TensorType& type) {
+  int64_t bytes = size_bytes(type.dtype);
+  for (const int64_t extent : type.shape) bytes *= extent;
+  return bytes;
 }
 
 /// The layout in the letters that people use for images.
@@ -70,12 +78,7 @@ class ScriptWriter {
     int64_t stack_at = 0;
   };
 
-  int64_t bytes_of(const std::string& tensor) const {
-    const TensorType& type = types_.at(tensor);
-    int64_t bytes = size_bytes(type.dtype);
-    for (const int64_t extent : type.shape) bytes *= extent;
-    return bytes;
-  }
+  int64_t bytes_of(const std::string& tensor) const { return tensor_bytes(types_.at(tensor)); }
 
   /// The place of a value in each trip, for values that lie one after another.
   static ScriptPart slice_part(size_t whole, const graph::Loop& loop, bool is_backward,
@@ -199,10 +202,6 @@ class ScriptWriter {
   Status call(size_t index) {
     const graph::Operator& op = graph_.operators[index];
     const graph::Scheme& scheme = planned_.schemes[index];
-    if (op.workload.is_empty())
-      return fail(
-          ErrorCode::Unsupported,
-          fmt::format("[assemble] '{}' has no elements: leave it out of the network", op.name()));
     if (planned_.kernels[index].schedule.empty()) {
       const auto concatenation = graph::as_concatenation(op);
       return concatenation ? join(op, *concatenation, scheme) : rename(op, scheme);
@@ -350,6 +349,26 @@ class ScriptWriter {
 };
 
 }  // namespace
+
+Status check_assemblable(const graph::Graph& graph, const Target& target) {
+  for (const graph::Operator& op : graph.operators)
+    if (op.workload.is_empty())
+      return fail(
+          ErrorCode::Unsupported,
+          fmt::format("[assemble] '{}' has no elements: leave it out of the network", op.name()));
+  const int64_t alignment = runtime::tensor_alignment(target);
+  if (alignment == runtime::arena_alignment) return {};
+  const auto types = graph::tensor_types(graph);
+  for (const graph::Loop& loop : graph.loops)
+    for (const auto* slices : {&loop.slices, &loop.stacks})
+      for (const graph::Loop::Slice& slice : *slices)
+        if (const int64_t bytes = tensor_bytes(types.at(slice.inside)); bytes % alignment != 0)
+          return fail(ErrorCode::Unsupported,
+                      fmt::format("[assemble] a loop reads or writes slices of {} bytes; GPUs need "
+                                  "a multiple of {}",
+                                  bytes, alignment));
+  return {};
+}
 
 Result<Script> make_script(const graph::Graph& graph, const PlannedNetwork& planned) {
   return ScriptWriter(graph, planned).write();

@@ -386,6 +386,7 @@ Result<TunedModel> tune_model(const NetworkSource& source, const Target& target,
   TunedModel tuned;
   tuned.path = options.path;
   TW_TRY(tuned.runs, rewritten_variants(options.left_out, context));
+  for (const ModelRun& run : tuned.runs) TW_RETURN_IF_ERROR(check_assemblable(*run.graph, target));
   if (options.refresh) TW_RETURN_IF_ERROR(find_former(tuned, context));
   TW_RETURN_IF_ERROR(tune_variants(tuned.runs, context));
   note_failures(tuned.runs, environment.notes);

@@ -149,7 +149,8 @@ struct ModelOptions {
 ///
 /// Errors before anything is tuned:
 /// - Usage for options that contradict each other;
-/// - the errors of runtime::check_output() for the path, and of graph::apply_passes();
+/// - the errors of runtime::check_output() for the path, of graph::apply_passes() and of
+///   check_assemblable();
 /// - Invalid for a refresh if the file holds another network, or a network for another target or
 ///   number of threads.
 ///

@@ -255,15 +255,33 @@ TEST(Script, TransformsThatFailAreItsError) {
   EXPECT_EQ(script.error().message, "no copies today");
 }
 
-TEST(Script, TensorsWithoutElementsAreRefused) {
+TEST(CheckAssemblable, TensorsWithoutElementsAreRefused) {
   graph::Graph graph;
   graph.inputs = {{"x", {Float32, {0, 8}}}};
   graph.operators = {graph::named("softmax rows=0 cols=8 f32 fast", {"x"}, "y")};
   graph.outputs = {"y"};
-  const auto script = make_script(graph, row_major_plan(graph));
-  ASSERT_FALSE(script);
-  EXPECT_EQ(script.error().code, ErrorCode::Unsupported);
-  EXPECT_THAT(script.error().message, HasSubstr("'y'"));
+  const Status checked = check_assemblable(graph, host_target());
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().code, ErrorCode::Unsupported);
+  EXPECT_THAT(checked.error().message, HasSubstr("'y'"));
+}
+
+TEST(CheckAssemblable, OnGpusSlicesOfLoopsAreAligned) {
+  const Target gpu = parse_target("cuda:sm_90a").value();
+  graph::Graph graph = graph::recurrence(3);
+  EXPECT_TRUE(check_assemblable(graph, host_target()));
+  const auto expect_refused = [&] {
+    const Status checked = check_assemblable(graph, gpu);
+    ASSERT_FALSE(checked);
+    EXPECT_EQ(checked.error().code, ErrorCode::Unsupported);
+    EXPECT_THAT(checked.error().message, HasSubstr("slices of 24 bytes; GPUs need a multiple of"));
+  };
+  expect_refused();
+  graph.loops[0].slices.clear();
+  expect_refused();
+  // States have places of their own, which are aligned.
+  graph.loops[0].stacks.clear();
+  EXPECT_TRUE(check_assemblable(graph, gpu));
 }
 
 }  // namespace

@@ -129,6 +129,23 @@ TEST_F(TuneModel, AnInterruptLeavesTheNetworkThatIsKnown) {
   EXPECT_EQ(stopped.error().code, ErrorCode::Interrupted);
 }
 
+TEST_F(TuneModel, ANetworkThatCannotBeAssembledIsToldFirst) {
+  source_.variants[0].graph = graph::recurrence(3);
+  options_.only_plans = true;
+  options_.runs_here = false;
+  bool is_planned = false;
+  options_.listen = [&](const ModelRun&) -> OnProgress {
+    is_planned = true;
+    return {};
+  };
+  const auto tuned =
+      tune_model(source_, parse_target("cuda:sm_90a").value(), options_, store_, environment_);
+  ASSERT_FALSE(tuned);
+  EXPECT_EQ(tuned.error().code, ErrorCode::Unsupported);
+  EXPECT_THAT(tuned.error().message, HasSubstr("slices of 24 bytes"));
+  EXPECT_FALSE(is_planned);
+}
+
 TEST_F(TuneModel, ARefreshComparesWithTheFile) {
   options_.path = folder_ / "net.twart";
   ASSERT_TRUE(run());
