@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/text.h"
-#include "graph/graph.h"
 #include "tuner/network/difference.h"
 #include "tuner/network/race.h"
 #include "tuner/network/whole_networks.h"
@@ -65,13 +64,6 @@ double planned_ns(const runtime::ModelFile& model) {
   for (const runtime::ModelVariant& variant : model.variants)
     for (const runtime::ModelStep& step : variant.steps) sum += step.predicted_ns;
   return sum;
-}
-
-bool holds(const runtime::ModelFile& file, const std::vector<ModelRun>& runs) {
-  return std::ranges::equal(file.variants, runs,
-                            [](const runtime::ModelVariant& variant, const ModelRun& run) {
-                              return variant.graph == graph::to_text(*run.graph);
-                            });
 }
 
 Status check_comparable(const runtime::ModelFile& former, const ModelContext& context) {

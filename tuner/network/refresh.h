@@ -32,11 +32,6 @@ Result<std::optional<runtime::ModelFile>> former_model(const std::string& path);
 /// The sum of the planned times of all steps of all variants, in ns.
 double planned_ns(const runtime::ModelFile& model);
 
-/// True if the file holds exactly these variants, in this order. Variants are compared by the texts
-/// of their graphs. These texts contain the hashes of constants, so networks with different weights
-/// differ.
-bool holds(const runtime::ModelFile& file, const std::vector<ModelRun>& runs);
-
 /// Checks that the former network can be compared with the new one. Invalid if the former network
 /// is for another target or another number of threads.
 Status check_comparable(const runtime::ModelFile& former, const ModelContext& context);

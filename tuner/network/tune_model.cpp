@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/hash.h"
@@ -59,11 +60,11 @@ std::string source_hash(const ModelRun& run) {
   return sha256_hex(text);
 }
 
-Result<std::vector<ModelRun>> rewritten_variants(const std::vector<std::string>& left_out,
-                                                 const ModelContext& context) {
+Result<std::vector<ModelRun>> rewritten_variants(const ModelContext& context) {
   std::vector<ModelRun> runs;
   for (const NetworkVariant& variant : context.source.variants) {
-    TW_TRY(ModelRun run, rewritten(variant, left_out, context.options.precision, context));
+    TW_TRY(ModelRun run,
+           rewritten(variant, context.options.left_out, context.options.precision, context));
     run.importing_s += variant.reading_s;
     run.source = source_hash(run);
     runs.push_back(std::move(run));
@@ -76,24 +77,47 @@ const NetworkVariant& variant_of(const ModelRun& run, const ModelContext& contex
   return *std::ranges::find(context.source.variants, run.dimensions, &NetworkVariant::dimensions);
 }
 
-/// Reads the file that a refreshed network may replace. If the former network was tuned without an
-/// optional pass, because it was faster so, the pass is left out again. Invalid if the file holds
-/// another network or other weights, so that they are not overwritten.
+/// Gives the run the graph of the former network: the optional passes without which the former
+/// network was tuned are left out again. Returns false if no choice of optional passes gives this
+/// graph. A set of passes is extended further only if leaving it out gives a new graph, so few sets
+/// are tried if few passes change the graph.
+Result<bool> match_former(ModelRun& run, const runtime::ModelVariant& former,
+                          const ModelContext& context) {
+  std::set<std::string> graphs = {graph::to_text(*run.graph)};
+  if (graphs.contains(former.graph)) return true;
+  std::vector<std::vector<std::string>> sets = {run.left_out};
+  for (size_t i = 0; i < sets.size(); ++i)
+    for (const graph::Pass& pass : graph::passes()) {
+      if (!pass.is_optional || std::ranges::find(sets[i], pass.name) != sets[i].end()) continue;
+      std::vector<std::string> left_out = sets[i];
+      left_out.emplace_back(pass.name);
+      TW_TRY(ModelRun other,
+             rewritten(variant_of(run, context), left_out, context.options.precision, context));
+      if (!graphs.insert(graph::to_text(*other.graph)).second) continue;
+      if (graphs.contains(former.graph)) {
+        other.source = run.source;
+        other.importing_s += run.importing_s;
+        run = std::move(other);
+        return true;
+      }
+      sets.push_back(std::move(left_out));
+    }
+  return false;
+}
+
+/// Reads the file that a refreshed network may replace. The file must hold exactly the variants of
+/// the source, in this order. Each of them may have been tuned without optional passes of its own.
+/// Variants are compared by the texts of their graphs, which contain the hashes of constants.
+/// Invalid if the file holds another network or other weights, so that they are not overwritten.
 Status find_former(TunedModel& tuned, const ModelContext& context) {
   TW_TRY(tuned.former, former_model(context.options.path));
   if (!tuned.former) return {};
   TW_RETURN_IF_ERROR(check_comparable(*tuned.former, context));
-  if (holds(*tuned.former, tuned.runs)) return {};
-  for (const graph::Pass& pass : graph::passes()) {
-    if (!pass.is_optional) continue;
-    std::vector<std::string> left_out = context.options.left_out;
-    left_out.emplace_back(pass.name);
-    TW_TRY(std::vector<ModelRun> runs, rewritten_variants(left_out, context));
-    if (!holds(*tuned.former, runs)) continue;
-    for (size_t i = 0; i < runs.size(); ++i) runs[i].source = tuned.runs[i].source;
-    tuned.runs = std::move(runs);
-    return {};
+  bool is_same = tuned.former->variants.size() == tuned.runs.size();
+  for (size_t i = 0; is_same && i < tuned.runs.size(); ++i) {
+    TW_TRY(is_same, match_former(tuned.runs[i], tuned.former->variants[i], context));
   }
+  if (is_same) return {};
   return fail(ErrorCode::Invalid,
               fmt::format("[refresh] '{}' holds another network than {}, other weights, or other "
                           "variants: remove the file, or name another by --output",
@@ -385,7 +409,7 @@ Result<TunedModel> tune_model(const NetworkSource& source, const Target& target,
       .ends_ns = environment.clock() + static_cast<int64_t>((budget_s - reading_s(source)) * 1e9)};
   TunedModel tuned;
   tuned.path = options.path;
-  TW_TRY(tuned.runs, rewritten_variants(options.left_out, context));
+  TW_TRY(tuned.runs, rewritten_variants(context));
   for (const ModelRun& run : tuned.runs) TW_RETURN_IF_ERROR(check_assemblable(*run.graph, target));
   if (options.refresh) TW_RETURN_IF_ERROR(find_former(tuned, context));
   TW_RETURN_IF_ERROR(tune_variants(tuned.runs, context));

@@ -11,6 +11,7 @@
 #include "runtime/model.h"
 #include "tests/tuner/networks.h"
 #include "tuner/network/difference.h"
+#include "tuner/network/join_models.h"
 #include "tuner/network/refresh.h"
 #include "tuner/workers/notes.h"
 
@@ -21,6 +22,7 @@ using ::testing::Contains;
 using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAreArray;
 
 class TuneModel : public testing::Test {
  protected:
@@ -144,6 +146,52 @@ TEST_F(TuneModel, ANetworkThatCannotBeAssembledIsToldFirst) {
   EXPECT_EQ(tuned.error().code, ErrorCode::Unsupported);
   EXPECT_THAT(tuned.error().message, HasSubstr("slices of 24 bytes"));
   EXPECT_FALSE(is_planned);
+}
+
+/// Convolutions of 1 x 1 side by side, and the mean of an elementwise result: merge_siblings and
+/// fuse_prologues change this graph.
+graph::Graph siblings_and_mean(int64_t batch) {
+  const std::vector<int64_t> image = {batch, 8, 4, 4};
+  const std::string size = "n=" + std::to_string(batch);
+  graph::Graph graph;
+  graph.inputs = {{"x", {Float32, image}}};
+  graph.constants = {{"v", weights_of({8, 8, 1, 1}, 1, 8)}, {"w", weights_of({8, 8, 1, 1}, 2, 8)}};
+  const std::string conv = "conv2d " + size + " c=8 h=4 w=4 k=8 r=1 s=1 f32 fast";
+  graph.operators = {
+      graph::named(conv, {"x", "v"}, "a"), graph::named(conv, {"x", "w"}, "b"),
+      joined({"a", "b"}, {image, image}, 1, "y"),
+      graph::from_text("input a: f32[" + std::to_string(batch) + ", 8, 4, 4]\nout: f32[n=" +
+                           std::to_string(batch) + ", c=8, h=4, w=4] = max(a[n, c, h, w], 0.0)",
+                       {"x"}, {"r"}),
+      graph::named("global_avg_pool " + size + " c=8 h=4 w=4 f32 fast", {"r"}, "mean")};
+  graph.outputs = {"y", "mean"};
+  return graph;
+}
+
+TEST_F(TuneModel, ARefreshLeavesOutThePassesThatEachVariantDoesWithout) {
+  const std::vector<std::vector<std::string>> left_out = {{"fuse_prologues"},
+                                                          {"fuse_prologues", "merge_siblings"}};
+  NetworkSource both{"pair", {}};
+  std::vector<runtime::ModelFile> files;
+  for (size_t i = 0; i < left_out.size(); ++i) {
+    const int64_t batch = static_cast<int64_t>(i) + 1;
+    source_.variants[0] = {.dimensions = {{"batch", batch}}, .graph = siblings_and_mean(batch)};
+    both.variants.push_back(source_.variants[0]);
+    options_.left_out = left_out[i];
+    const auto tuned = run();
+    ASSERT_TRUE(tuned) << tuned.error().message;
+    files.push_back(tuned->file);
+  }
+  options_.path = folder_ / "net.twart";
+  const std::vector<const runtime::ModelFile*> models = {&files[0], &files[1]};
+  ASSERT_TRUE(runtime::write_model(options_.path, join_models(models)));
+  source_ = both;
+  options_.left_out = {};
+  options_.refresh = true;
+  const auto refreshed = run();
+  ASSERT_TRUE(refreshed) << refreshed.error().message;
+  for (size_t i = 0; i < left_out.size(); ++i)
+    EXPECT_THAT(refreshed->runs[i].left_out, UnorderedElementsAreArray(left_out[i]));
 }
 
 TEST_F(TuneModel, ARefreshComparesWithTheFile) {
