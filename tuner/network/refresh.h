@@ -40,7 +40,8 @@ Status check_comparable(const runtime::ModelFile& former, const ModelContext& co
 /// cannot run on this machine, the planned times are compared instead. Even if the new network is
 /// faster, the file is kept, with a reason, if the outputs of both networks differ or the user
 /// interrupts. Outputs are compared because kernels that were only predicted were never verified.
-/// Requires: tuned.former is set.
+/// If the new network is the same as the former one, the file is kept, with a reason, and both
+/// times are those of the one network. Requires: tuned.former is set.
 Result<Refresh> compare_with_former(const TunedModel& tuned, const ModelContext& context);
 
 }  // namespace tw::tuner

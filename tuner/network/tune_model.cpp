@@ -357,7 +357,9 @@ Status compare_precision(ModelRun& run, ModelContext& context) {
   }
   TW_RETURN_IF_ERROR(plan_unmeasured(wide, context, context.environment));
   TW_TRY(BuiltModel built, build_plan(wide, 0, context, context.environment));
-  TW_TRY(const PlacedModels placed, load_all({run.model, std::move(built.file)}, context));
+  std::vector<runtime::ModelFile> files(1, run.model);
+  files.push_back(std::move(built.file));
+  TW_TRY(const PlacedModels placed, load_all(std::move(files), context));
   runtime::ThreadPool pool({.threads = context.threads()});
   std::vector<std::vector<dsl::Array>> outputs;
   for (const runtime::Model& model : placed.models) {

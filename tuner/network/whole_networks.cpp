@@ -13,7 +13,7 @@ namespace {
 /// Times the best plans as whole networks, by turns, and keeps the fastest. A plan is left out if
 /// one of its kernels never ran within the limits of a worker, or if there is no time to build it.
 Status race_plans(ModelRun& run, ModelContext& context) {
-  std::vector<runtime::ModelFile> files = {run.model};
+  std::vector<runtime::ModelFile> files(1, run.model);
   std::vector<size_t> plans = {0}, bands = {run.bands};
   for (size_t plan = 1; plan < run.tuned.plans.size(); ++plan) {
     if (context.left_s() < context.race_s()) break;
@@ -59,7 +59,7 @@ Status choose_threads(ModelRun& run, ModelContext& context) {
   TW_TRY(runtime::ModelFile banded, file_with_bands(run, context, all_bands));
   TW_TRY(const runtime::Model model, runtime::Model::load(banded));
   TW_TRY(const ThreadUse use, step_threads(model, clock, race_options(context)));
-  std::vector<runtime::ModelFile> files = {run.model, run.model};
+  std::vector<runtime::ModelFile> files(2, run.model);
   if (use.side_by_side != all_bands) {
     TW_TRY(banded, file_with_bands(run, context, use.side_by_side));
   }
@@ -78,8 +78,7 @@ Status choose_threads(ModelRun& run, ModelContext& context) {
 
 }  // namespace
 
-Result<PlacedModels> load_all(const std::vector<runtime::ModelFile>& files,
-                              const ModelContext& context) {
+Result<PlacedModels> load_all(std::vector<runtime::ModelFile> files, const ModelContext& context) {
   PlacedModels placed;
   runtime::ModelOptions options;
   if (context.target.is_gpu()) {
@@ -87,8 +86,8 @@ Result<PlacedModels> load_all(const std::vector<runtime::ModelFile>& files,
            codegen::backend_of(context.target).open({.index = context.environment.device}));
     TW_TRY(placed.turn, turn_on(*options.device, context.environment.clock));
   }
-  for (const runtime::ModelFile& file : files) {
-    TW_TRY(runtime::Model model, runtime::Model::load(file, options));
+  for (runtime::ModelFile& file : files) {
+    TW_TRY(runtime::Model model, runtime::Model::load(std::move(file), options));
     placed.models.push_back(std::move(model));
   }
   return placed;

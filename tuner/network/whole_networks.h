@@ -22,10 +22,10 @@ struct PlacedModels {
   DeviceTurn turn;
   std::vector<runtime::Model> models;
 };
-/// Loads the models. Errors as runtime::Model::load(). On a GPU also the errors of opening the
-/// device, and TryLater if another program holds the device for a minute.
-Result<PlacedModels> load_all(const std::vector<runtime::ModelFile>& files,
-                              const ModelContext& context);
+/// Loads the models. Files that the caller moves here are freed one after the other as their models
+/// are loaded, since networks may be large. Errors as runtime::Model::load(). On a GPU also the
+/// errors of opening the device, and TryLater if another program holds the device for a minute.
+Result<PlacedModels> load_all(std::vector<runtime::ModelFile> files, const ModelContext& context);
 
 /// Options of a race that ends no later than the budget.
 RaceOptions race_options(const ModelContext& context);

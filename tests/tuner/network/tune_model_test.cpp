@@ -148,6 +148,31 @@ TEST_F(TuneModel, ANetworkThatCannotBeAssembledIsToldFirst) {
   EXPECT_FALSE(is_planned);
 }
 
+TEST_F(TuneModel, ARefreshKeepsTheSameNetwork) {
+  std::atomic<int64_t> readings = 0;
+  environment_.clock = [&readings, clock = environment_.clock] {
+    ++readings;
+    return clock();
+  };
+  options_.path = folder_ / "net.twart";
+  options_.refresh = true;
+  options_.tuning.budget_s = 0.001;
+  const auto first = run();
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_FALSE(first->refresh);
+  const int64_t without_race = readings.exchange(0);
+  const auto again = run();
+  ASSERT_TRUE(again) << again.error().message;
+  ASSERT_TRUE(again->refresh);
+  EXPECT_TRUE(again->refresh->is_kept);
+  EXPECT_EQ(again->refresh->reason, "it is the same network");
+  EXPECT_TRUE(again->refresh->is_measured);
+  EXPECT_GT(again->refresh->former_ns, 0);
+  EXPECT_EQ(again->refresh->former_ns, again->refresh->latency_ns);
+  // Planning uses up the budget. Still the network is called many times, not once.
+  EXPECT_GE(readings - without_race, 100);
+}
+
 /// Convolutions of 1 x 1 side by side, and the mean of an elementwise result: merge_siblings and
 /// fuse_prologues change this graph.
 graph::Graph siblings_and_mean(int64_t batch) {
@@ -196,7 +221,11 @@ TEST_F(TuneModel, ARefreshLeavesOutThePassesThatEachVariantDoesWithout) {
 
 TEST_F(TuneModel, ARefreshComparesWithTheFile) {
   options_.path = folder_ / "net.twart";
-  ASSERT_TRUE(run());
+  const auto first = run();
+  ASSERT_TRUE(first) << first.error().message;
+  runtime::ModelFile former = first->file;
+  former.variants[0].steps[0].predicted_ns += 1;
+  ASSERT_TRUE(runtime::write_model(options_.path, former));
   options_.refresh = true;
   const auto again = run();
   ASSERT_TRUE(again) << again.error().message;
