@@ -31,38 +31,41 @@ int64_t constant_bytes(const graph::Graph& graph) {
 }
 
 /// The most bytes of activations that are alive at the same time. Tensors that enter or leave the
-/// body of a loop are alive as long as the loop runs.
+/// body of a loop are alive as long as the loop runs. A result that nothing reads is alive as long
+/// as its operator or loop runs.
 int64_t most_live_bytes(const graph::Graph& graph) {
   const auto types = graph::tensor_types(graph);
-  std::map<std::string, size_t> last_read;
+  std::map<std::string, size_t> last_use;
   for (size_t i = 0; i < graph.operators.size(); ++i)
-    for (const std::string& tensor : graph.operators[i].inputs) last_read[tensor] = i;
+    for (const auto* tensors : {&graph.operators[i].inputs, &graph.operators[i].outputs})
+      for (const std::string& tensor : *tensors) last_use[tensor] = i;
   const auto ranges = graph::loop_ranges(graph);
   const auto border_of = [](const graph::Loop& loop) {
     std::set<std::string> tensors;
-    for (const auto& names :
-         {graph::sources_of(loop), graph::entries_of(loop), graph::exits_of(loop)})
+    for (const auto& names : {graph::sources_of(loop), graph::entries_of(loop),
+                              graph::exits_of(loop), graph::results_of(loop)})
       tensors.insert(names.begin(), names.end());
     return tensors;
   };
   for (size_t loop = 0; loop < ranges.size(); ++loop)
     for (const std::string& tensor : border_of(graph.loops[loop]))
-      last_read[tensor] = std::max(last_read[tensor], ranges[loop].second - 1);
-  for (const std::string& output : graph.outputs) last_read[output] = graph.operators.size();
+      last_use[tensor] = std::max(last_use[tensor], ranges[loop].second - 1);
+  for (const std::string& output : graph.outputs) last_use[output] = graph.operators.size();
   int64_t live = 0, most = 0;
   for (const graph::Port& input : graph.inputs) live += bytes_of(input.type);
   for (size_t i = 0; i < graph.operators.size(); ++i) {
     const graph::Operator& op = graph.operators[i];
-    std::set<std::string> read(op.inputs.begin(), op.inputs.end());
+    std::set<std::string> used(op.inputs.begin(), op.inputs.end());
+    used.insert(op.outputs.begin(), op.outputs.end());
     if (op.loop && ranges[*op.loop].first == i)
       for (const auto& names :
            {graph::entries_of(graph.loops[*op.loop]), graph::results_of(graph.loops[*op.loop])})
         for (const std::string& tensor : names) live += bytes_of(types.at(tensor));
-    if (op.loop && ranges[*op.loop].second == i + 1) read.merge(border_of(graph.loops[*op.loop]));
+    if (op.loop && ranges[*op.loop].second == i + 1) used.merge(border_of(graph.loops[*op.loop]));
     for (const std::string& tensor : op.outputs) live += bytes_of(types.at(tensor));
     most = std::max(most, live);
-    for (const std::string& tensor : read)
-      if (last_read.at(tensor) == i && !graph.constants.contains(tensor))
+    for (const std::string& tensor : used)
+      if (last_use.at(tensor) == i && !graph.constants.contains(tensor))
         live -= bytes_of(types.at(tensor));
   }
   return most;

@@ -23,6 +23,12 @@ TEST(WorkingSet, KeepsOutputsOfTheGraphToTheEnd) {
   EXPECT_EQ(working_set_bytes(graph), bytes_of_two_convolutions + (8 << 10));
 }
 
+TEST(WorkingSet, DropsResultsThatNothingReads) {
+  graph::Graph graph = two_convolutions();
+  graph.operators.insert(graph.operators.begin(), graph::named(small_conv, {"x", "w1"}, "unread"));
+  EXPECT_EQ(working_set_bytes(graph), bytes_of_two_convolutions);
+}
+
 TEST(WorkingSet, ANetworkHasTheStateOfTheLevelThatIsTwiceAsLarge) {
   const graph::Graph graph = two_convolutions();
   const auto state = [&](int64_t l2, int64_t l3) {
@@ -48,6 +54,18 @@ TEST(WorkingSet, OfALoopIsThatOfATrip) {
   const graph::Graph graph = graph::recurrence(1000);
   EXPECT_EQ(state_of(graph, machine), dsl::CacheState::NetworkMemory);
   EXPECT_EQ(states_of_loops(graph, machine), std::vector{dsl::CacheState::Hot});
+}
+
+TEST(WorkingSet, DropsResultsOfALoopThatNothingReads) {
+  const auto bytes = [](int64_t trips) {
+    graph::Graph graph = graph::recurrence(trips);
+    graph.operators.push_back(graph.operators.back());
+    graph.operators.back().outputs = {"z2"};
+    graph.outputs = {"z", "z2"};
+    return working_set_bytes(graph);
+  };
+  // The loop has xs, hs and ys. The last operator has ys, z and z2, but no longer hs.
+  EXPECT_EQ(bytes(1010) - bytes(1000), 3 * 10 * 24);
 }
 
 }  // namespace
