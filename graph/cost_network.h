@@ -82,7 +82,9 @@ struct SolverLimits {
   /// would be larger, `table_elements` is halved until the total fits, which gives a weaker lower
   /// bound.
   size_t total_elements = size_t{1} << 24;
-  size_t nodes = 1'000'000;  ///< most partial assignments that the search expands
+  /// Number of partial assignments after which the search ends. All those that the search has made
+  /// count, also those that it has not visited.
+  size_t nodes = 1'000'000;
   /// Polled during the search. A requested stop ends the search as if `nodes` were used up.
   StopToken stop = {};
 };
