@@ -148,6 +148,7 @@ Status compare_into(Row& row, const Item& item, const CompareOptions& options,
              : build_kernel(item.workload, options.target, options.schedule, options.tuning.threads,
                             environment));
   row.schedule = found.schedule;
+  row.searched = found.searched;
   TW_TRY(const dsl::Arrays inputs, dsl::random_inputs(item.workload.compute, options.seed));
   const bool rotates = options.cache == CacheState::Cold && options.gpu == nullptr;
   const Setup setup{

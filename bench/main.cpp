@@ -296,7 +296,7 @@ Result<int> run_comparison(const Call& call) {
                         date_of(call.here.environment.now_ms()),
                         call.target,
                         options.rounds,
-                        options.search == Search::No ? 0 : options.tuning.budget_s,
+                        options.tuning.budget_s,
                         options.cache,
                         options.peer.row_major ? "row-major" : "storage",
                         flags.graphs};

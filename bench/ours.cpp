@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "bench/databases/memory.h"
 #include "runtime/kernel.h"
+#include "tuner/workers/device.h"
 
 namespace tw::bench {
 
@@ -119,6 +121,15 @@ class Ours : public Contender {
   std::vector<void*> pointers_;
 };
 
+/// The best record of the workload that was measured on this machine. A record of another machine
+/// is only a candidate for a trial.
+Result<std::optional<db::Record>> known_here(db::Store& store, const dsl::Workload& workload,
+                                             const Target& target, int threads) {
+  TW_TRY(auto known, tuner::best_known(store, workload, target, threads));
+  if (known && !tuner::is_of_device(*known, target)) known.reset();
+  return known;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Contender>> make_ours(const runtime::Artifact& artifact, const Setup& setup,
@@ -141,29 +152,30 @@ Result<Found> build_kernel(const dsl::Workload& workload, const Target& target,
                            const tuner::Environment& environment) {
   TW_TRY(runtime::Artifact artifact,
          tuner::build_schedule(workload, schedule, target, threads, false, environment));
-  return Found{std::move(artifact), schedule, {}, false};
+  return Found{std::move(artifact), schedule, false};
 }
 
 Result<Found> find_kernel(const dsl::Workload& workload, const Target& target,
                           const tuner::TuneOptions& options, Search search, db::Store& store,
                           const tuner::Environment& environment,
                           const tuner::OnProgress& on_progress) {
-  TW_TRY(auto known, tuner::best_known(store, workload, target, options.threads));
+  TW_TRY(auto known, known_here(store, workload, target, options.threads));
   if (!known && search == Search::No && workload.state != dsl::CacheState::Hot) {
     dsl::Workload hot = workload;
     hot.state = dsl::CacheState::Hot;
-    TW_TRY(known, tuner::best_known(store, hot, target, options.threads));
+    TW_TRY(known, known_here(store, hot, target, options.threads));
   }
   if (!known && search == Search::No)
     return fail(ErrorCode::NoCandidate,
-                fmt::format("[bench] the database has no kernel of '{}' for {} threads: tune it "
-                            "first, as --tune missing does where there is that flag",
+                fmt::format("[bench] the database has no kernel of '{}' for {} threads of this "
+                            "machine: tune it first, as --tune missing does where there is that "
+                            "flag",
                             workload.text(), options.threads));
   if (known && search != Search::More)
     return build_kernel(workload, target, known->schedule, options.threads, environment);
   TW_TRY(tuner::Tuned tuned,
          tuner::tune(workload, target, options, store, environment, on_progress));
-  return Found{std::move(tuned.artifact), tuned.best.schedule, tuned.progress, true};
+  return Found{std::move(tuned.artifact), tuned.best.schedule, true};
 }
 
 }  // namespace tw::bench

@@ -28,15 +28,14 @@ Result<std::unique_ptr<Contender>> make_ours(const runtime::Artifact& artifact, 
                                              Interface interface,
                                              std::shared_ptr<runtime::ThreadPool> pool);
 
-/// Says when to search for a schedule. No: never. Missing: if the database has no schedule. More:
-/// always.
+/// Says when to search for a schedule. No: never. Missing: if the database has no schedule that was
+/// measured on this machine. More: always.
 enum class Search { No, Missing, More };
 
 struct Found {
   runtime::Artifact artifact;
   std::string schedule;
-  tuner::Progress progress;  ///< progress of the search, if there was one
-  bool searched = false;
+  bool searched = false;  ///< a search came first
 };
 
 /// Builds the kernel of the given schedule, without asking the database.
@@ -44,10 +43,10 @@ Result<Found> build_kernel(const dsl::Workload& workload, const Target& target,
                            const std::string& schedule, int threads,
                            const tuner::Environment& environment);
 
-/// Returns the best known kernel of the workload on this machine. `search` says if a search comes
-/// first. Without a search, if no kernel was tuned for the workload's state of the caches, it
-/// returns the best kernel that was tuned with hot caches. NoCandidate if there is no such kernel
-/// either.
+/// Returns the best known kernel of the workload on this machine; records of other machines do not
+/// count. `search` says if a search comes first. Without a search, if no kernel was tuned for the
+/// workload's state of the caches, it returns the best kernel that was tuned with hot caches.
+/// NoCandidate if there is no such kernel either.
 Result<Found> find_kernel(const dsl::Workload& workload, const Target& target,
                           const tuner::TuneOptions& options, Search search, db::Store& store,
                           const tuner::Environment& environment,

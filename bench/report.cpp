@@ -150,6 +150,7 @@ Json machine_json(const Target& target) {
 }
 
 Json as_json(const Heading& heading, const std::vector<Row>& rows) {
+  const bool searched = std::ranges::any_of(rows, &Row::searched);
   Json json = {{"schema_version", results_schema_version},
                {"suite", heading.suite},
                {"date", heading.date},
@@ -158,7 +159,7 @@ Json as_json(const Heading& heading, const std::vector<Row>& rows) {
                {"peer", {{"name", heading.peer}, {"version", heading.peer_version}}},
                {"options",
                 {{"rounds", heading.rounds},
-                 {"budget_s", heading.budget_s},
+                 {"budget_s", searched ? heading.budget_s : 0},
                  {"cache", to_string(heading.cache)},
                  {"interface", heading.interface}}},
                {"rows", Json::array()},

@@ -42,6 +42,7 @@ struct Row {
   /// Forms of the peer that were left out of the comparison, each with the reason.
   std::map<std::string, std::string> wrong_forms;
   std::string disturbed;  ///< what disturbed the timing; empty: nothing
+  bool searched = false;  ///< our kernel was tuned for this run
 
   double gflops() const { return versus.a_ns.value > 0 ? flops / versus.a_ns.value : 0; }
   double peak_share() const { return peak_gflops > 0 ? gflops() / peak_gflops : 0; }
@@ -52,7 +53,7 @@ struct Heading {
   std::string suite, peer, peer_version, program_version, date;
   Target target;
   int rounds = 0;
-  double budget_s = 0;                 ///< tuning time of a row whose kernel is unknown; 0: none
+  double budget_s = 0;                 ///< tuning time of a row that was searched
   CacheState cache = CacheState::Hot;  ///< state in which both contenders were timed
   std::string interface;               ///< "storage" or "row-major"
   bool graphs = false;                 ///< a GPU's calls were submitted as graphs

@@ -36,8 +36,9 @@ Row row(const std::string& name, double ours_ns, double peer_ns, int64_t count, 
 std::vector<Row> rows() {
   Row failed = row("c", 1, 1, 1, 1);
   failed.error = "[bench] no kernel";
-  return {row("a", 1000, 2000, 3, 1), row("b", 2000, 1000, 1, 1), failed,
-          row("a", 500, 2000, 3, 2)};
+  Row searched = row("b", 2000, 1000, 1, 1);
+  searched.searched = true;
+  return {row("a", 1000, 2000, 3, 1), searched, failed, row("a", 500, 2000, 3, 2)};
 }
 
 Heading heading() {
@@ -101,6 +102,11 @@ TEST(Report, JsonHoldsTheFigures) {
   EXPECT_EQ(c.at("error"), "[bench] no kernel");
   EXPECT_FALSE(c.contains("ratio"));
   EXPECT_EQ(json.at("summary").at("1").at("failed"), 1);
+}
+
+TEST(Report, WithoutASearchNoBudgetWasSpent) {
+  const std::vector<Row> known = {row("a", 1000, 2000, 1, 1)};
+  EXPECT_EQ(as_json(heading(), known).at("options").at("budget_s"), 0);
 }
 
 TEST(Report, RowsThatMemoryBoundsAreMarked) {
