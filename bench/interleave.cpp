@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 namespace tw::bench {
 namespace {
@@ -119,6 +120,22 @@ class LapTimer {
   std::string disturbance_;
 };
 
+/// Index of the interval's low end among `count` sorted values; the high end is as far from the
+/// other side. It is the largest index for which the median lies outside of the interval with a
+/// probability of at most 5 %, and 0 if there is none.
+size_t low_of(size_t count) {
+  // The number of values below the true median is binomial(count, 1/2). The median lies below the
+  // interval if this number is at most the index. Logarithms, because 1/2^count may be too small
+  // for a double.
+  double log_share = -static_cast<double>(count) * std::numbers::ln2;
+  double below = std::exp(log_share);
+  for (size_t index = 0;; ++index) {
+    log_share += std::log(static_cast<double>(count - index) / static_cast<double>(index + 1));
+    below += std::exp(log_share);
+    if (2 * below > 0.05) return index;
+  }
+}
+
 }  // namespace
 
 Result<Laps> interleave_all(const std::vector<Contender*>& contenders, const Rounds& options,
@@ -178,9 +195,7 @@ Median median_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t n = values.size();
   const double middle = (values[(n - 1) / 2] + values[n / 2]) / 2;
-  // The number of values below the true median is binomial(n, 1/2).
-  const double reach = 1.96 * std::sqrt(static_cast<double>(n)) / 2;
-  const size_t low = static_cast<size_t>(std::max(0.0, static_cast<double>(n) / 2 - reach));
+  const size_t low = low_of(n);
   return {middle, values[low], values[n - 1 - low]};
 }
 

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
+#include <numeric>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace tw::bench {
 namespace {
@@ -240,6 +243,35 @@ TEST(Median, IntervalComesFromTheOrder) {
   EXPECT_EQ(ten.value, 5.5);
   EXPECT_EQ(ten.low, 2);
   EXPECT_EQ(ten.high, 9);
+}
+
+/// The probability that at most `most` of `count` values lie below their true median.
+double at_most(size_t most, size_t count) {
+  double ways = 1, all = 0;
+  for (size_t below = 0; below <= most; ++below) {
+    all += ways;
+    ways *= static_cast<double>(count - below) / static_cast<double>(below + 1);
+  }
+  return std::ldexp(all, -static_cast<int>(count));
+}
+
+TEST(Median, IntervalIsTheNarrowestThatHas95PerCent) {
+  for (size_t count = 6; count <= 40; ++count) {
+    std::vector<double> values(count);
+    std::iota(values.begin(), values.end(), 0);
+    const Median median = median_of(values);
+    const auto low = static_cast<size_t>(median.low);
+    EXPECT_EQ(median.high, static_cast<double>(count - 1 - low));
+    EXPECT_LE(2 * at_most(low, count), 0.05) << count;
+    EXPECT_GT(2 * at_most(low + 1, count), 0.05) << count;
+  }
+}
+
+TEST(Median, IntervalOfTenThousandValues) {
+  std::vector<double> values(10'000);
+  std::iota(values.begin(), values.end(), 0);
+  // By the normal approximation, which is accurate here: 5000 - 1.96 * 50.
+  EXPECT_NEAR(median_of(values).low, 4902, 2);
 }
 
 }  // namespace

@@ -206,7 +206,18 @@ class Rounds(unittest.TestCase):
         self.assertEqual(median.value, 50.5)
         self.assertTrue(38 <= median.low <= 42 and 59 <= median.high <= 63, median)
         self.assertEqual(median_of([3.0]).low, 3.0)
-        self.assertEqual(median_call([(1, 2), (3, 9)]).value, 2.5)
+
+    def test_an_interval_is_the_narrowest_that_has_95_per_cent(self):
+        for count in range(6, 41):
+            median = median_of(range(count))
+            outside = [2 * sum(math.comb(count, below) for below in range(low + 1)) / 2 ** count
+                       for low in (median.low, median.low + 1)]
+            self.assertTrue(outside[0] <= 0.05 < outside[1], (count, outside))
+            self.assertEqual(median.high, count - 1 - median.low)
+
+    def test_the_two_turns_of_a_round_are_one_value(self):
+        median = median_call([(n, n + 1) for n in range(8)])
+        self.assertEqual((median.value, median.low, median.high), (4, 0.5, 7.5))
 
     def test_ratios_are_of_rounds(self):
         self.assertEqual(ratios([(1, 1), (2, 2)], [(2, 2), (2, 2)]), [2.0, 1.0])
