@@ -3,6 +3,7 @@
 import datetime
 import json
 import os
+import pathlib
 import re
 import subprocess
 
@@ -16,6 +17,20 @@ class Failure(Exception):
     def __init__(self, message, code=ENVIRONMENT):
         super().__init__(message)
         self.code = code
+
+
+def check_output(path):
+    """Raises Failure if no file can be written at the path. Called before long work, so that its results are not
+    lost. `path` is None if no file was asked for."""
+    if path is None:
+        return
+    path = pathlib.Path(path)
+    if path.is_dir():
+        raise Failure(f"[bench] --output {path}: it is a directory: name a file in it", code=USAGE)
+    if not path.parent.is_dir():
+        raise Failure(f"[bench] --output {path}: there is no directory {path.parent}: make it")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise Failure(f"[bench] --output {path}: it cannot be written: name another file")
 
 
 def findings_of(build):

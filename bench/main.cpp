@@ -26,6 +26,7 @@
 #include "bench/training/corpus_mode.h"
 #include "bench/training/pretrain_mode.h"
 #include "bench/twins.h"
+#include "runtime/private_file.h"
 #include "tools/flags/command_line.h"
 #include "tools/flags/workload_flags.h"
 #include "tools/hand_schedule.h"
@@ -474,6 +475,8 @@ Result<int> bench(const Flags& flags, const Mode& mode, const tools::Surrounding
   } else if (flags.graphs) {
     return fail(ErrorCode::Usage, "[bench] --graphs: expected a GPU, --target cuda");
   }
+  for (const std::string& path : {flags.output, flags.pretrained})
+    if (!path.empty()) TW_RETURN_IF_ERROR(runtime::check_output(path, "results.json"));
   TW_TRY(std::vector<int> threads, thread_counts(flags.threads, target));
   TW_TRY(std::vector<Item> items, chosen_items(flags, mode));
   tuner::Environment environment = tools::tuning_environment(flags.place, here, chosen.device);

@@ -10,21 +10,10 @@
 
 #include "bench/report.h"
 #include "bench/summary.h"
+#include "runtime/private_file.h"
 #include "tools/reports/report.h"
 
 namespace tw::bench {
-namespace {
-
-Status write_json(const std::string& path, const nlohmann::json& json) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << row_lines(json);
-  file.close();
-  if (file) return {};
-  return fail(ErrorCode::Environment,
-              fmt::format("[bench] '{}' cannot be written: name another --output", path));
-}
-
-}  // namespace
 
 Result<std::vector<tuner::Recording>> recordings_in(const std::vector<std::string>& paths) {
   std::vector<tuner::Recording> recordings;
@@ -65,9 +54,12 @@ Status publish(const Call& call, nlohmann::json document, const std::string& tab
                                  {"machine", machine_json(call.target)}};
   document.insert(common.begin(), common.end());
   const Flags& flags = call.flags;
+  const Status printed =
+      tools::print(flags.format == tools::Format::Json ? document.dump(2) + "\n" : table);
   if (!flags.output.empty())
-    TW_RETURN_IF_ERROR(write_json(flags.output, flags.trace ? document : summary_of(document)));
-  return tools::print(flags.format == tools::Format::Json ? document.dump(2) + "\n" : table);
+    TW_RETURN_IF_ERROR(runtime::replace_file(
+        flags.output, row_lines(flags.trace ? document : summary_of(document))));
+  return printed;
 }
 
 }  // namespace tw::bench

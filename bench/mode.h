@@ -88,10 +88,10 @@ Result<std::vector<tuner::Recording>> recordings_in(const std::vector<std::strin
 /// The date as YYYY-MM-DD, UTC.
 std::string date_of(int64_t now_ms);
 
-/// Writes the results of a mode to standard output, as `table` or as JSON. If --output is given,
-/// writes `document` to that file too: without details (summary.h), or all of it if --trace is
-/// given. The members schema_version, date, program_version and machine are added if the document
-/// lacks them.
+/// Prints the results of a mode to standard output, as `table` or as JSON. If --output is given,
+/// then writes `document` to that file, even if it could not be printed: without details
+/// (summary.h), or all of it if --trace is given. The members schema_version, date, program_version
+/// and machine are added if the document lacks them.
 Status publish(const Call& call, nlohmann::json document, const std::string& table);
 
 }  // namespace tw::bench

@@ -368,15 +368,19 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=FOLDER.parents[1] / "build" / "release")
     parser.add_argument("--output", type=pathlib.Path, help="write the JSON there too")
     given = parser.parse_args()
+    try:
+        documents.check_output(given.output)
+    except documents.Failure as failure:
+        sys.exit(f"farm.py: {failure}")
     logging.getLogger(distributed.__name__).setLevel(logging.CRITICAL)  # members are killed on purpose
     if given.members:
         rows = [row_of_members(count, given.jobs) for count in given.members]
         document = documents.document_head("farm", documents.findings_of(given.build)) | {
             "options": {"jobs": given.jobs, "job_bytes": JOB_BYTES, "recording": RECORDING.stem}, "rows": rows}
         text = documents.row_lines(documents.shortened(document))
+        print(text, end="", flush=True)
         if given.output:
             given.output.write_text(text)
-        print(text, end="")
         return
     with Cluster() as cluster:
         for name in ("first", "second"):

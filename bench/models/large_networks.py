@@ -211,6 +211,7 @@ def main(arguments):
     parser.add_argument("--output", type=pathlib.Path, help="write the figures there as JSON")
     options = parser.parse_args(arguments)
     try:
+        documents.check_output(options.output)
         findings = documents.findings_of(options.build)
         with tempfile.TemporaryDirectory() as folder:
             rows = [row_of(nodes, pathlib.Path(folder), options) for nodes in options.nodes]
@@ -219,7 +220,7 @@ def main(arguments):
         return documents.WRONG_OUTPUTS if isinstance(failure, Failed) else failure.code
     document = documents.document_head("networks_by_size", findings) | {
         "options": {"threads": options.threads, "seed": options.seed, "tolerance": MOST_ERROR}, "rows": rows}
-    print(table_of(rows))
+    print(table_of(rows), flush=True)
     if options.output:
         options.output.write_text(documents.row_lines(documents.shortened(document)))
     return 0

@@ -27,7 +27,7 @@ import first_class  # noqa: E402
 import make_models  # noqa: E402
 from counts import multiply_adds  # noqa: E402
 from documents import (  # noqa: E402
-    ENVIRONMENT, USAGE, WRONG_OUTPUTS, Failure, document_head, findings_of, row_lines, shortened)
+    ENVIRONMENT, USAGE, WRONG_OUTPUTS, Failure, check_output, document_head, findings_of, row_lines, shortened)
 from network_contenders import PEERS, Tilewright  # noqa: E402
 from network_rounds import fastest, interleave, median_call, median_of, ratios  # noqa: E402
 from reference import cache_directory, expected_outputs, random_inputs  # noqa: E402
@@ -324,6 +324,7 @@ def check_installed(peers):
 
 
 def run(options):
+    check_output(options.output)
     check_installed(options.peer)
     findings = findings_of(options.build)
     pinned(options.threads)
@@ -340,9 +341,9 @@ def run(options):
     if options.threads > 1:
         # Virtual processors may have moved to cores that lie closer together, or farther apart.
         document["machine"]["round_trip_ns"] = [*round_trips, round_trip_of(findings_of(options.build))]
+    print(row_lines(document) if options.format == "json" else table_of(document), end="", flush=True)
     if options.output:
         pathlib.Path(options.output).write_text(row_lines(document))
-    print(row_lines(document) if options.format == "json" else table_of(document), end="")
     return WRONG_OUTPUTS if any("error" in row for row in rows) else 0
 
 

@@ -128,16 +128,20 @@ Result<std::vector<db::Record>> record_trials(const Call& call, const Item& item
 }
 
 Result<int> run_record(const Call& call) {
+  const auto cannot_be_written = [&] {
+    return fail(ErrorCode::Environment,
+                fmt::format("[bench] --record '{}' cannot be written", call.flags.record));
+  };
   std::ofstream file(call.flags.record, std::ios::binary | std::ios::app);
+  if (!file) return cannot_be_written();
   for (const int threads : call.threads)
     for (const Item& item : call.items) {
       TW_TRY(const std::vector<db::Record> records, record_trials(call, item, threads));
       tuner::write_recording(file, item.name, item.workload, call.target, threads, records);
     }
   file.close();
-  if (file) return 0;
-  return fail(ErrorCode::Environment,
-              fmt::format("[bench] --record '{}' cannot be written", call.flags.record));
+  if (!file) return cannot_be_written();
+  return 0;
 }
 
 }  // namespace

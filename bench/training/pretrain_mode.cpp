@@ -3,24 +3,13 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "bench/training/pretraining.h"
+#include "runtime/private_file.h"
 
 namespace tw::bench {
-namespace {
-
-Status write_model(const std::string& path, const cost_model::Pretrained& model) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << model.to_bytes();
-  file.close();
-  if (file) return {};
-  return fail(ErrorCode::Environment,
-              fmt::format("[bench] --pretrained '{}' cannot be written", path));
-}
-
-}  // namespace
 
 Result<int> run_pretrain(const Call& call) {
   if (call.flags.files.empty())
@@ -28,11 +17,12 @@ Result<int> run_pretrain(const Call& call) {
   TW_TRY(const std::vector<tuner::Recording> recordings, recordings_in(call.flags.files));
   TW_TRY(const std::vector<Judged> rows, judge_pretraining(recordings));
   TW_TRY(const cost_model::Pretrained model, pretrain(recordings));
-  if (!call.flags.pretrained.empty()) TW_RETURN_IF_ERROR(write_model(call.flags.pretrained, model));
-  TW_RETURN_IF_ERROR(publish(
-      call,
-      {{"pretrain", as_json(rows)}, {"model", model.name()}, {"bytes", model.to_bytes().size()}},
-      as_table(rows)));
+  const std::string bytes = model.to_bytes();
+  TW_RETURN_IF_ERROR(
+      publish(call, {{"pretrain", as_json(rows)}, {"model", model.name()}, {"bytes", bytes.size()}},
+              as_table(rows)));
+  if (!call.flags.pretrained.empty())
+    TW_RETURN_IF_ERROR(runtime::replace_file(call.flags.pretrained, bytes));
   return 0;
 }
 

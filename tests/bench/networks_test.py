@@ -286,6 +286,11 @@ class Program(unittest.TestCase):
         self.assertEqual(document["program_version"], "1.2.3")
         self.assertIn("tilewright 9.8.7", done.stdout)
 
+    def test_an_output_that_cannot_be_written_is_told_before_the_work(self):
+        done = self.run_program(self.doubling(), "double.twart", "--output", self.folder / "none" / "out.json")
+        self.assertEqual((done.returncode, done.stdout), (7, ""))
+        self.assertRegex(done.stderr, r"\Atw bench: \[bench\] --output [^\n]*: there is no directory [^\n]*\n\Z")
+
     def test_symbolic_dimensions_are_given(self):
         path = self.doubling(["batch"])
         done = self.run_program(path, "double.twart")
