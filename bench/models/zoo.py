@@ -25,7 +25,8 @@ FOLDER = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(FOLDER.parent))
 
 import tables  # noqa: E402
-from networks import Failure, check_installed, document_head, findings_of, row_lines, shortened  # noqa: E402
+from networks import (  # noqa: E402
+    Failure, check_installed, check_output, document_head, findings_of, row_lines, shortened)
 from network_contenders import PEERS  # noqa: E402
 from reference import cache_directory  # noqa: E402
 from zoo_compare import MARK  # noqa: E402
@@ -273,9 +274,13 @@ def chosen(entries, options):
     for pattern in patterns:
         if not fnmatch.filter([entry.name for entry in entries], pattern):
             raise Failure(f"[zoo] --only {pattern}: no model has such a name; --list prints all", code=USAGE)
-    return [entry for entry in entries
-            if any(fnmatch.fnmatchcase(entry.name, pattern) for pattern in patterns)
-            and options.source in (None, entry.kind)]
+    selected = [entry for entry in entries
+                if any(fnmatch.fnmatchcase(entry.name, pattern) for pattern in patterns)
+                and options.source in (None, entry.kind)]
+    if not selected:
+        source = f" --source {options.source}" if options.source else ""
+        raise Failure(f"[zoo] --only {options.only}{source}: no model is left; --list prints all", code=USAGE)
+    return selected
 
 
 def run(options):
@@ -285,6 +290,7 @@ def run(options):
         width = max(len(entry.name) for entry in selected)
         print(*(f"{entry.name:{width}}  {entry.origin}" for entry in selected), sep="\n")
         return 0
+    check_output(options.output)
     check_installed(list(PEERS))
     document = document_of(findings_of(options.build), options)
     document["rows"] = resumed(document, options.output) if options.resume else []

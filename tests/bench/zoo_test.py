@@ -357,6 +357,19 @@ esac
             self.assertEqual(self.run_zoo("--resume"), zoo.USAGE)
             self.assertIn("was taken with another program_sha256", self.err)
 
+    def test_flags_that_leave_no_model_are_an_error(self):
+        self.add("right")
+        for arguments in ([], ["--list"]):
+            self.assertEqual(self.run_zoo("--only", "right", "--source", "exports", *arguments), zoo.USAGE)
+            self.assertEqual(self.err, "tw bench: [zoo] --only right --source exports: no model is left; --list prints "
+                                       "all\n")
+
+    def test_an_output_that_cannot_be_written_is_told_before_the_work(self):
+        self.add("right")
+        self.assertEqual(self.run_zoo("--output", str(self.folder / "none" / "zoo.json")), 7)
+        self.assertRegex(self.err, r"\Atw bench: \[bench\] --output [^\n]*: there is no directory [^\n]*\n\Z")
+        self.assertEqual(self.out, "")
+
     def test_a_name_that_no_model_has_is_an_error(self):
         self.add("right")
         self.assertEqual(self.run_zoo("--only", "left"), zoo.USAGE)
