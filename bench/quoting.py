@@ -4,12 +4,14 @@ import json
 import math
 import pathlib
 import statistics
+import textwrap
 from dataclasses import dataclass, field
 
 RESULTS = pathlib.Path(__file__).resolve().parent / "results"
 
 FEWEST_ROUNDS = 6  # the least number of rounds whose median has a 95 % interval
 MOST_CALL_SHARE = 0.02  # a row is left out if the peer's call overhead is a larger share of the peer's time
+MOST_REASON = 100  # the largest number of characters of another runtime's message in a note
 
 # For each folder of bench/results: the name of the machine, and its description in the table of machines.
 MACHINES = {
@@ -120,11 +122,18 @@ def ratio_of(row, version):
 # ---- the rules ----------------------------------------------------------------------------------
 
 
+def reason_text(reason):
+    """The message of another runtime, cut to the length that a note has room for."""
+    return textwrap.shorten(reason.replace("|", "\\|"), MOST_REASON, placeholder="...")
+
+
 def objection(row, document):
     """The reason why a row is left out of the tables; None if the row is quoted."""
     wanted = document.json["options"]["rounds"]
     if "error" in row:
         return f"not timed ({row['error']})"
+    if row.get("peers_error") == {}:
+        return "no peer: " + "; ".join(f"{peer}: {reason_text(why)}" for peer, why in row["peers_failed"].items())
     cause = row.get("disturbed")
     if row["rounds"] < min(wanted, FEWEST_ROUNDS):
         count = f"{row['rounds']} of {wanted} rounds count"

@@ -376,6 +376,24 @@ esac
         self.assertRegex(self.err, r"\Atw bench: \[zoo\] --only left: no model has such a name[^\n]*\n\Z")
 
 
+class Comparing(unittest.TestCase):
+    def test_peers_know_the_constants(self):
+        model = model_of([value("x", [4]), value("rate", [], TensorProto.INT64)], [value("y", [4])])
+        inputs = {"x": np.zeros(4, np.float32), "rate": np.int64(16000)}
+        zoo_compare.fold_constants(model, inputs, {"rate": 16000})
+        self.assertEqual(list(inputs), ["x"])
+        self.assertEqual([given.name for given in model.graph.input], ["x"])
+        rate, = model.graph.initializer
+        self.assertEqual((rate.name, onnx.numpy_helper.to_array(rate)), ("rate", 16000))
+
+    def test_reasons_say_something(self):
+        places = ("Exception from src/inference/src/cpp/core.cpp:84:\n"
+                  "Exception from src/frontends/onnx/frontend/src/frontend.cpp:344:\n")
+        for text, line in ((places + "No conversion for If\n", "No conversion for If"), ("bad\nworse", "bad"),
+                           (places, "Exception from src/inference/src/cpp/core.cpp:84:"), ("", "ValueError")):
+            self.assertEqual(zoo_compare.first_line(ValueError(text)), line)
+
+
 class Page(unittest.TestCase):
     @staticmethod
     def row(name, ratio=None, threads=1, stage="right", **others):
@@ -403,6 +421,11 @@ class Page(unittest.TestCase):
         self.assertIn("| 1 | none | 2 of 3 | 1.000 | 1, 0, 1 | 0.500 [0.450, 0.550] (b)", text)
         self.assertIn("| 2 | none | 2 of 2 | 1.500 |", text)
         self.assertIn("c on 1 thread (3 of 10 rounds count: steal)", text)
+
+    def test_a_row_without_a_peer_says_why(self):
+        self.rows.append(self.row("g", peers_error={}, peers_failed={"onnxruntime": "no | If", "openvino": "x " * 99}))
+        self.assertRegex(self.text(tables.zoo),
+                         r"g on 1 thread \(no peer: onnxruntime: no \\\| If; openvino: x [x ]{90,96}\.\.\.\)")
 
     def test_a_page_without_a_run_says_so(self):
         self.assertEqual(tables.zoo([]).text(str), "No run is committed yet.\n")
