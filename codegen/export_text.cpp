@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/integer.h"
+#include "base/result.h"
 #include "base/text.h"
 #include "codegen/abi.h"
 
@@ -401,19 +402,36 @@ std::string compiler_name(const std::string& feature) {
 constexpr const char* tile_registers =
     "long syscall(long number, ...);\n"
     "static int tw_has_tile_registers(void) {\n"
-    "  static int has = -1;\n"
+    "  static _Atomic int has = -1;\n"
     "  if (has < 0) has = syscall(158, 0x1023, 18) == 0;\n"
     "  return has;\n"
     "}\n";
 
+constexpr const char* arm_features = "unsigned long getauxval(unsigned long type);\n";
+
+/// The condition of C under which an ARM processor has a feature. Linux tells features as bits of
+/// AT_HWCAP (16) and AT_HWCAP2 (26), which <asm/hwcap.h> lists.
+std::string arm_condition(const std::string& feature) {
+  const auto bit = [](int type, int number) {
+    return fmt::format("(getauxval({}) >> {} & 1)", type, number);
+  };
+  if (feature == "asimdhp") return bit(16, 10);
+  if (feature == "asimddp") return bit(16, 20);
+  if (feature == "sve") return bit(16, 22);
+  TW_CHECK(feature == "sve2", "an unknown feature of ARM");
+  return bit(26, 1);
+}
+
 std::string feature_check(const Target& target) {
+  const bool is_arm = target.architecture == Architecture::Arm64;
   std::vector<std::string> conditions;
-  if (target.architecture == Architecture::X86_64)
-    for (const std::string& feature : target.features)
-      conditions.push_back(fmt::format("__builtin_cpu_supports(\"{}\")", compiler_name(feature)));
+  for (const std::string& feature : target.features)
+    conditions.push_back(
+        is_arm ? arm_condition(feature)
+               : fmt::format("__builtin_cpu_supports(\"{}\")", compiler_name(feature)));
   if (target.has("amx_tile")) conditions.push_back("tw_has_tile_registers()");
-  return fmt::format("{}static int tw_runs_here(void) {{\n  return {};\n}}\n",
-                     target.has("amx_tile") ? tile_registers : "",
+  return fmt::format("{}{}static int tw_runs_here(void) {{\n  return {};\n}}\n",
+                     target.has("amx_tile") ? tile_registers : "", is_arm ? arm_features : "",
                      conditions.empty() ? "1" : join(conditions, " &&\n         "));
 }
 
@@ -468,8 +486,8 @@ std::string export_header(const KernelInfo& info, const std::string& name) {
  *   7  there is no memory
  *
  * Outputs are unspecified after a failure. */
-#ifndef TILEWRIGHT_KERNEL_{0}_H
-#define TILEWRIGHT_KERNEL_{0}_H
+#ifndef TILEWRIGHT_KERNEL_{1}_H
+#define TILEWRIGHT_KERNEL_{1}_H
 
 #include <stdint.h>
 

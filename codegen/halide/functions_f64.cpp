@@ -104,9 +104,10 @@ Halves log2_in_halves(const HExpr& x) {
           Halide::select(is_zero || is_infinite, f64(0), second)};
 }
 
-/// |x|^y
+/// |x|^y. The sign of x is taken off its bits, because Halide's abs(0.0) may be -0.0.
 HExpr magnitude_of_power(const HExpr& x, const HExpr& y) {
-  const auto [first, second] = log2_in_halves(Halide::abs(x));
+  const HExpr magnitude = Halide::reinterpret(x.type(), magnitude_bits(x));
+  const auto [first, second] = log2_in_halves(magnitude);
   const HExpr bounded = clamped_f64(y, -0x1p100, 0x1p100), y_high = first_half(bounded);
   const HExpr y_low = strict_difference(bounded, y_high);
   const HExpr high = clamped_f64(y_high * first, -4096, 4096);

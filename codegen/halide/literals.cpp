@@ -67,7 +67,7 @@ bool may_be_infinite_literal(const Expr& expr) {
 }
 
 bool compares(BinaryOp op) {
-  return op == BinaryOp::Eq || op == BinaryOp::Lt || op == BinaryOp::Le;
+  return op == BinaryOp::Eq || op == BinaryOp::Ne || op == BinaryOp::Lt || op == BinaryOp::Le;
 }
 
 /// Returns the strict form of an operation, for which LLVM does not assume that no float is
@@ -84,6 +84,7 @@ std::optional<hi::Call::IntrinsicOp> strict_operation(BinaryOp op) {
     case BinaryOp::Div:
       return hi::Call::strict_div;
     case BinaryOp::Eq:
+    case BinaryOp::Ne:  // kept_apart() negates it
       return hi::Call::strict_eq;
     case BinaryOp::Lt:
       return hi::Call::strict_lt;
@@ -118,7 +119,8 @@ HExpr kept_apart(const dsl::Binary& operation, const HExpr& a, const HExpr& b) {
   const auto strict = operation_kept_apart(operation);
   if (!strict) return {};
   const Halide::Type type = compares(operation.op) ? Halide::Bool(a.type().lanes()) : a.type();
-  return hi::Call::make(type, *strict, {a, b}, hi::Call::PureIntrinsic);
+  const HExpr result = hi::Call::make(type, *strict, {a, b}, hi::Call::PureIntrinsic);
+  return operation.op == BinaryOp::Ne ? !result : result;
 }
 
 }  // namespace tw::codegen::halide

@@ -15,6 +15,7 @@
 
 #include "base/isa.h"
 #include "codegen/command.h"
+#include "codegen/export_text.h"
 #include "dsl/parse.h"
 #include "dsl/workload.h"
 #include "schedules/space/default_schedule.h"
@@ -24,6 +25,7 @@
 namespace tw::codegen {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -174,6 +176,17 @@ TEST_F(Export, KernelsForTilesOfACoreRunWhereTheirRegistersAre) {
   const bool runs = host_target().has("amx_tile") && request_tile_registers();
   EXPECT_EQ(product(a.data(), b.data(), c.data()), runs ? 0 : lacks_features);
   EXPECT_EQ(c[0], runs ? 3 : 0);
+}
+
+TEST_F(Export, KernelsOfArmAskForTheirFeatures) {
+  runtime::KernelInfo info;
+  runtime::ArgumentInfo& argument = info.arguments.emplace_back();
+  argument.name = "a";
+  argument.shape = {8};
+  argument.storage_elements = 8;
+  const Target target = parse_target("arm-64-linux-asimddp-sve2").value();
+  EXPECT_THAT(export_source(info, "triple", target),
+              AllOf(HasSubstr("(getauxval(16) >> 20 & 1)"), HasSubstr("(getauxval(26) >> 1 & 1)")));
 }
 
 TEST_F(Export, ArraysInOtherLayoutsArePackedInTheCallersMemory) {

@@ -3,6 +3,7 @@
 // does. (Of a maximum with a NaN nothing is promised: docs/codegen.md.)
 
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,6 +22,8 @@
 
 namespace tw::codegen {
 namespace {
+
+using ::testing::Each;
 
 /// One in `rarity` elements is special, so that some sums stay finite.
 dsl::Arrays special_inputs(const dsl::Compute& compute, bool with_nan, Random& random) {
@@ -129,6 +132,17 @@ std::vector<double> values_at(const std::string& expression, float number) {
   for (int64_t i = 0; i < count; ++i)
     values.push_back(load_float(Float32, actual->at("out").data(), i));
   return values;
+}
+
+TEST(Special, Fault08_ComparisonsWithInfinity) {
+  const std::pair<const char*, bool> comparisons[] = {
+      {"==", true}, {"!=", false}, {"<", false}, {"<=", true}};
+  for (const auto& [comparison, holds] : comparisons) {
+    const std::string expression = fmt::format("select(a[i] {} inf, 1.0, 7.0)", comparison);
+    EXPECT_THAT(values_at(expression, HUGE_VALF), Each(holds ? 1.0 : 7.0)) << expression;
+    const bool holds_for_numbers = comparison != std::string("==");
+    EXPECT_THAT(values_at(expression, 2), Each(holds_for_numbers ? 1.0 : 7.0)) << expression;
+  }
 }
 
 // On the way to each value all others fit into f32; together the literals do not.
