@@ -61,7 +61,8 @@ constexpr int tile_iterations = 256, tile_chains = 6, dots_of_tile = 16 * 16;
     return sums[0][0];                                                         \
   }
 
-/// The empty asm statement keeps the compiler from calling memcpy, which may use non-temporal stores.
+/// The empty asm statement keeps the compiler from calling memcpy, which may use non-temporal
+/// stores.
 #define TW_COPY_LOOP(name, target, vector_bytes)                               \
   target void name(const std::byte* from, std::byte* to, size_t bytes) {       \
     typedef uint64_t Vector __attribute__((vector_size(vector_bytes)));        \
