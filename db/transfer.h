@@ -5,11 +5,15 @@
 
 #include <iosfwd>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "db/store.h"
 
 namespace tw::db {
+
+/// The bytes with which the file of a database begins.
+inline constexpr std::string_view database_magic = "SQLite format 3";
 
 /// Adds the records and calibrations of another database to the store, except damaged ones. Merging
 /// the same database again changes nothing.

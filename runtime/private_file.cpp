@@ -16,6 +16,8 @@
 #include <optional>
 #include <utility>
 
+#include "db/transfer.h"
+
 namespace tw::runtime {
 namespace {
 
@@ -129,11 +131,10 @@ Status replace(const std::string& path, std::span<const std::string_view> parts,
 
 /// True for the file of a database of SQLite.
 bool is_database(const std::string& path) {
-  constexpr std::string_view magic = "SQLite format 3";
-  std::array<char, magic.size()> beginning;
+  std::array<char, db::database_magic.size()> beginning;
   std::ifstream file(path, std::ios::binary);
   return file.read(beginning.data(), beginning.size()) &&
-         std::string_view(beginning.data(), beginning.size()) == magic;
+         std::string_view(beginning.data(), beginning.size()) == db::database_magic;
 }
 
 }  // namespace

@@ -125,7 +125,6 @@ class Batches {
   AppendSummary summary_;
 };
 
-constexpr std::string_view database_magic = "SQLite format 3";
 bool is_database(std::string_view text) { return text.starts_with(database_magic); }
 
 Error database_to_import(const std::string& name) {
