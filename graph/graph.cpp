@@ -289,6 +289,12 @@ std::string TensorType::to_string() const {
   return fmt::format("{}[{}]", tw::to_string(dtype), fmt::join(shape, ", "));
 }
 
+int64_t TensorType::bytes() const {
+  int64_t bytes = size_bytes(dtype);
+  for (const int64_t extent : shape) bytes *= extent;
+  return bytes;
+}
+
 Constant make_constant(dsl::Array array) {
   const TensorType type = {array.type, array.shape};
   std::string bytes = type.to_string();

@@ -40,6 +40,8 @@ struct TensorType {
   friend bool operator==(const TensorType&, const TensorType&) = default;
 
   std::string to_string() const;  ///< "f32[1, 3, 224, 224]"
+  /// The size of a row-major array. Requires: a tensor of a graph, whose size is within int64.
+  int64_t bytes() const;
 };
 
 struct Port {

@@ -23,13 +23,6 @@ Layout row_major_of(const TensorType& type) {
   return Layout::row_major(static_cast<int>(type.shape.size()));
 }
 
-/// The size of a row-major array.
-int64_t tensor_bytes(const TensorType& type) {
-  int64_t bytes = size_bytes(type.dtype);
-  for (const int64_t extent : type.shape) bytes *= extent;
-  return bytes;
-}
-
 /// The layout in the letters that people use for images.
 std::string spelled(const Layout& layout) {
   if (layout.rank() == 0) return "a number";
@@ -78,7 +71,7 @@ class ScriptWriter {
     int64_t stack_at = 0;
   };
 
-  int64_t bytes_of(const std::string& tensor) const { return tensor_bytes(types_.at(tensor)); }
+  int64_t bytes_of(const std::string& tensor) const { return types_.at(tensor).bytes(); }
 
   /// The place of a value in each trip, for values that lie one after another.
   static ScriptPart slice_part(size_t whole, const graph::Loop& loop, bool is_backward,
@@ -362,7 +355,7 @@ Status check_assemblable(const graph::Graph& graph, const Target& target) {
   for (const graph::Loop& loop : graph.loops)
     for (const auto* slices : {&loop.slices, &loop.stacks})
       for (const graph::Loop::Slice& slice : *slices)
-        if (const int64_t bytes = tensor_bytes(types.at(slice.inside)); bytes % alignment != 0)
+        if (const int64_t bytes = types.at(slice.inside).bytes(); bytes % alignment != 0)
           return fail(ErrorCode::Unsupported,
                       fmt::format("[assemble] a loop reads or writes slices of {} bytes; GPUs need "
                                   "a multiple of {}",

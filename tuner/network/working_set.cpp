@@ -18,15 +18,9 @@ namespace {
 // time.
 constexpr int64_t least_cache_per_byte = 2;
 
-int64_t bytes_of(const graph::TensorType& type) {
-  int64_t bytes = size_bytes(type.dtype);
-  for (const int64_t extent : type.shape) bytes *= extent;
-  return bytes;
-}
-
 int64_t constant_bytes(const graph::Graph& graph) {
   int64_t bytes = 0;
-  for (const auto& [name, constant] : graph.constants) bytes += bytes_of(constant.type());
+  for (const auto& [name, constant] : graph.constants) bytes += constant.type().bytes();
   return bytes;
 }
 
@@ -52,7 +46,7 @@ int64_t most_live_bytes(const graph::Graph& graph) {
       last_use[tensor] = std::max(last_use[tensor], ranges[loop].second - 1);
   for (const std::string& output : graph.outputs) last_use[output] = graph.operators.size();
   int64_t live = 0, most = 0;
-  for (const graph::Port& input : graph.inputs) live += bytes_of(input.type);
+  for (const graph::Port& input : graph.inputs) live += input.type.bytes();
   for (size_t i = 0; i < graph.operators.size(); ++i) {
     const graph::Operator& op = graph.operators[i];
     std::set<std::string> used(op.inputs.begin(), op.inputs.end());
@@ -60,13 +54,13 @@ int64_t most_live_bytes(const graph::Graph& graph) {
     if (op.loop && ranges[*op.loop].first == i)
       for (const auto& names :
            {graph::entries_of(graph.loops[*op.loop]), graph::results_of(graph.loops[*op.loop])})
-        for (const std::string& tensor : names) live += bytes_of(types.at(tensor));
+        for (const std::string& tensor : names) live += types.at(tensor).bytes();
     if (op.loop && ranges[*op.loop].second == i + 1) used.merge(border_of(graph.loops[*op.loop]));
-    for (const std::string& tensor : op.outputs) live += bytes_of(types.at(tensor));
+    for (const std::string& tensor : op.outputs) live += types.at(tensor).bytes();
     most = std::max(most, live);
     for (const std::string& tensor : used)
       if (last_use.at(tensor) == i && !graph.constants.contains(tensor))
-        live -= bytes_of(types.at(tensor));
+        live -= types.at(tensor).bytes();
   }
   return most;
 }
@@ -106,7 +100,7 @@ std::vector<dsl::CacheState> states_of_loops(const graph::Graph& graph, const Ma
   std::vector<dsl::CacheState> states;
   for (const std::set<std::string>& tensors : used) {
     int64_t bytes = 0;
-    for (const std::string& tensor : tensors) bytes += bytes_of(types.at(tensor));
+    for (const std::string& tensor : tensors) bytes += types.at(tensor).bytes();
     states.push_back(state_for(bytes, machine));
   }
   return states;
