@@ -251,7 +251,7 @@ std::string difference(const Program& program, const Storage& expected, const St
     for (int64_t i = 0; i < b.elements(); ++i) {
       const double x = load_float(b.type, e, i), y = load_float(b.type, a, i);
       if (x == y || (std::isnan(x) && std::isnan(y))) continue;
-      if (std::fabs(x - y) <= relative * std::fabs(x) + absolute) continue;
+      if (std::isfinite(x) && std::fabs(x - y) <= relative * std::fabs(x) + absolute) continue;
       return fmt::format("{}[{}] is {}, expected {}", b.name, i, y, x);
     }
   }
