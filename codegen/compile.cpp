@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <set>
 
 #include "base/hash.h"
@@ -188,6 +189,20 @@ Result<Results> compile_alone(std::span<const KernelSpec> specs, const Target& t
   return results;
 }
 
+/// Compiles kernels that have strict float operations apart from those that have none, so that each
+/// has the instructions that it has alone.
+Result<Results> compile_apart(std::span<const KernelSpec> specs, const std::vector<bool>& strict,
+                              const Target& target, const CompileOptions& options) {
+  std::vector<KernelSpec> groups[2];
+  for (size_t i = 0; i < specs.size(); ++i) groups[strict[i]].push_back(specs[i]);
+  TW_TRY(Results others, compile_batch(groups[0], target, options));
+  TW_TRY(Results stricts, compile_batch(groups[1], target, options));
+  Results results;
+  for (size_t i = 0, other = 0, next = 0; i < specs.size(); ++i)
+    results.push_back(std::move(strict[i] ? stricts[next++] : others[other++]));
+  return results;
+}
+
 /// Requires: no two specs are the same.
 Result<Results> compile_batch(std::span<const KernelSpec> specs, const Target& target,
                               const CompileOptions& options) {
@@ -201,9 +216,14 @@ Result<Results> compile_batch(std::span<const KernelSpec> specs, const Target& t
     return Results{tl::unexpected<Error>(error)};
   }
   std::vector<Status> statuses(specs.size());
-  for (size_t i = 0; i < batch.programs.size(); ++i)
-    if (!compiled->programs[i] && statuses[batch.owners[i]])
-      statuses[batch.owners[i]] = compiled->programs[i];
+  std::vector<bool> strict(specs.size());
+  for (size_t i = 0; i < batch.programs.size(); ++i) {
+    const size_t owner = batch.owners[i];
+    if (!compiled->programs[i] && statuses[owner]) statuses[owner] = compiled->programs[i];
+    if (compiled->strict[i]) strict[owner] = true;
+  }
+  if (std::ranges::adjacent_find(strict, std::not_equal_to()) != strict.end())
+    return compile_apart(specs, strict, target, options);
   Results results;
   for (size_t i = 0; i < specs.size(); ++i)
     results.push_back(statuses[i] ? make_artifact(specs[i], compiled->object, target, options)

@@ -32,6 +32,9 @@ struct CompiledObjects {
   std::string object;  ///< the bytes of one relocatable ELF object with all functions
   /// The outcome of each program, in order. `object` has no functions of the programs that failed.
   std::vector<Status> programs;
+  /// For each program, in order: true if it has strict float operations, for which LLVM does not
+  /// assume that floats are finite. They change the instructions of all programs in the object.
+  std::vector<bool> strict;
 };
 
 struct CpuCodegenOptions {
@@ -78,7 +81,7 @@ Result<std::map<std::string, AccessCounts>> count_accesses(const schedules::Prog
 
 /// The types of the functions that the plugin exports with C linkage. The comment behind each type
 /// is the name of the function.
-inline constexpr int plugin_version = 3;
+inline constexpr int plugin_version = 4;
 using PluginVersion = int();            // tw_halide_version
 using PluginToolchain = const char*();  // tw_halide_toolchain
 using PluginCounts = void(const schedules::Program* program, const Target* target,

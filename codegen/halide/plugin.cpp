@@ -4,6 +4,7 @@
 // finds them by name. A batch of programs becomes one object. An exception of Halide becomes an
 // error.
 
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <map>
@@ -50,9 +51,9 @@ class FindStrict : public hi::IRVisitor {
   }
 };
 
-bool has_strict(const HStmt& body) {
+bool has_strict(const hi::LoweredFunc& function) {
   FindStrict strict;
-  body.accept(&strict);
+  function.body.accept(&strict);
   return strict.found;
 }
 
@@ -78,19 +79,16 @@ void report_quietly() {
   (void)once;
 }
 
-/// Appends all phases of a program, or none if one fails.
-Status append(const NamedProgram& named, const Target& target, Halide::Module& module) try {
+/// The functions of all phases of a program.
+Result<std::vector<hi::LoweredFunc>> functions_of(const NamedProgram& named,
+                                                  const Target& target) try {
   TW_RETURN_IF_ERROR(check_limits(*named.program));
   std::vector<hi::LoweredFunc> functions;
   for (size_t i = 0; i < named.program->phases.size(); ++i)
     functions.push_back(
         function_of(phase_symbol(named.prefix, i),
                     translate(*named.program, named.program->phases[i], target, Fallbacks::Plain)));
-  for (const hi::LoweredFunc& function : functions) {
-    if (has_strict(function.body)) module.set_any_strict_float(true);
-    module.append(function);
-  }
-  return {};
+  return functions;
 } catch (const Halide::Error& error) {
   return rejected("kernel " + named.prefix, error.what());
 }
@@ -106,8 +104,18 @@ Result<CompiledObjects> compile(std::span<const NamedProgram> programs, const Ta
   configure_llvm();
   Halide::Module module("tilewright", halide_target(target));
   CompiledObjects result;
-  for (const NamedProgram& program : programs)
-    result.programs.push_back(append(program, target, module));
+  for (const NamedProgram& program : programs) {
+    const auto functions = functions_of(program, target);
+    if (!functions) {
+      result.programs.push_back(tl::unexpected<Error>(functions.error()));
+      result.strict.push_back(false);
+      continue;
+    }
+    result.programs.emplace_back();
+    result.strict.push_back(std::ranges::any_of(*functions, has_strict));
+    if (result.strict.back()) module.set_any_strict_float(true);
+    for (const hi::LoweredFunc& function : *functions) module.append(function);
+  }
   const auto object = module.compile_to_buffer();
   result.object.assign(reinterpret_cast<const char*>(object.data()), object.number_of_elements());
   return result;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <numeric>
 #include <thread>
 #include <tuple>
@@ -223,6 +224,36 @@ TEST(Compile, TheSameBatchGivesTheSameBytes) {
     EXPECT_EQ((*first)[i], (*second)[i]);
   }
   EXPECT_EQ((*first)[0]->info, (*first)[2]->info);
+}
+
+/// The largest of each row of 64 numbers, to each of which `add` adds something.
+KernelSpec largest_spec(const std::string& name, const std::function<Expr(Expr)>& add) {
+  const Expr x = add(f32("x", {var("row"), var("i")}));
+  const Program program = single_phase(
+      {argument("x", Float32, {8, 64}, false), argument("y", Float32, {8}, true)}, {{"row", 8}},
+      {assign("y", {var("row")}, dsl::identity(Combine::Max, Float32)),
+       unrolled("i", 64, {assign("y", {var("row")}, x, Combine::Max)})});
+  return {name, "tw1", program, 512};
+}
+
+// Strict operations keep LLVM from making vectors of the maximum of a loop.
+TEST(Compile, StrictOperationsDoNotChangeOtherKernels) {
+  const Expr least = dsl::identity(Combine::Max, Float32), zero = dsl::constant(Float32, 0);
+  const std::vector<KernelSpec> specs = {
+      largest_spec("first", [](Expr x) { return x; }),
+      largest_spec("masked", [&](Expr x) { return x + dsl::select(x < zero, least, zero); }),
+      largest_spec("last", [](Expr x) { return x * x; })};
+  const auto together = compile(specs, host_target());
+  ASSERT_TRUE(together) << together.error().message;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const auto alone = compile({&specs[i], 1}, host_target());
+    ASSERT_TRUE(alone) << alone.error().message;
+    ASSERT_TRUE((*together)[i]) << (*together)[i].error().message;
+    EXPECT_EQ((*together)[i]->info, (*alone)[0]->info);
+    EXPECT_EQ(disassemble((*together)[i]->object, host_target()).value(),
+              disassemble((*alone)[0]->object, host_target()).value())
+        << specs[i].workload;
+  }
 }
 
 // Inspects, without running it, a kernel of a convolution that reaches 117.8 of 118.2 GFLOP/s on a
