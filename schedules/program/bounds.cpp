@@ -64,6 +64,26 @@ void add_product(int64_t factor, int64_t value, int64_t& sum, bool& overflows) {
   overflows |= sum == std::numeric_limits<int64_t>::min();
 }
 
+constexpr int64_t largest = std::numeric_limits<int64_t>::max();
+
+/// |a| * |b|, or the largest number if that is less.
+int64_t saturated_product(int64_t a, int64_t b) {
+  int64_t product;
+  return __builtin_mul_overflow(a, b, &product) || product == std::numeric_limits<int64_t>::min()
+             ? largest
+             : std::abs(product);
+}
+
+/// Largest magnitude of a value that is read or computed from data, by its type.
+int64_t reach_of_value(const Expr& expr) {
+  if (const auto limits = limits_of_value(expr))
+    return std::max(std::abs(limits->low), std::abs(limits->high));
+  const auto* cast = expr.as<dsl::Cast>();
+  const DType type = cast && !is_float(cast->a.type()) ? cast->a.type() : expr.type();
+  if (is_float(type) || size_bytes(type) > 4) return largest;
+  return integer_limits(UInt32).largest;
+}
+
 /// The divisor of an integer division or modulo by a literal; 0 for other expressions.
 int64_t positive_divisor(const Expr& expr) {
   const Binary* b = expr.as<Binary>();
@@ -152,20 +172,25 @@ int Bounds::enter(const Expr& expr) const {
     atom.kind = AtomKind::Variable;
   } else if (b && (b->op == BinaryOp::Min || b->op == BinaryOp::Max)) {
     atom.kind = b->op == BinaryOp::Min ? AtomKind::Min : AtomKind::Max;
-    atom.a = linear(b->a);
-    atom.b = linear(b->b);
+    atom.a = value_in_any_scope(b->a);
+    atom.b = value_in_any_scope(b->b);
+    atom.reach = std::max(reach(atom.a), reach(atom.b));
     atom.sum = atom.a;
     atom.sum.add(atom.b, 1);
     atom.folds = atom.sum.terms.size() < std::min(atom.a.terms.size(), atom.b.terms.size());
   } else if (const int64_t divisor = positive_divisor(expr); divisor > 0) {
     atom.kind = b->op == BinaryOp::Div ? AtomKind::FloorDivision : AtomKind::Remainder;
-    atom.a = linear(b->a);
+    atom.a = value_in_any_scope(b->a);
     atom.divisor = divisor;
+    const int64_t inside = reach(atom.a);
+    atom.reach = atom.kind == AtomKind::Remainder ? std::min(inside, divisor) : inside;
   } else if (const dsl::Select* s = expr.as<dsl::Select>()) {
     atom.kind = AtomKind::Choice;
-    atom.a = linear(s->a);
-    atom.b = linear(s->b);
+    atom.a = value_in_any_scope(s->a);
+    atom.b = value_in_any_scope(s->b);
+    atom.reach = std::max(reach(atom.a), reach(atom.b));
   } else {
+    atom.reach = reach_of_value(expr);
     if (const auto limits = limits_of_value(expr)) atom.low = limits->low, atom.high = limits->high;
   }
   if (atom.kind != AtomKind::Variable)
@@ -183,14 +208,10 @@ int Bounds::enter(const Expr& expr) const {
   return id;
 }
 
-void Bounds::append(const Expr& expr, int64_t factor, Linear& out) const {
-  split_sum(expr, factor, out.constant,
-            [&](const Expr& atom, int64_t coefficient) { out.add(number(atom), coefficient); });
-}
-
 Bounds::Linear Bounds::linear(const Expr& expr) const {
   Linear result;
-  append(expr, 1, result);
+  split_sum(expr, 1, result.constant,
+            [&](const Expr& atom, int64_t coefficient) { result.add(number(atom), coefficient); });
   return result;
 }
 
@@ -204,10 +225,47 @@ Bounds::Linear Bounds::linear(const Affine& affine) const {
   return result;
 }
 
-Bounds::Linear Bounds::difference(const Expr& a, const Expr& b) const {
+Bounds::Linear Bounds::as_atom(const Expr& expr) const {
   Linear result;
-  append(a, 1, result);
-  append(b, -1, result);
+  result.add(number(expr), 1);
+  return result;
+}
+
+Bounds::Linear Bounds::value(const Expr& expr) const {
+  Linear result = linear(expr);
+  return may_wrap(result) ? as_atom(expr) : result;
+}
+
+Bounds::Linear Bounds::value_in_any_scope(const Expr& expr) const {
+  Linear result = linear(expr);
+  return reach(result) == largest ? as_atom(expr) : result;
+}
+
+/// Largest magnitude of the terms with data. It is the largest int64 if the form may wrap.
+int64_t Bounds::reach(const Linear& linear) const {
+  int64_t sum = 0;
+  for (const Linear::Term& term : linear.terms) {
+    const int64_t reach = atoms_[static_cast<size_t>(term.atom)].reach;
+    if (reach == 0) continue;
+    const int64_t product = saturated_product(term.coefficient, reach);
+    if (product > largest / 2 - sum) return largest;
+    sum += product;
+  }
+  return sum;
+}
+
+/// True if the form is more than a single value that was read, and facts do not bound it.
+bool Bounds::may_wrap(const Linear& linear) const {
+  if (reach(linear) < largest) return false;
+  const bool is_atom =
+      linear.terms.size() == 1 && linear.terms[0].coefficient == 1 && linear.constant == 0;
+  return !is_atom &&
+         (!search_below(linear, std::nullopt) || !search_below(linear.negated(), std::nullopt));
+}
+
+Bounds::Linear Bounds::difference(const Expr& a, const Expr& b) const {
+  Linear result = value(a);
+  result.add(value(b), -1);
   return result;
 }
 
@@ -277,20 +335,25 @@ void Bounds::push_loop(const std::string& variable, const Expr& begin, const Exp
       if (!dsl::as_int(e)) {
         Linear fact;
         fact.add(id, 1);
-        append(e, -1, fact);
+        fact.add(value(e), -1);
         add_fact(std::move(fact));
       }
   if (!dsl::as_int(end))
     for (const Expr& e : alternatives(end, BinaryOp::Min))
       if (!dsl::as_int(e)) {
-        Linear fact = linear(e);
+        Linear fact = value(e);
         fact.add(id, -1);
         fact.add_constant(-1);
         add_fact(std::move(fact));
       }
 }
 
+// The facts of `a` may show that an expression of `b` does not wrap.
 void Bounds::push_condition(const Expr& condition) {
+  if (const Binary* b = condition.as<Binary>(); b && b->op == BinaryOp::And) {
+    push_condition(b->a);
+    return push_condition(b->b);
+  }
   std::vector<Linear> constraints;
   split(condition, constraints);
   for (Linear& constraint : constraints) add_fact(std::move(constraint));
@@ -379,11 +442,11 @@ std::optional<int64_t> Bounds::upper(const Affine& affine) const {
 }
 std::optional<int64_t> Bounds::lower(const Expr& expr) const {
   if (const auto literal = dsl::as_int(expr)) return literal;
-  return search_below(linear(expr), std::nullopt);
+  return search_below(value(expr), std::nullopt);
 }
 std::optional<int64_t> Bounds::upper(const Expr& expr) const {
   if (const auto literal = dsl::as_int(expr)) return literal;
-  const Bound bound = search_below(linear(expr).negated(), std::nullopt);
+  const Bound bound = search_below(value(expr).negated(), std::nullopt);
   return bound ? std::optional(-*bound) : std::nullopt;
 }
 
@@ -412,7 +475,7 @@ bool Bounds::refutes(const Expr& condition) const {
 }
 
 bool Bounds::proves_inside(const Expr& index, int64_t extent) const {
-  const Linear at_least_zero = linear(index);
+  const Linear at_least_zero = value(index);
   Linear room = at_least_zero.negated();
   room.add_constant(extent - 1);
   const auto holds = [&](const Linear& l) {

@@ -13,6 +13,9 @@
 // has an index of at least 0: the bound r >= 1 - y eliminates r, and y + (1 - y) - 1 is 0. The
 // method is sound, fast, and incomplete: a claim that cannot be proved is treated as false.
 //
+// Integers of i64 wrap. If x is data, x + 1 may wrap, so x + 1 < 100 does not imply x < 99. An
+// expression that may wrap is one atom: a condition on it says nothing about x.
+//
 // If a proof is not found soon, a few witnesses, i.e. assignments of values to the variables, are
 // tried. A witness that violates the claim shows that there is no proof.
 //
@@ -104,6 +107,9 @@ class Bounds {
     int position = -1;        ///< index of a variable in variables_; -1 if it is out of scope
     int facts = 0;            ///< number of facts in which the atom occurs
     std::optional<int64_t> low, high;  ///< for Other: range of its type
+    /// Largest magnitude of the data in the atom, by their types. It is 0 for a variable, because
+    /// forms of variables alone do not wrap.
+    int64_t reach = 0;
     KnownBound known_low, known_high;
   };
   struct Variable {
@@ -138,7 +144,13 @@ class Bounds {
   int enter(const Expr& atom) const;
   Linear linear(const Expr& expr) const;
   Linear linear(const Affine& affine) const;
-  void append(const Expr& expr, int64_t factor, Linear& out) const;
+  /// The linear form of the expression, or the whole expression as an atom if the form may wrap.
+  Linear value(const Expr& expr) const;
+  /// Like value(), but does not use the facts, so the result stays valid when the scope changes.
+  Linear value_in_any_scope(const Expr& expr) const;
+  Linear as_atom(const Expr& expr) const;
+  int64_t reach(const Linear& linear) const;
+  bool may_wrap(const Linear& linear) const;
   /// Appends the constraints `a >= 0` of a conjunction to `out`. Returns false if a term of the
   /// conjunction cannot be written as such constraints.
   bool split(const Expr& condition, std::vector<Linear>& out) const;

@@ -314,6 +314,37 @@ TEST(Affine, ComparisonsOfElementsOfI64AreNotAffine) {
     EXPECT_EQ(split_condition(condition).affine.size(), 1u) << dsl::to_string(condition);
 }
 
+/// True if the condition proves that the index is inside of 0..100.
+bool is_inside(const Expr& index, const Expr& condition) {
+  Bounds bounds;
+  bounds.push_condition(condition);
+  return bounds.proves_inside(index, 100);
+}
+
+TEST(Affine, SumsOfElementsOfI64MayWrap) {
+  const Expr x = dsl::read("x", {Expr(0)}, Int64), zero(0), end(100);
+  const Expr n = dsl::cast(Int64, dsl::read("n", {Expr(0)}, Int32));
+  const auto inside = [&](const Expr& e) { return zero <= e && e < end; };
+  for (const Expr& index : {x, x + 3, x * 4, -x, x - 1, n * 4 - 1})
+    EXPECT_TRUE(is_inside(index, inside(index))) << dsl::to_string(index);
+  // For x = 2^62 + 5 the product is 20.
+  EXPECT_FALSE(is_inside(x, inside(x * 4)));
+  EXPECT_TRUE(is_inside(n, inside(n * 4)));
+  // For x = 2^63 - 1 the sum is -2^63.
+  EXPECT_FALSE(is_inside(x, zero <= x && x + 1 < end));
+  EXPECT_FALSE(is_inside(x, zero <= x && (x + 1) / 2 < Expr(10)));
+  EXPECT_FALSE(is_inside(x, zero <= x && dsl::max(x + 1, zero) < end));
+  EXPECT_FALSE(is_inside(x, zero <= x && dsl::select(x < zero, zero, x + 1) < end));
+  EXPECT_TRUE(is_inside(n, zero <= n && n + 1 < end));
+  // Facts that came first bound the sum.
+  EXPECT_TRUE(is_inside(x + 1, inside(x) && x + 1 < end));
+  EXPECT_TRUE(is_inside(x * 2, inside(x) && x * 2 < end));
+  Bounds bounds;
+  bounds.push_condition(zero <= x);
+  bounds.push_loop("v", x * 4, Expr(8));
+  EXPECT_FALSE(bounds.proves_inside(x, 8));
+}
+
 TEST(Affine, ProofsDoNotOverflow) {
   Bounds bounds;
   bounds.push_loop("i", Expr(0), Expr(8));
