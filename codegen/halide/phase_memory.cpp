@@ -76,10 +76,14 @@ HStmt PhaseTranslator::translate_prefetch(const PrefetchLines& prefetch) {
 /// the condition fails.
 HExpr PhaseTranslator::read(const dsl::Read& r) {
   const Access& access = scope_.access(r.tensor);
-  const HExpr index = linear(access.buffer, r.indices);
+  if (access.buffer.elements() == 0) return hi::make_zero(storage_type(r.type));
+  HExpr index = linear(access.buffer, r.indices);
+  if (diverges_ && !uses_vector_variable(scope_, r.indices) &&
+      !scope_.is_in_range(access.buffer, r.indices))
+    index = Halide::clamp(index, hi::make_zero(index.type()),
+                          hi::make_const(index.type(), access.buffer.elements() - 1));
   if (!guard_.defined() || scope_.is_always_inside(access.buffer, r.indices))
     return load(access, index, hi::const_true());
-  if (access.buffer.elements() == 0) return hi::make_zero(storage_type(r.type));
   return load_under(guard_, access, r.indices, index);
 }
 

@@ -57,6 +57,14 @@ bool PhaseScope::is_always_inside(const Buffer& buffer, const std::vector<Expr>&
   return true;
 }
 
+bool PhaseScope::is_in_range(const Buffer& buffer, const std::vector<Expr>& indices) const {
+  for (size_t i = 0; i < indices.size(); ++i)
+    if (const Range range = ranges_.of(indices[i]);
+        range.low < 0 || range.high >= buffer.extents[i])
+      return false;
+  return true;
+}
+
 const std::string* PhaseScope::vector_variable(const Expr& expr) const {
   const auto found = std::find_if(variables_.begin(), variables_.end(), [&](const auto& entry) {
     return entry.second.kind == LoopKind::Vector && dsl::uses_var(expr, entry.first);

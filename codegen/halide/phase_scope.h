@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "codegen/halide/ir.h"
-#include "codegen/ranges.h"
 #include "schedules/program/bounds.h"
 
 namespace tw::codegen::halide {
@@ -85,6 +84,8 @@ class PhaseScope {
   /// True if every index is always at least 0 and below the extent of its dimension, even where
   /// conditions around the access fail.
   bool is_always_inside(const Buffer& buffer, const std::vector<Expr>& indices) const;
+  /// Like is_always_inside(), but by the ranges of loops alone, without any condition.
+  bool is_in_range(const Buffer& buffer, const std::vector<Expr>& indices) const;
 
   /// The variable of a vector loop that the expression uses; nullptr if it uses none. If it uses
   /// several, the alphabetically first is returned.

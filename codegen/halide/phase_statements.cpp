@@ -159,7 +159,7 @@ HStmt PhaseTranslator::translate_if(const If& branch) {
     return hi::IfThenElse::make(value(*all), taken(branch),
                                 fallback(masked(condition, *branch.body)));
   if (can_be_masked(scope_, *branch.body, false)) return masked(condition, *branch.body);
-  return hi::IfThenElse::make(condition, taken(branch));
+  return hi::IfThenElse::make(condition, differs ? taken_by_lanes(branch) : taken(branch));
 }
 
 HStmt PhaseTranslator::fallback(const HStmt& body) const {
@@ -171,6 +171,14 @@ HStmt PhaseTranslator::taken(const If& branch) {
   scope_.enter(branch.condition);
   const HStmt body = statements(*branch.body);
   scope_.restore(mark);
+  return body;
+}
+
+HStmt PhaseTranslator::taken_by_lanes(const If& branch) {
+  const bool outer = diverges_;
+  diverges_ = true;
+  const HStmt body = taken(branch);
+  diverges_ = outer;
   return body;
 }
 

@@ -60,6 +60,8 @@ class PhaseTranslator {
   /// Translates the body of a branch for lanes that all satisfy its condition, so that no mask is
   /// needed.
   HStmt taken(const If& branch);
+  /// Like taken(), for a condition that holds in some lanes of a vector only.
+  HStmt taken_by_lanes(const If& branch);
   /// Translates statements so that they have an effect only in the lanes that satisfy the
   /// condition.
   HStmt masked(const HExpr& condition, const Block& body);
@@ -171,6 +173,10 @@ class PhaseTranslator {
   /// The conjunction of mask_ and the conditions of all selects around the expression that is being
   /// translated; HExpr() if there are no conditions.
   HExpr guard_;
+  /// True in a branch that some lanes of a vector take. There Halide masks the accesses that differ
+  /// between lanes, but also executes the reads that are the same in all lanes if no lane takes the
+  /// branch.
+  bool diverges_ = false;
 };
 
 }  // namespace tw::codegen::halide

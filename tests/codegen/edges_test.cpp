@@ -190,6 +190,28 @@ TEST(Edges, MasksOfOneLaneMoreThanAVector) {
   }
 }
 
+/// The read of `a` is the same for all k, and outside of `a` where the condition fails for all k.
+std::vector<dsl::Compute> reads_under_conditions_of_lanes() {
+  std::vector<dsl::Compute> all;
+  for (const char* text :
+       {"input a: f32[12]; input b: f32[17]; out: f32[i=13, k=17] = "
+        "select(k < i, a[i - 1] * b[k], 0.0)",
+        "input a: f32[16]; input b: f32[17]; out: f32[i=9, k=17] = "
+        "select(k <= 15 - i * 3000, a[15 - i * 3000] * b[k], 0.0)",
+        "input a: f32[19]; input b: i32[17]; input ids: i64[9]; out: f32[i=9, k=17] = "
+        "select(0 <= i64(b[k]) && i64(b[k]) <= ids[i] && ids[i] < 19, a[ids[i]], 0.0)"})
+    all.push_back(dsl::parse_compute(text).value());
+  return all;
+}
+
+TEST(Edges, ReadsUnderConditionsOfLanes) {
+  for (const dsl::Compute& compute : reads_under_conditions_of_lanes())
+    expect_processors_agree(compute);
+}
+TEST(Edges, ReadsUnderConditionsOfLanesOnThreads) {
+  expect_threads_agree(reads_under_conditions_of_lanes());
+}
+
 TEST(Edges, ArgmaxOfNaN) {
   for (const dsl::Compute& compute : argmaxes()) expect_processors_agree(compute);
 }
