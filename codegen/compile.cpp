@@ -189,17 +189,17 @@ Result<Results> compile_alone(std::span<const KernelSpec> specs, const Target& t
   return results;
 }
 
-/// Compiles kernels that have strict float operations apart from those that have none, so that each
-/// has the instructions that it has alone.
+/// Compiles the kernels with strict float operations in one batch and the others in another one.
+/// Strict operations change the instructions of all kernels of a batch (CompiledObjects::strict).
 Result<Results> compile_apart(std::span<const KernelSpec> specs, const std::vector<bool>& strict,
                               const Target& target, const CompileOptions& options) {
   std::vector<KernelSpec> groups[2];
   for (size_t i = 0; i < specs.size(); ++i) groups[strict[i]].push_back(specs[i]);
-  TW_TRY(Results others, compile_batch(groups[0], target, options));
-  TW_TRY(Results stricts, compile_batch(groups[1], target, options));
+  TW_TRY(Results plain_ones, compile_batch(groups[0], target, options));
+  TW_TRY(Results strict_ones, compile_batch(groups[1], target, options));
   Results results;
-  for (size_t i = 0, other = 0, next = 0; i < specs.size(); ++i)
-    results.push_back(std::move(strict[i] ? stricts[next++] : others[other++]));
+  for (size_t i = 0, next_plain = 0, next_strict = 0; i < specs.size(); ++i)
+    results.push_back(std::move(strict[i] ? strict_ones[next_strict++] : plain_ones[next_plain++]));
   return results;
 }
 
@@ -222,6 +222,9 @@ Result<Results> compile_batch(std::span<const KernelSpec> specs, const Target& t
     if (!compiled->programs[i] && statuses[owner]) statuses[owner] = compiled->programs[i];
     if (compiled->strict[i]) strict[owner] = true;
   }
+  // Kernels that failed are of either kind.
+  const bool any = std::ranges::find(strict, true) != strict.end();
+  for (size_t i = 0; i < specs.size(); ++i) strict[i] = strict[i] || (any && !statuses[i]);
   if (std::ranges::adjacent_find(strict, std::not_equal_to()) != strict.end())
     return compile_apart(specs, strict, target, options);
   Results results;

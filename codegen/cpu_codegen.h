@@ -32,8 +32,9 @@ struct CompiledObjects {
   std::string object;  ///< the bytes of one relocatable ELF object with all functions
   /// The outcome of each program, in order. `object` has no functions of the programs that failed.
   std::vector<Status> programs;
-  /// For each program, in order: true if it has strict float operations, for which LLVM does not
-  /// assume that floats are finite. They change the instructions of all programs in the object.
+  /// For each program, in order: true if it has strict float operations, for which LLVM must not
+  /// assume that floats are finite. One such program changes the instructions of all programs of
+  /// the object. False for a program that failed.
   std::vector<bool> strict;
 };
 

@@ -79,7 +79,7 @@ void report_quietly() {
   (void)once;
 }
 
-/// The functions of all phases of a program.
+/// Translates a program: one function for each phase.
 Result<std::vector<hi::LoweredFunc>> functions_of(const NamedProgram& named,
                                                   const Target& target) try {
   TW_RETURN_IF_ERROR(check_limits(*named.program));

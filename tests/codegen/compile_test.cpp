@@ -226,9 +226,9 @@ TEST(Compile, TheSameBatchGivesTheSameBytes) {
   EXPECT_EQ((*first)[0]->info, (*first)[2]->info);
 }
 
-/// The largest of each row of 64 numbers, to each of which `add` adds something.
-KernelSpec largest_spec(const std::string& name, const std::function<Expr(Expr)>& add) {
-  const Expr x = add(f32("x", {var("row"), var("i")}));
+/// A kernel that computes the maximum of term(x) over each row of 64 numbers.
+KernelSpec largest_spec(const std::string& name, const std::function<Expr(Expr)>& term) {
+  const Expr x = term(f32("x", {var("row"), var("i")}));
   const Program program = single_phase(
       {argument("x", Float32, {8, 64}, false), argument("y", Float32, {8}, true)}, {{"row", 8}},
       {assign("y", {var("row")}, dsl::identity(Combine::Max, Float32)),
@@ -236,7 +236,7 @@ KernelSpec largest_spec(const std::string& name, const std::function<Expr(Expr)>
   return {name, "tw1", program, 512};
 }
 
-// Strict operations keep LLVM from making vectors of the maximum of a loop.
+// In a batch with strict operations, LLVM does not vectorize a maximum over a row.
 TEST(Compile, StrictOperationsDoNotChangeOtherKernels) {
   const Expr least = dsl::identity(Combine::Max, Float32), zero = dsl::constant(Float32, 0);
   const std::vector<KernelSpec> specs = {
