@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "codegen/ranges.h"
 #include "schedules/program/program.h"
+#include "schedules/program/ranges.h"
 #include "schedules/program/threads.h"
 
 namespace tw::codegen {
@@ -116,7 +116,7 @@ class CPrinter {
 
   const schedules::Program& program_;
   const schedules::Phase& phase_;
-  Ranges ranges_;
+  schedules::Ranges ranges_;
   std::string_view index_type_;
   std::set<std::string> used_variables_;
   /// For each buffer, the dimensions that have no elements in memory, because each thread has a

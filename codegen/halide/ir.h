@@ -11,6 +11,7 @@
 #include "base/dtype.h"
 #include "schedules/program/affine.h"
 #include "schedules/program/program.h"
+#include "schedules/program/ranges.h"
 
 namespace tw::codegen::halide {
 
@@ -31,6 +32,8 @@ using schedules::LoopKind;
 using schedules::Phase;
 using schedules::PrefetchLines;
 using schedules::Program;
+using schedules::Range;
+using schedules::Ranges;
 using schedules::Stmt;
 using schedules::Wait;
 using HExpr = Halide::Expr;

@@ -119,8 +119,9 @@ void rejoin_digits(Affine& affine) {
     const int64_t c = affine.terms[i].coefficient;
     const Expr whole = modulo->a, part = affine.terms[i].atom;
     const Expr quotient = whole / Expr(*w);
-    if (affine.coefficient(quotient) != c * *w) continue;
-    affine.add(quotient, -c * *w);
+    const int64_t whole_coefficient = wrapping_sum(0, c, *w);
+    if (affine.coefficient(quotient) != whole_coefficient) continue;
+    affine.add(quotient, wrapping_sum(0, -1, whole_coefficient));
     affine.add(part, -c);
     affine.add(to_affine(whole), c);
     i = static_cast<size_t>(-1);

@@ -35,26 +35,9 @@ std::optional<int64_t> best(std::optional<int64_t> a, std::optional<int64_t> b) 
   return std::max(*a, *b);
 }
 
-struct ValueLimits {
-  int64_t low, high;
-};
-
-/// The limits of a value that was read, by its type and by masks and shifts with literals: `a[i] &
-/// 15` and `i64(a[i] & 15)` lie in [0, 15].
-std::optional<ValueLimits> limits_of_value(const Expr& expr) {
-  if (const auto* cast = expr.as<dsl::Cast>())
-    if (!is_float(cast->a.type()) && size_bytes(cast->a.type()) < size_bytes(expr.type()))
-      return limits_of_value(cast->a);
-  const Binary* b = expr.as<Binary>();
-  const auto literal = b ? dsl::as_int(b->b) : std::nullopt;
-  if (literal && b->op == BinaryOp::BitAnd && *literal >= 0) return ValueLimits{0, *literal};
-  if (literal && b->op == BinaryOp::Shr && *literal >= 0 && *literal < 8)
-    if (const auto a = limits_of_value(b->a))
-      return ValueLimits{a->low >> *literal, a->high >> *literal};
-  if (is_float(expr.type()) || size_bytes(expr.type()) > 2) return std::nullopt;
-  const IntegerLimits limits = integer_limits(expr.type());
-  return ValueLimits{limits.least, limits.largest};
-}
+/// Loops count in 32 bits.
+const Range loop_values = {std::numeric_limits<int32_t>::min(),
+                           std::numeric_limits<int32_t>::max()};
 
 /// Adds factor * value to a sum. Sets `overflows` if the sum or its negative leaves int64.
 void add_product(int64_t factor, int64_t value, int64_t& sum, bool& overflows) {
@@ -64,24 +47,21 @@ void add_product(int64_t factor, int64_t value, int64_t& sum, bool& overflows) {
   overflows |= sum == std::numeric_limits<int64_t>::min();
 }
 
-constexpr int64_t largest = std::numeric_limits<int64_t>::max();
+constexpr __int128 least_int64 = std::numeric_limits<int64_t>::min();
+constexpr __int128 largest_int64 = std::numeric_limits<int64_t>::max();
 
-/// |a| * |b|, or the largest number if that is less.
-int64_t saturated_product(int64_t a, int64_t b) {
-  int64_t product;
-  return __builtin_mul_overflow(a, b, &product) || product == std::numeric_limits<int64_t>::min()
-             ? largest
-             : std::abs(product);
-}
+/// Limits within which a sum may leave int64, and a side of a comparison may lie, so that the sum
+/// wraps to the other side of it.
+constexpr __int128 most_excess = __int128{1} << 62, most_compared = __int128{1} << 61;
 
-/// Largest magnitude of a value that is read or computed from data, by its type.
-int64_t reach_of_value(const Expr& expr) {
-  if (const auto limits = limits_of_value(expr))
-    return std::max(std::abs(limits->low), std::abs(limits->high));
-  const auto* cast = expr.as<dsl::Cast>();
-  const DType type = cast && !is_float(cast->a.type()) ? cast->a.type() : expr.type();
-  if (is_float(type) || size_bytes(type) > 4) return largest;
-  return integer_limits(UInt32).largest;
+/// Values of 16 bits: those of narrow types, and of wider types that are masked or shifted.
+bool is_narrow(const Range& values) { return values.low >= -65536 && values.high <= 65535; }
+
+/// True for comparisons of indices other than !=. Narrower integers wrap: a - b <= 3 is not a <= b
+/// + 3.
+bool compares_indices(const Binary& b) {
+  const bool compares = b.op == BinaryOp::Le || b.op == BinaryOp::Lt || b.op == BinaryOp::Eq;
+  return compares && b.a.type() == Int64;
 }
 
 /// The divisor of an integer division or modulo by a literal; 0 for other expressions.
@@ -167,6 +147,7 @@ int Bounds::number_of_variable(const std::string& name) const {
 int Bounds::enter(const Expr& expr) const {
   Atom atom;
   atom.expr = expr;
+  atom.values = Ranges(loop_values).of(expr);
   const Binary* b = expr.as<Binary>();
   if (expr.as<dsl::Var>()) {
     atom.kind = AtomKind::Variable;
@@ -174,7 +155,6 @@ int Bounds::enter(const Expr& expr) const {
     atom.kind = b->op == BinaryOp::Min ? AtomKind::Min : AtomKind::Max;
     atom.a = value_in_any_scope(b->a);
     atom.b = value_in_any_scope(b->b);
-    atom.reach = std::max(reach(atom.a), reach(atom.b));
     atom.sum = atom.a;
     atom.sum.add(atom.b, 1);
     atom.folds = atom.sum.terms.size() < std::min(atom.a.terms.size(), atom.b.terms.size());
@@ -182,16 +162,13 @@ int Bounds::enter(const Expr& expr) const {
     atom.kind = b->op == BinaryOp::Div ? AtomKind::FloorDivision : AtomKind::Remainder;
     atom.a = value_in_any_scope(b->a);
     atom.divisor = divisor;
-    const int64_t inside = reach(atom.a);
-    atom.reach = atom.kind == AtomKind::Remainder ? std::min(inside, divisor) : inside;
   } else if (const dsl::Select* s = expr.as<dsl::Select>()) {
     atom.kind = AtomKind::Choice;
     atom.a = value_in_any_scope(s->a);
     atom.b = value_in_any_scope(s->b);
-    atom.reach = std::max(reach(atom.a), reach(atom.b));
-  } else {
-    atom.reach = reach_of_value(expr);
-    if (const auto limits = limits_of_value(expr)) atom.low = limits->low, atom.high = limits->high;
+  } else if (is_narrow(atom.values)) {
+    atom.low = atom.values.low;
+    atom.high = atom.values.high;
   }
   if (atom.kind != AtomKind::Variable)
     dsl::for_each(expr, [&](const Expr& e) {
@@ -238,35 +215,26 @@ Bounds::Linear Bounds::value(const Expr& expr) const {
 
 Bounds::Linear Bounds::value_in_any_scope(const Expr& expr) const {
   Linear result = linear(expr);
-  return reach(result) == largest ? as_atom(expr) : result;
+  const bool fits = range_in_any_scope(result).is_within(least_int64, largest_int64);
+  return fits && !result.overflows ? result : as_atom(expr);
 }
 
-/// Largest magnitude of the terms with data. It is the largest int64 if the form may wrap.
-int64_t Bounds::reach(const Linear& linear) const {
-  int64_t sum = 0;
+Bounds::WideRange Bounds::range_in_any_scope(const Linear& linear) const {
+  WideRange sum{linear.constant, linear.constant};
   for (const Linear::Term& term : linear.terms) {
-    const int64_t reach = atoms_[static_cast<size_t>(term.atom)].reach;
-    if (reach == 0) continue;
-    const int64_t product = saturated_product(term.coefficient, reach);
-    if (product > largest / 2 - sum) return largest;
-    sum += product;
+    const Range& values = atoms_[static_cast<size_t>(term.atom)].values;
+    const __int128 a = __int128{term.coefficient} * values.low;
+    const __int128 b = __int128{term.coefficient} * values.high;
+    sum.low += std::min(a, b);
+    sum.high += std::max(a, b);
   }
   return sum;
 }
 
-/// True if the form is more than a single value that was read, and facts do not bound it.
 bool Bounds::may_wrap(const Linear& linear) const {
-  if (reach(linear) < largest) return false;
-  const bool is_atom =
-      linear.terms.size() == 1 && linear.terms[0].coefficient == 1 && linear.constant == 0;
-  return !is_atom &&
-         (!search_below(linear, std::nullopt) || !search_below(linear.negated(), std::nullopt));
-}
-
-Bounds::Linear Bounds::difference(const Expr& a, const Expr& b) const {
-  Linear result = value(a);
-  result.add(value(b), -1);
-  return result;
+  if (linear.overflows) return true;
+  if (range_in_any_scope(linear).is_within(least_int64, largest_int64)) return false;
+  return !search_below(linear, std::nullopt) || !search_below(linear.negated(), std::nullopt);
 }
 
 bool Bounds::split(const Expr& condition, std::vector<Linear>& out) const {
@@ -277,10 +245,9 @@ bool Bounds::split(const Expr& condition, std::vector<Linear>& out) const {
     const bool left = split(b->a, out);
     return split(b->b, out) && left;
   }
-  const bool compares = b->op == BinaryOp::Le || b->op == BinaryOp::Lt || b->op == BinaryOp::Eq;
-  // Narrower integers wrap: a - b <= 3 is not a <= b + 3.
-  if (!compares || b->a.type() != Int64) return false;
-  Linear gap = difference(b->b, b->a);
+  if (!compares_indices(*b)) return false;
+  Linear gap = value(b->b);
+  gap.add(value(b->a), -1);
   if (b->op == BinaryOp::Lt) gap.add_constant(-1);
   out.push_back(gap);
   if (b->op == BinaryOp::Eq) out.push_back(gap.negated());
@@ -330,33 +297,48 @@ void Bounds::push_loop(const std::string& variable, const Expr& begin, const Exp
   variables_.push_back({id, atom.position, low, high ? std::optional(*high - 1) : std::nullopt});
   ++ranges_;
   atom.position = static_cast<int>(variables_.size()) - 1;
+  const Expr& v = atom.expr;
   if (!dsl::as_int(begin))
     for (const Expr& e : alternatives(begin, BinaryOp::Max))
-      if (!dsl::as_int(e)) {
-        Linear fact;
-        fact.add(id, 1);
-        fact.add(value(e), -1);
-        add_fact(std::move(fact));
-      }
+      if (!dsl::as_int(e)) add_comparison(e, v, 0);
   if (!dsl::as_int(end))
     for (const Expr& e : alternatives(end, BinaryOp::Min))
-      if (!dsl::as_int(e)) {
-        Linear fact = value(e);
-        fact.add(id, -1);
-        fact.add_constant(-1);
-        add_fact(std::move(fact));
-      }
+      if (!dsl::as_int(e)) add_comparison(v, e, 1);
 }
 
-// The facts of `a` may show that an expression of `b` does not wrap.
 void Bounds::push_condition(const Expr& condition) {
-  if (const Binary* b = condition.as<Binary>(); b && b->op == BinaryOp::And) {
+  const Binary* b = condition.as<Binary>();
+  if (!b) return;
+  if (b->op == BinaryOp::And) {
     push_condition(b->a);
-    return push_condition(b->b);
+    push_condition(b->b);
+  } else if (compares_indices(*b)) {
+    add_comparison(b->a, b->b, b->op == BinaryOp::Lt);
+    if (b->op == BinaryOp::Eq) add_comparison(b->b, b->a, 0);
   }
-  std::vector<Linear> constraints;
-  split(condition, constraints);
-  for (Linear& constraint : constraints) add_fact(std::move(constraint));
+}
+
+// If the greater side leaves int64, it wraps to a number that is less than the other side, and the
+// comparison does not hold. So a fact about the sum of its terms is valid where the sum can only be
+// too large; likewise for the lesser side, where the sum can only be too small.
+void Bounds::add_comparison(const Expr& less, const Expr& more, int64_t gap) {
+  const auto add = [&](Linear fact, const Linear& subtracted) {
+    fact.add(subtracted, -1);
+    fact.add_constant(-gap);
+    add_fact(std::move(fact));
+  };
+  const Linear low = linear(less), high = linear(more);
+  const bool low_wraps = may_wrap(low), high_wraps = may_wrap(high);
+  add(high_wraps ? as_atom(more) : high, low_wraps ? as_atom(less) : low);
+  if (!low_wraps && !high_wraps) return;
+  const WideRange lows = range_in_any_scope(low), highs = range_in_any_scope(high);
+  const bool high_is_valid =
+      !high_wraps || (highs.is_within(least_int64, largest_int64 + most_excess) &&
+                      lows.is_within(-most_compared, most_compared));
+  const bool low_is_valid =
+      !low_wraps || (lows.is_within(least_int64 - most_excess, largest_int64) &&
+                     highs.is_within(-most_compared, most_compared));
+  if (low_is_valid && high_is_valid) add(high, low);
 }
 
 void Bounds::add_fact(Linear at_least_zero) {
@@ -475,14 +457,19 @@ bool Bounds::refutes(const Expr& condition) const {
 }
 
 bool Bounds::proves_inside(const Expr& index, int64_t extent) const {
-  const Linear at_least_zero = value(index);
-  Linear room = at_least_zero.negated();
-  room.add_constant(extent - 1);
   const auto holds = [&](const Linear& l) {
     const Bound low = search_below(l, 0);
     return low && *low >= 0;
   };
-  return holds(at_least_zero) && holds(room);
+  const auto inside = [&](const Linear& at_least_zero) {
+    Linear room = at_least_zero.negated();
+    room.add_constant(extent - 1);
+    return holds(at_least_zero) && holds(room);
+  };
+  const Linear sum = linear(index);
+  if (!may_wrap(sum) && inside(sum)) return true;
+  // Conditions before those that bound the terms were on the whole index.
+  return !range_in_any_scope(sum).is_within(least_int64, largest_int64) && inside(as_atom(index));
 }
 
 std::optional<int64_t> Bounds::quotient(const Affine& affine, int64_t divisor) const {

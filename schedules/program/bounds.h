@@ -13,8 +13,9 @@
 // has an index of at least 0: the bound r >= 1 - y eliminates r, and y + (1 - y) - 1 is 0. The
 // method is sound, fast, and incomplete: a claim that cannot be proved is treated as false.
 //
-// Integers of i64 wrap. If x is data, x + 1 may wrap, so x + 1 < 100 does not imply x < 99. An
-// expression that may wrap is one atom: a condition on it says nothing about x.
+// Arithmetic on i64 wraps. If x is data, x + 1 < 100 does not imply x < 99, because the largest
+// int64 satisfies it. So an expression that may wrap is not split into terms: it is one atom. A
+// condition on x + 1 then bounds x + 1, but not x.
 //
 // If a proof is not found soon, a few witnesses, i.e. assignments of values to the variables, are
 // tried. A witness that violates the claim shows that there is no proof.
@@ -32,6 +33,7 @@
 #include "base/small_vector.h"
 #include "dsl/expr.h"
 #include "schedules/program/affine.h"
+#include "schedules/program/ranges.h"
 
 namespace tw::schedules {
 
@@ -40,6 +42,8 @@ class Bounds {
   /// Adds a variable in [begin, end). `begin` may be a max(...) and `end` a min(...) of affine
   /// expressions.
   void push_loop(const std::string& variable, const Expr& begin, const Expr& end);
+  /// Adds the facts of a conjunction, from left to right: 0 <= x && x < 100 shows that x + 1, in a
+  /// later term, does not wrap.
   void push_condition(const Expr& condition);
   /// The numbers of variables and facts at one moment. Call mark() at the beginning of a scope, and
   /// restore() with the result at its end; restore() removes all that was added in between.
@@ -62,6 +66,9 @@ class Bounds {
   /// true if the condition is proved to fail for all values of the variables in scope
   bool refutes(const Expr& condition) const;
   bool proves_inside(const Expr& index, int64_t extent) const;  ///< 0 <= index < extent
+  /// True unless the sum of the expression's terms, without wrapping, is proved to fit int64.
+  bool may_wrap(const Expr& expr) const { return may_wrap(linear(expr)); }
+  bool may_wrap(const Affine& affine) const { return may_wrap(linear(affine)); }
   /// The value of floor(affine / divisor) if it is proved to be the same for all values of the
   /// variables in scope, as it is 2 for x + 32 and divisor 16 if x is in 0..16; nullopt otherwise.
   std::optional<int64_t> quotient(const Affine& affine, int64_t divisor) const;
@@ -87,6 +94,11 @@ class Bounds {
   };
 
   using Bound = std::optional<int64_t>;
+  /// The values of a sum that does not wrap.
+  struct WideRange {
+    __int128 low, high;
+    bool is_within(__int128 least, __int128 most) const { return low >= least && high <= most; }
+  };
   /// A cached bound that follows from the ranges of variables alone. It is valid while `ranges_`
   /// has the value `ranges`, for which the bound was computed.
   struct KnownBound {
@@ -107,9 +119,7 @@ class Bounds {
     int position = -1;        ///< index of a variable in variables_; -1 if it is out of scope
     int facts = 0;            ///< number of facts in which the atom occurs
     std::optional<int64_t> low, high;  ///< for Other: range of its type
-    /// Largest magnitude of the data in the atom, by their types. It is 0 for a variable, because
-    /// forms of variables alone do not wrap.
-    int64_t reach = 0;
+    Range values;                      ///< valid in any scope
     KnownBound known_low, known_high;
   };
   struct Variable {
@@ -149,12 +159,13 @@ class Bounds {
   /// Like value(), but does not use the facts, so the result stays valid when the scope changes.
   Linear value_in_any_scope(const Expr& expr) const;
   Linear as_atom(const Expr& expr) const;
-  int64_t reach(const Linear& linear) const;
+  WideRange range_in_any_scope(const Linear& linear) const;
   bool may_wrap(const Linear& linear) const;
   /// Appends the constraints `a >= 0` of a conjunction to `out`. Returns false if a term of the
   /// conjunction cannot be written as such constraints.
   bool split(const Expr& condition, std::vector<Linear>& out) const;
-  Linear difference(const Expr& a, const Expr& b) const;
+  /// Adds the facts that follow from more - less >= gap.
+  void add_comparison(const Expr& less, const Expr& more, int64_t gap);
 
   bool is_min_or_max(int atom) const;
   bool needs_both(const Linear::Term& term) const;

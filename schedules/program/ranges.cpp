@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codegen/ranges.h"
+#include "schedules/program/ranges.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,11 +7,10 @@
 
 #include "base/integer.h"
 
-namespace tw::codegen {
+namespace tw::schedules {
 namespace {
 
 using dsl::BinaryOp;
-using schedules::Expr;
 
 constexpr int64_t least = std::numeric_limits<int64_t>::min();
 constexpr int64_t largest = std::numeric_limits<int64_t>::max();
@@ -132,6 +131,17 @@ Range within(DType type, Range exact) {
   return exact.low >= all.low && exact.high <= all.high ? exact : all;
 }
 
+/// True if the operation may give a number that is larger than its operands. An end of its range
+/// that is unknown may then lie outside of i64.
+bool may_grow(BinaryOp op) {
+  return op == BinaryOp::Add || op == BinaryOp::Sub || op == BinaryOp::Mul || op == BinaryOp::Shl;
+}
+
+/// Returns the range of a sum, difference or product in `type`.
+Range grown_within(DType type, Range exact) {
+  return is_unknown(exact.low) || is_unknown(exact.high) ? of_type(type) : within(type, exact);
+}
+
 bool is_number(DType type) { return !is_float(type) && type != Bool; }
 
 }  // namespace
@@ -155,7 +165,7 @@ Range Ranges::of(const Expr& expr) const {
       expr,
       [&](const dsl::Var& v) {
         const auto found = variables_.find(v.name);
-        return found == variables_.end() ? Range{} : found->second;
+        return found == variables_.end() ? others_ : found->second;
       },
       [&](const dsl::Select& s) {
         const Range a = of(s.a), b = of(s.b);
@@ -167,11 +177,14 @@ Range Ranges::of(const Expr& expr) const {
       [&](const dsl::Unary& u) {
         const Range a = of(u.a);
         const Range minus = {negated(a.high), negated(a.low)};
-        if (u.op == dsl::UnaryOp::Neg) return within(type, minus);
-        return within(
+        if (u.op == dsl::UnaryOp::Neg) return grown_within(type, minus);
+        return grown_within(
             type, {std::max<int64_t>(0, std::max(a.low, minus.low)), std::max(a.high, minus.high)});
       },
-      [&](const dsl::Binary& b) { return within(type, of_binary(b.op, of(b.a), of(b.b), b.b)); },
+      [&](const dsl::Binary& b) {
+        const Range exact = of_binary(b.op, of(b.a), of(b.b), b.b);
+        return may_grow(b.op) ? grown_within(type, exact) : within(type, exact);
+      },
       always<dsl::Const, dsl::Read>(of_type(type)));
 }
 
@@ -200,9 +213,9 @@ bool Ranges::all_fit_int32(const Expr& expr) const {
       always<dsl::Const, dsl::Var, dsl::Read>(true));
 }
 
-bool Ranges::all_fit_int32(const schedules::Affine& affine) const {
+bool Ranges::all_fit_int32(const Affine& affine) const {
   int64_t total = std::abs(affine.constant);
-  for (const schedules::Affine::Term& term : affine.terms) {
+  for (const Affine::Term& term : affine.terms) {
     if (!all_fit_int32(term.atom)) return false;
     const Range range = of(term.atom);
     const int64_t magnitude = std::max(std::abs(range.low), std::abs(range.high));
@@ -211,4 +224,4 @@ bool Ranges::all_fit_int32(const schedules::Affine& affine) const {
   return total <= std::numeric_limits<int32_t>::max();
 }
 
-}  // namespace tw::codegen
+}  // namespace tw::schedules

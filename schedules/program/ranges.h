@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Ranges of index expressions, computed by plain interval arithmetic. They tell which expressions
-// fit 32 bits, and which operands of a division may be negative. schedules::Bounds gives tighter
+// fit 32 bits or may wrap, and which operands of a division may be negative. Bounds gives tighter
 // ranges but costs more, and does not give a range for every subexpression. Here every
 // subexpression needs a range, because intermediate results must not overflow either. Not
 // thread-safe.
@@ -14,7 +14,7 @@
 #include "schedules/program/affine.h"
 #include "schedules/program/program.h"
 
-namespace tw::codegen {
+namespace tw::schedules {
 
 /// An inclusive range. A limit that is the least or the largest int64 means that the true limit is
 /// unknown or does not fit int64.
@@ -26,23 +26,27 @@ struct Range {
 
 class Ranges {
  public:
+  /// `others` is the range of the variables for which set() was not called.
+  explicit Ranges(Range others = {}) : others_(others) {}
+
   /// Sets the range of a loop variable to [begin, end). A later call for the same name replaces it.
   /// In a phase only sibling loops may have variables of the same name.
-  void set(const std::string& variable, const schedules::Expr& begin, const schedules::Expr& end);
+  void set(const std::string& variable, const Expr& begin, const Expr& end);
 
-  Range of(const schedules::Expr& expr) const;
+  Range of(const Expr& expr) const;
   /// True if `a op b` may exceed the type of the operands. Requires: `op` is +, - or *, and both
   /// operands have the same integer type.
-  bool may_overflow(dsl::BinaryOp op, const schedules::Expr& a, const schedules::Expr& b) const;
+  bool may_overflow(dsl::BinaryOp op, const Expr& a, const Expr& b) const;
   /// True if `expr` and each of its Int64 subexpressions has a value that fits 32 bits. The indices
   /// of reads inside of `expr` are not checked.
-  bool all_fit_int32(const schedules::Expr& expr) const;
+  bool all_fit_int32(const Expr& expr) const;
   /// True if all partial sums of the terms fit 32 bits, whatever the order in which the terms are
   /// added.
-  bool all_fit_int32(const schedules::Affine& affine) const;
+  bool all_fit_int32(const Affine& affine) const;
 
  private:
   std::map<std::string, Range> variables_;
+  Range others_;
 };
 
-}  // namespace tw::codegen
+}  // namespace tw::schedules

@@ -42,6 +42,7 @@ Expr simplify_division(const Binary& b, const Bounds& bounds) {
   const auto k = dsl::as_int(b.b);
   if (!k || *k <= 0) return dsl::binary(b.op, a, simplify(b.b, bounds));
   const Affine affine = to_affine(a);
+  if (bounds.may_wrap(affine)) return dsl::binary(b.op, a, Expr(*k));
   if (const auto d = divide(affine, *k, bounds))
     return to_expr(b.op == BinaryOp::Div ? d->quotient : d->remainder);
   if (b.op == BinaryOp::Div) {
@@ -51,14 +52,15 @@ Expr simplify_division(const Binary& b, const Bounds& bounds) {
     for (const Affine::Term& term : affine.terms)
       (term.coefficient % *k == 0 ? quotient : remainder)
           .add(term.atom, term.coefficient % *k == 0 ? term.coefficient / *k : term.coefficient);
-    if (!quotient.terms.empty())
+    if (!quotient.terms.empty() && !bounds.may_wrap(remainder))
       return to_expr(quotient) + dsl::binary(BinaryOp::Div, to_expr(remainder), Expr(*k));
   } else {
     Affine remainder;
     remainder.constant = floor_mod(affine.constant, *k);
     for (const Affine::Term& term : affine.terms)
       if (term.coefficient % *k != 0) remainder.add(term.atom, term.coefficient);
-    return dsl::binary(BinaryOp::Mod, to_expr(remainder), Expr(*k));
+    if (!bounds.may_wrap(remainder))
+      return dsl::binary(BinaryOp::Mod, to_expr(remainder), Expr(*k));
   }
   return dsl::binary(b.op, a, Expr(*k));
 }

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "codegen/abi.h"
-#include "codegen/ranges.h"
 #include "tests/codegen/kernels.h"
 #include "tests/codegen/runs.h"
 
@@ -119,18 +118,6 @@ TEST(CEmitter, LiteralsReadBackExactly) {
         assign("out", {Expr(static_cast<int64_t>(i))}, dsl::constant(Float32, values[i])));
   program = single_phase({argument("out", Float32, {int64_t{std::size(values)}}, true)}, {}, body);
   expect_agreement(program, {});
-}
-
-TEST(Ranges, DecideWhatFits) {
-  Ranges ranges;
-  ranges.set("x", 0, 1000);
-  const Expr x = var("x");
-  EXPECT_EQ(ranges.of(x * 3 - 1).low, -1);
-  EXPECT_EQ(ranges.of(x * 3 - 1).high, 2996);
-  EXPECT_EQ(ranges.of(dsl::min(x, Expr(7)) % 4).high, 3);
-  EXPECT_TRUE(ranges.all_fit_int32(x * 2000000));
-  EXPECT_FALSE(ranges.all_fit_int32(x * 3000000 / 3000000));  // the product does not
-  EXPECT_FALSE(ranges.all_fit_int32(var("unknown")));
 }
 
 TEST(ScratchLayout, BuffersAreAlignedAndInOrder) {

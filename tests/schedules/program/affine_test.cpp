@@ -8,6 +8,7 @@
 #include "base/integer.h"
 #include "base/random.h"
 #include "dsl/parse.h"
+#include "dsl/value.h"
 #include "schedules/program/bounds.h"
 #include "schedules/program/simplify.h"
 
@@ -22,24 +23,30 @@ std::string normal(const std::string& text) {
   return dsl::to_string(to_expr(to_affine(affine_expr(text))));
 }
 
+/// Integers wrap. `point` has the values of variables and of tensors.
 int64_t value_of(const Expr& expr, const Values& point) {
+  const auto wrapped = [](uint64_t value) { return static_cast<int64_t>(value); };
   if (const auto literal = dsl::as_int(expr)) return *literal;
   if (const auto* v = expr.as<dsl::Var>()) return point.at(v->name);
+  if (const auto* r = expr.as<dsl::Read>()) return point.at(r->tensor);
+  if (const auto* c = expr.as<dsl::Cast>()) return wrap_to(c->type, value_of(c->a, point));
   if (const auto* s = expr.as<dsl::Select>())
     return value_of(value_of(s->condition, point) ? s->a : s->b, point);
   if (const auto* u = expr.as<dsl::Unary>()) {
     const int64_t a = value_of(u->a, point);
-    return u->op == dsl::UnaryOp::Not ? !a : u->op == dsl::UnaryOp::Abs ? std::abs(a) : -a;
+    const int64_t minus = wrapped(-static_cast<uint64_t>(a));
+    return u->op == dsl::UnaryOp::Not ? !a : u->op == dsl::UnaryOp::Neg || a < 0 ? minus : a;
   }
   const auto* b = expr.as<dsl::Binary>();
   const int64_t x = value_of(b->a, point), y = value_of(b->b, point);
+  const auto modular_x = static_cast<uint64_t>(x), modular_y = static_cast<uint64_t>(y);
   switch (b->op) {
     case BinaryOp::Add:
-      return x + y;
+      return wrapped(modular_x + modular_y);
     case BinaryOp::Sub:
-      return x - y;
+      return wrapped(modular_x - modular_y);
     case BinaryOp::Mul:
-      return x * y;
+      return wrapped(modular_x * modular_y);
     case BinaryOp::Div:
       return floor_div(x, y);
     case BinaryOp::Mod:
@@ -67,7 +74,7 @@ int64_t value_of(const Expr& expr, const Values& point) {
 }
 
 /// Loops and conditions, and every point that they admit.
-struct Ranges {
+struct ScopeOfLoops {
   struct Level {
     std::string variable;  ///< a condition where it is empty
     Expr begin, end, condition;
@@ -113,8 +120,8 @@ class Maker {
  public:
   explicit Maker(Random& random) : random_(random) {}
 
-  Ranges scope() {
-    Ranges scope;
+  ScopeOfLoops scope() {
+    ScopeOfLoops scope;
     const int64_t count = 1 + random_.below(3);
     for (int64_t i = 0; i < count; ++i) {
       const std::string variable(1, static_cast<char>('x' + i));
@@ -315,7 +322,7 @@ TEST(Affine, ComparisonsOfElementsOfI64AreNotAffine) {
 }
 
 /// True if the condition proves that the index is inside of 0..100.
-bool is_inside(const Expr& index, const Expr& condition) {
+bool implies_inside(const Expr& index, const Expr& condition) {
   Bounds bounds;
   bounds.push_condition(condition);
   return bounds.proves_inside(index, 100);
@@ -326,30 +333,56 @@ TEST(Affine, SumsOfElementsOfI64MayWrap) {
   const Expr n = dsl::cast(Int64, dsl::read("n", {Expr(0)}, Int32));
   const auto inside = [&](const Expr& e) { return zero <= e && e < end; };
   for (const Expr& index : {x, x + 3, x * 4, -x, x - 1, n * 4 - 1})
-    EXPECT_TRUE(is_inside(index, inside(index))) << dsl::to_string(index);
+    EXPECT_TRUE(implies_inside(index, inside(index))) << dsl::to_string(index);
   // For x = 2^62 + 5 the product is 20.
-  EXPECT_FALSE(is_inside(x, inside(x * 4)));
-  EXPECT_TRUE(is_inside(n, inside(n * 4)));
+  EXPECT_FALSE(implies_inside(x, inside(x * 4)));
+  EXPECT_TRUE(implies_inside(n, inside(n * 4)));
   // For x = 2^63 - 1 the sum is -2^63.
-  EXPECT_FALSE(is_inside(x, zero <= x && x + 1 < end));
-  EXPECT_FALSE(is_inside(x, zero <= x && (x + 1) / 2 < Expr(10)));
-  EXPECT_FALSE(is_inside(x, zero <= x && dsl::max(x + 1, zero) < end));
-  EXPECT_FALSE(is_inside(x, zero <= x && dsl::select(x < zero, zero, x + 1) < end));
-  EXPECT_TRUE(is_inside(n, zero <= n && n + 1 < end));
-  // Facts that came first bound the sum.
-  EXPECT_TRUE(is_inside(x + 1, inside(x) && x + 1 < end));
-  EXPECT_TRUE(is_inside(x * 2, inside(x) && x * 2 < end));
+  EXPECT_FALSE(implies_inside(x, zero <= x && x + 1 < end));
+  EXPECT_FALSE(implies_inside(x, zero <= x && (x + 1) / 2 < Expr(10)));
+  EXPECT_FALSE(implies_inside(x, zero <= x && dsl::max(x + 1, zero) < end));
+  EXPECT_FALSE(implies_inside(x, zero <= x && dsl::select(x < zero, zero, x + 1) < end));
+  EXPECT_TRUE(implies_inside(n, zero <= n && n + 1 < end));
+  // Earlier facts on x show that the sum does not wrap.
+  EXPECT_TRUE(implies_inside(x + 1, inside(x) && x + 1 < end));
+  EXPECT_TRUE(implies_inside(x * 2, inside(x) && x * 2 < end));
+  EXPECT_TRUE(implies_inside(x + 1, inside(x + 1) && inside(x)));
+  // A sum that can only be too large becomes negative: then the comparison does not hold.
+  EXPECT_TRUE(implies_inside(x + 1, zero <= x + 1 && x <= Expr(98)));
   Bounds bounds;
   bounds.push_condition(zero <= x);
   bounds.push_loop("v", x * 4, Expr(8));
   EXPECT_FALSE(bounds.proves_inside(x, 8));
+  Bounds trimmed;
+  trimmed.push_loop("v", dsl::max(Expr(0), x), dsl::min(Expr(64), x + 1));
+  EXPECT_TRUE(trimmed.proves_inside(x, 64));
+}
+
+TEST(Affine, ClampedElementsOfI64DoNotWrap) {
+  const Expr x = dsl::read("x", {Expr(0)}, Int64), all = dsl::constant_int(Bool, 1);
+  const Expr clamped = dsl::min(dsl::max(x, Expr(0)), Expr(97)), i = dsl::var("i");
+  EXPECT_TRUE(implies_inside(dsl::min(clamped + 4, Expr(99)), all));
+  EXPECT_TRUE(implies_inside((clamped + 1) / 2, all));
+  EXPECT_TRUE(implies_inside(clamped + 2, all));
+  EXPECT_TRUE(implies_inside(i * i + 1, Expr(0) <= i * i + 1 && i * i + 1 < Expr(100)));
+}
+
+TEST(Affine, DivisionsOfSumsThatWrapStay) {
+  const Expr x = dsl::read("x", {Expr(0)}, Int64);
+  const Expr hash = (x + 31) * Expr(6364136223846793005) + Expr(1442695040888963407);
+  const Expr scaled = x * Expr(int64_t{1} << 58) * 8;
+  for (const Expr& index : {hash % 1000, hash / 5, scaled / 8, scaled * 6 % 3})
+    for (const int64_t value : {int64_t{10}, int64_t{-7}, INT64_MAX})
+      EXPECT_EQ(value_of(simplify(index, Bounds()), {{"x", value}}),
+                value_of(index, {{"x", value}}))
+          << dsl::to_string(index);
 }
 
 TEST(Affine, ProofsDoNotOverflow) {
   Bounds bounds;
   bounds.push_loop("i", Expr(0), Expr(8));
   const Expr i = dsl::var("i"), large = i * Expr(int64_t{1} << 61);
-  EXPECT_EQ(bounds.lower(large), 0);
+  EXPECT_FALSE(bounds.lower(large));  // negative for i = 4
   EXPECT_FALSE(bounds.upper(large));
   EXPECT_FALSE(bounds.proves_inside(large, 4));
   EXPECT_FALSE(bounds.proves_inside((i * Expr(int64_t{1} << 62) + i) * 4, 40));
@@ -376,7 +409,7 @@ TEST(Affine, BoundsAndSimplificationAgreeWithEveryPoint) {
   int64_t judged = 0, exact = 0, held = 0, proved = 0;
   for (int round = 0; round < 4000; ++round) {
     Maker maker(random);
-    const Ranges scope = maker.scope();
+    const ScopeOfLoops scope = maker.scope();
     const std::vector<Values> points = scope.points();
     const Bounds bounds = scope.bounds();
     const Expr index = maker.index(2), condition = maker.condition(1);
@@ -405,11 +438,125 @@ TEST(Affine, BoundsAndSimplificationAgreeWithEveryPoint) {
   EXPECT_GT(proved * 10, held * 6) << proved << " of " << held;
 }
 
+/// Indices and conditions of elements of which sums and products wrap.
+class DataMaker {
+ public:
+  explicit DataMaker(Random& random) : random_(random) {}
+
+  Expr index(int depth) {
+    if (depth == 0) return element();
+    const Expr a = index(depth - 1);
+    switch (random_.below(9)) {
+      case 0:
+      case 1:
+        return a + literal();
+      case 2:
+        return a - index(0);
+      case 3:
+        return a * literal();
+      case 4:
+        return a / divisor();
+      case 5:
+        return a % divisor();
+      case 6:
+        return dsl::min(a, random_.chance(0.5) ? literal() : index(0));
+      case 7:
+        return dsl::max(a, random_.chance(0.5) ? literal() : index(0));
+      default:
+        return dsl::select(condition(0), a, literal());
+    }
+  }
+  Expr condition(int depth) {
+    const Expr a = index(depth);
+    mentioned_.push_back(a);
+    switch (random_.below(5)) {
+      case 0:
+        return Expr(0) <= a;
+      case 1:
+        return a < Expr(100);
+      case 2:
+        return dsl::eq(a, Expr(random_.below(100)));
+      case 3:
+        return a <= index(0);
+      default:
+        return Expr(0) <= a && a < Expr(100);
+    }
+  }
+  /// An expression of one of the conditions.
+  Expr mentioned() { return mentioned_[random_.below(static_cast<int64_t>(mentioned_.size()))]; }
+
+ private:
+  Expr element() {
+    const Expr n = dsl::read("n", {Expr(0)}, Int8);
+    switch (random_.below(4)) {
+      case 0:
+        return dsl::cast(Int64, dsl::cast(UInt16, n));
+      case 1:
+        return dsl::cast(Int64, n);
+      default:
+        return dsl::read("x", {Expr(0)}, Int64);
+    }
+  }
+  Expr literal() {
+    const int64_t literals[] = {1,
+                                2,
+                                3,
+                                8,
+                                99,
+                                -1,
+                                int64_t{1} << 58,
+                                int64_t{1} << 61,
+                                int64_t{1} << 62,
+                                6364136223846793005};
+    return Expr(literals[random_.below(std::size(literals))]);
+  }
+  Expr divisor() {
+    const int64_t divisors[] = {2, 3, 8, 10, int64_t{1} << 61};
+    return Expr(divisors[random_.below(std::size(divisors))]);
+  }
+
+  Random& random_;
+  std::vector<Expr> mentioned_;
+};
+
+TEST(Affine, ClaimsAboutElementsHoldWhereSumsWrap) {
+  Random random(13);
+  std::vector<Values> elements;
+  for (const int64_t x :
+       {INT64_MIN, INT64_MIN + 1, int64_t{-5}, int64_t{-1}, int64_t{0}, int64_t{1}, int64_t{3},
+        int64_t{10}, int64_t{98}, int64_t{99}, int64_t{100}, int64_t{1} << 61,
+        (int64_t{1} << 62) + 5, INT64_MAX - 1, INT64_MAX})
+    for (const int64_t n : {-128, -1, 0, 1, 7, 127}) elements.push_back({{"x", x}, {"n", n}});
+  int64_t proofs = 0;
+  for (int round = 0; round < 20000; ++round) {
+    DataMaker maker(random);
+    Expr condition = maker.condition(2);
+    for (int64_t more = random.below(3); more > 0; --more)
+      condition = condition && maker.condition(static_cast<int>(random.below(2)));
+    const Expr index = random.chance(0.7) ? maker.mentioned() : maker.index(2);
+    SCOPED_TRACE(dsl::to_string(condition) + "\n" + dsl::to_string(index));
+    Bounds bounds;
+    bounds.push_condition(condition);
+    const bool inside = bounds.proves_inside(index, 100);
+    const auto low = bounds.lower(index), high = bounds.upper(index);
+    const Expr simple = simplify(index, bounds);
+    for (const Values& point : elements) {
+      if (!value_of(condition, point)) continue;
+      const int64_t v = value_of(index, point);
+      ASSERT_TRUE(!inside || (v >= 0 && v < 100)) << v << " for x = " << point.at("x");
+      ASSERT_TRUE((!low || *low <= v) && (!high || v <= *high)) << v << " for " << point.at("x");
+      ASSERT_EQ(value_of(simple, point), v) << dsl::to_string(simple) << " for " << point.at("x");
+    }
+    proofs += inside;
+  }
+  EXPECT_GT(proofs, 4000);
+}
+
 TEST(Affine, RoundTripsThroughConditions) {
   Random random(12);
   for (int round = 0; round < 500; ++round) {
     Maker maker(random);
-    const Ranges scope = maker.scope();
+    const ScopeOfLoops scope = maker.scope();
     const Expr condition = maker.condition(1);
     const Constraints split = split_condition(condition);
     for (const Values& point : scope.points()) {
