@@ -8,6 +8,8 @@
 #include <tuple>
 #include <utility>
 
+#include "dsl/least_flops.h"
+
 namespace tw::db {
 namespace {
 
@@ -82,8 +84,8 @@ Judgement judge_alone(const RankedTrial& trial, TrialStatus status, double group
   if (trial.peak_gflops < lowest_peak * group_peak)
     return {Doubt::PeakDisturbed, trial.peak_gflops / group_peak};
   const double operations = trial.peak_gflops * trial.latency_ns;
-  if (trial.flops > plausible_efficiency * operations)
-    return {Doubt::BeyondPeak, trial.flops / operations};
+  const double needed = trial.flops * trial.needed_share;
+  if (needed > plausible_efficiency * operations) return {Doubt::BeyondPeak, needed / operations};
   return {Doubt::None, 0, trial.latency_ns * trial.peak_gflops / group_peak};
 }
 
@@ -635,18 +637,24 @@ std::vector<Judgement> judge(std::span<const RankedTrial> group) {
   return judge_group(group).value();  // a group in memory has nothing that could fail
 }
 
+bool asks_for_share(const RankedTrial& trial) {
+  return trial.flops > plausible_efficiency * trial.peak_gflops * trial.latency_ns;
+}
+
 RankedTrial ranked_trial(const Record& record) {
-  return {.hash = record.hash,
-          .schedule_hash = record.schedule_hash,
-          .status = record.status,
-          .latency_ns = record.latency_ns,
-          .flops = record.flops,
-          .peak_gflops = record.peak_gflops,
-          .session = record.session,
-          .host = record.host,
-          .bytes = record.bytes,
-          .peak_gb_per_s = record.peak_gb_per_s,
-          .toolchain = record.toolchain};
+  RankedTrial trial = {.hash = record.hash,
+                       .schedule_hash = record.schedule_hash,
+                       .status = record.status,
+                       .latency_ns = record.latency_ns,
+                       .flops = record.flops,
+                       .peak_gflops = record.peak_gflops,
+                       .session = record.session,
+                       .host = record.host,
+                       .bytes = record.bytes,
+                       .peak_gb_per_s = record.peak_gb_per_s,
+                       .toolchain = record.toolchain};
+  if (asks_for_share(trial)) trial.needed_share = dsl::needed_share(record.workload);
+  return trial;
 }
 
 namespace {

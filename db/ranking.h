@@ -39,9 +39,16 @@ struct RankedTrial {
   double bytes = 0;          ///< compulsory traffic; 0: unknown
   double peak_gb_per_s = 0;  ///< 0: unknown
   std::string toolchain = {};
+  /// The share of `flops` that no kernel can skip (dsl/least_flops.h). Only a trial that
+  /// asks_for_share() needs it.
+  double needed_share = 1;
 };
 /// Returns the RankedTrial of a record whose hashes are set; its member `trial` is 0.
 RankedTrial ranked_trial(const Record& record);
+
+/// True if the judgement of the trial depends on its member `needed_share`, because the trial would
+/// be beyond its peak if every operation were needed.
+bool asks_for_share(const RankedTrial& trial);
 
 struct Ranked {
   size_t index = 0;       ///< index into the group

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "db/fields.h"
 #include "db/record_check.h"
+#include "dsl/least_flops.h"
 
 namespace tw::db {
 namespace {
@@ -101,8 +102,11 @@ std::string problem_of_measurement(const Record& record) {
     if (sample <= 0) return fmt::format("samples_ns holds {}", sample);
   if (record.latency_low_ns > record.latency_ns || record.latency_high_ns < record.latency_ns)
     return "the interval does not hold latency_ns";
-  if (efficiency(record) > impossible_efficiency)
-    return fmt::format("{:.3g} times the machine's peak", efficiency(record));
+  if (const double all = efficiency(record); all > impossible_efficiency) {
+    const double needed = all * dsl::needed_share(record.workload);
+    if (needed > impossible_efficiency)
+      return fmt::format("{:.3g} times the machine's peak", needed);
+  }
   const double cost = record.latency_ns * record.peak_gflops;
   if (record.peak_gflops > 0 && !std::isnormal(cost))
     return fmt::format("latency_ns times peak_gflops is {}", cost);

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "db/engine/sqlite_connection.h"
 #include "db/tables/rows.h"
+#include "dsl/least_flops.h"
 
 namespace tw::db {
 namespace {
@@ -51,6 +52,23 @@ void add_candidate(const Row& row, const SessionRows& sessions, std::vector<Rank
     trial.toolchain = std::move(record.toolchain);
   }
   trials.push_back(std::move(trial));
+}
+
+/// Sets the member `needed_share` of those trials of a group that ask for it. The workload is read
+/// unless `share` is known from an earlier call.
+Status add_shares(Connection& connection, int64_t group, std::optional<double>& share,
+                  std::vector<RankedTrial>& trials) {
+  for (RankedTrial& trial : trials) {
+    if (!asks_for_share(trial)) continue;
+    if (!share) {
+      TW_TRY(Statement select,
+             Statement::prepare(connection, "SELECT workload FROM groups WHERE id = ?"));
+      TW_RETURN_IF_ERROR(
+          select.bind(group).one([&](const Row& row) { share = dsl::needed_share(row.text(0)); }));
+    }
+    trial.needed_share = share.value_or(1);
+  }
+  return {};
 }
 
 Result<SessionRows> sessions_in(Connection& connection, int64_t group) {
@@ -160,6 +178,7 @@ Result<std::vector<RankedTrial>> TrialsInTable::trials_of(const std::string& sch
     add_candidate(row, sessions_, trials);
     return true;
   }));
+  TW_RETURN_IF_ERROR(add_shares(connection_, group_, needed_share_, trials));
   return trials;
 }
 
@@ -228,6 +247,8 @@ Result<std::vector<RankedTrial>> candidates_of(Connection& connection, int64_t g
     add_candidate(row, sessions, candidates);
     return true;
   }));
+  std::optional<double> share;
+  TW_RETURN_IF_ERROR(add_shares(connection, group, share, candidates));
   return candidates;
 }
 

@@ -64,6 +64,7 @@ class TrialsInTable final : public TrialSource {
   /// For each session the schedules that it shares with others (shared_by()); nullopt until they
   /// are first needed.
   std::optional<std::map<int64_t, std::vector<std::string>>> shared_;
+  std::optional<double> needed_share_;  ///< nullopt until a trial asks for it
 };
 
 /// Returns all trials of a group, except those whose texts or status cannot be read.

@@ -146,6 +146,18 @@ TEST(Ranking, Fault28_BeyondTheBandwidthOfTheMachineIsNotBest) {
   EXPECT_EQ(best_hash({possible, impossible}), "b");
 }
 
+// 500,000 operations are 7.1 times the peak in 700 ns, but the kernel skips half of them.
+TEST(Ranking, OperationsThatKernelsSkipAreNotBeyondThePeak) {
+  RankedTrial fast = trial("b", "s2", 700);
+  EXPECT_TRUE(asks_for_share(fast));
+  EXPECT_EQ(doubt_of({trial("a", "s1", 10e3), fast}, "b"), Doubt::BeyondPeak);
+  fast.needed_share = 0.5;
+  EXPECT_EQ(best_hash({trial("a", "s1", 10e3), fast}), "b");
+  fast.latency_ns = 400;  // 6.25 times the peak
+  EXPECT_EQ(doubt_of({trial("a", "s1", 10e3), fast}, "b"), Doubt::BeyondPeak);
+  EXPECT_FALSE(asks_for_share(trial("a", "s1", 10e3)));
+}
+
 // However many trials it has, a session has one vote on the group's peak.
 TEST(Ranking, Fault29_ALongSessionDoesNotOutvoteThePeaksOfOthers) {
   std::vector<RankedTrial> group = {of_session("a", "s1", 10e3), of_session("b", "s1", 9.9e3)};

@@ -164,6 +164,10 @@ TEST(Record, Fault28_ImpossibleFactsAreRefused) {
       {"device is not UTF-8", [](Record& r) { r.device = std::string("a\0b", 3); }},
   };
   ASSERT_TRUE(check(sample_record(0)));
+  EXPECT_TRUE(check(dilated_record(0, 89)));
+  const Status beyond = check(dilated_record(0, 91));
+  ASSERT_FALSE(beyond);
+  EXPECT_NE(beyond.error().message.find("10.1 times the machine's peak"), std::string::npos);
   for (const auto& [message, poison] : poisons) {
     Record record = sample_record(0);
     poison(record);

@@ -46,6 +46,20 @@ inline Record sample_record(int64_t number, int64_t workload = 0) {
   return seal(std::move(record));
 }
 
+/// A sealed record of a dilated convolution whose flops, over its latency, are `ratio` times the
+/// peak. A ninth of its terms count; all others are in the padding.
+inline Record dilated_record(int64_t number, double ratio) {
+  Record record = sample_record(number);
+  record.workload =
+      "conv2d n=1 c=64 h=33 w=33 k=64 r=3 s=3 stride=1 pad=36 dilation=36 groups=1 f32 fast";
+  record.op = "conv2d";
+  record.flops = 2.0 * 64 * 64 * 33 * 33 * 9;
+  record.latency_ns = record.flops / (ratio * record.peak_gflops);
+  record.latency_low_ns = record.latency_high_ns = record.latency_ns;
+  record.samples_ns = {record.latency_ns};
+  return seal(std::move(record));
+}
+
 /// A plausible calibration, not sealed; different clocks differ.
 inline Calibration sample_calibration(double clock_ghz = 3) {
   Machine machine;

@@ -209,6 +209,18 @@ TEST_P(AnyStore, Fault29_AMisclockedMachineDoesNotChangeTheBest) {
   EXPECT_EQ(store.info().value().records, 10) << "kept, but not served";
 }
 
+// The limits are 6 and 10 times the peak, by the ninth of the operations that count.
+TEST_P(AnyStore, TermsInThePaddingAreNotBeyondThePeak) {
+  Store store = open_store(databases / "a.db");
+  const Record slow = dilated_record(0, 7), fast = dilated_record(1, 53);
+  ASSERT_TRUE(store.append({{slow, dilated_record(2, 55), dilated_record(3, 91)}}));
+  EXPECT_EQ(store.best(key_of(slow)).value(), slow);
+  ASSERT_TRUE(store.append({{fast}}));
+  EXPECT_EQ(store.best(key_of(slow)).value(), fast);
+  EXPECT_EQ(store.info().value().records, 3) << "91 times the peak is quarantined";
+  EXPECT_TRUE(verify(store).value().ok());
+}
+
 TEST_P(AnyStore, LookupPrefersTheDeviceThenTheTarget) {
   Store store = open_store(databases / "a.db");
   Record here = sample_record(9), other = sample_record(1), threads = sample_record(0);
