@@ -78,6 +78,7 @@ bool for_each_point(const std::vector<Axis>& axes, size_t first, size_t last,
 ///   value(Number)                           the value without an error bound, for indices
 ///   apply(op, types..., Numbers), convert   as in dsl/value.h
 ///   rounded(DType, Number)                  the number after a stage of that type stores it
+///   depending(Number, Number)               the first number, which the second one has selected
 ///   Total(const Stage&)                     a running reduction: add(Number), result()
 template <typename Arithmetic>
 class Interpreter {
@@ -278,19 +279,24 @@ class Interpreter {
       return Arithmetic::convert(c->a.type(), c->type, a);
     const int64_t chosen = Arithmetic::value(a).i;
     if (std::holds_alternative<Select>(value))
-      return evaluate(node.children[chosen ? 1 : 2], point);
+      return Arithmetic::depending(evaluate(node.children[chosen ? 1 : 2], point), a);
     const Binary& b = std::get<Binary>(value);
-    if (b.op == BinaryOp::And) return chosen ? evaluate(node.children[1], point) : a;
-    if (b.op == BinaryOp::Or) return chosen ? a : evaluate(node.children[1], point);
+    if (b.op == BinaryOp::And || b.op == BinaryOp::Or) {
+      const bool is_decided = (b.op == BinaryOp::Or) == (chosen != 0);
+      return is_decided ? a : Arithmetic::depending(evaluate(node.children[1], point), a);
+    }
     return Arithmetic::apply(b.op, b.a.type(), node.expr->type, a,
                              evaluate(node.children[1], point));
   }
 
   Number evaluate_read(const Node& node, const std::vector<int64_t>& point) {
     std::vector<int64_t> indices(node.children.size());
-    for (size_t i = 0; i < indices.size(); ++i)
-      indices[i] = Arithmetic::value(evaluate(node.children[i], point)).i;
-    return element(tensors_[node.slot], indices);
+    Number index = Arithmetic::of(Int64, {});
+    for (size_t i = 0; i < indices.size(); ++i) {
+      index = Arithmetic::depending(evaluate(node.children[i], point), index);
+      indices[i] = Arithmetic::value(index).i;
+    }
+    return Arithmetic::depending(element(tensors_[node.slot], indices), index);
   }
 
   const Compute& compute_;

@@ -27,7 +27,15 @@ struct Tracked {
   Value exact;       ///< value by the definition
   double plain = 0;  ///< floats only: the value that the declared loops give in the declared types
   double bound = 0;  ///< floats only: bound of |kernel's value - exact|
+  bool is_undefined = false;  ///< as in Rounded
 };
+
+bool is_nan(DType type, const Tracked& a) { return is_float(type) && std::isnan(a.exact.f); }
+
+/// True if the comparison is `a <= inf`, which tells NaN from other values.
+bool tells_nan(BinaryOp op, DType operands, const Tracked& b) {
+  return op == BinaryOp::Le && is_float(operands) && b.exact.f == infinity;
+}
 
 /// True if this is the bound of a value that overflowed, or that was computed from one. Such bounds
 /// are infinite.
@@ -155,6 +163,36 @@ struct Analysis {
   static Value value(const Number& a) { return a.exact; }
 
   static Number apply(BinaryOp op, DType operands, DType result, const Number& a, const Number& b) {
+    Number number = computed(op, operands, result, a, b);
+    const bool makes_nan = is_nan(result, number) && !is_nan(operands, a) && !is_nan(operands, b);
+    number.is_undefined =
+        makes_nan || (a.is_undefined && !tells_nan(op, operands, b)) || b.is_undefined;
+    return number;
+  }
+
+  static Number apply(UnaryOp op, DType type, const Number& a) {
+    Number number = computed(op, type, a);
+    number.is_undefined = a.is_undefined || (is_nan(type, number) && !is_nan(type, a));
+    return number;
+  }
+
+  static Number convert(DType from, DType to, const Number& a) {
+    return depending(converted(from, to, a), a);
+  }
+
+  static Number rounded(DType type, const Number& a) {
+    const Value exact = dsl::rounded(type, a.exact);
+    return depending(is_float(type) ? both_rounded(type, exact, a) : Number{exact}, a);
+  }
+
+  /// The number, which was chosen or found by the value of `condition`.
+  static Number depending(Number number, const Number& condition) {
+    number.is_undefined = number.is_undefined || condition.is_undefined;
+    return number;
+  }
+
+  static Number computed(BinaryOp op, DType operands, DType result, const Number& a,
+                         const Number& b) {
     const Value exact = dsl::apply(op, operands, result, a.exact, b.exact);
     if (!is_float(result)) return {exact};
     const double plain = dsl::apply(op, operands, result, {a.plain, 0}, {b.plain, 0}).f;
@@ -168,7 +206,7 @@ struct Analysis {
     return number;
   }
 
-  static Number apply(UnaryOp op, DType type, const Number& a) {
+  static Number computed(UnaryOp op, DType type, const Number& a) {
     const Value exact = dsl::apply(op, type, a.exact);
     if (!is_float(type)) return {exact};
     const double plain = dsl::apply(op, type, Value{a.plain, 0}).f;
@@ -183,17 +221,12 @@ struct Analysis {
     return result;
   }
 
-  static Number convert(DType from, DType to, const Number& a) {
+  static Number converted(DType from, DType to, const Number& a) {
     const Value exact = dsl::convert(from, to, a.exact);
     if (!is_float(to)) return {exact};
     if (is_float(from)) return both_rounded(to, exact, a);
     const auto whole = static_cast<long double>(a.exact.i);  // f64 does not have every i64
     return {exact, exact.f, exact.f == whole ? 0 : 2 * unit_roundoff(to) * std::fabs(exact.f)};
-  }
-
-  static Number rounded(DType type, const Number& a) {
-    const Value exact = dsl::rounded(type, a.exact);
-    return is_float(type) ? both_rounded(type, exact, a) : Number{exact};
   }
 
   /// Converts to a float type. The definition and the kernel both round here. Numbers that were
@@ -222,12 +255,15 @@ struct Analysis {
       sum_.add(term.exact.f);
       total_.plain = result;
       total_.bound += term.bound;
+      total_.is_undefined |= term.is_undefined;
+      reads_nan_ |= std::isnan(term.exact.f);
     }
 
     Number result() const {
       Number result = total_;
       if (operation_ == BinaryOp::Add && is_float(type_)) result.exact.f = sum_.value();
       if (squares_ > 0) result.bound += chance_factor * unit_roundoff(type_) * std::sqrt(squares_);
+      result.is_undefined |= is_nan(type_, result) && operation_ == BinaryOp::Add && !reads_nan_;
       return result;
     }
 
@@ -235,8 +271,9 @@ struct Analysis {
     BinaryOp operation_;
     DType type_;
     Number total_;
-    CompensatedSum sum_;  ///< of floats, by the definition
-    double squares_ = 0;  ///< sum of the squares of the partial sums that were rounded
+    CompensatedSum sum_;      ///< of floats, by the definition
+    double squares_ = 0;      ///< sum of the squares of the partial sums that were rounded
+    bool reads_nan_ = false;  ///< sums of floats only: true if a term is NaN
   };
 };
 
@@ -262,11 +299,13 @@ Result<Rounded> RoundingAnalysis::at(const std::string& tensor,
                                      const std::vector<int64_t>& indices) {
   TW_TRY(const Tracked number, walk_->interpreter.sample(tensor, indices));
   if (!is_float(walk_->compute.type_of(tensor)))
-    return Rounded{static_cast<double>(number.exact.i), 0};
+    return Rounded{.value = static_cast<double>(number.exact.i),
+                   .is_undefined = number.is_undefined};
   const double value = number.exact.f;
   const bool equal = number.plain == value || (std::isnan(number.plain) && std::isnan(value));
   const double rounding = number.bound + (equal ? 0 : 2 * std::fabs(number.plain - value));
-  return Rounded{value, std::isfinite(rounding) ? rounding : 0, overflowed(rounding)};
+  return Rounded{value, std::isfinite(rounding) ? rounding : 0, overflowed(rounding),
+                 number.is_undefined};
 }
 
 int64_t RoundingAnalysis::evaluations() const { return walk_->interpreter.evaluations(); }

@@ -37,6 +37,13 @@ struct Rounded {
   /// rounding decides. Kernels may then return infinity, NaN or a number, so the element is not
   /// verified.
   bool overflows = false;
+  /// True if the value depends on a NaN that an operation made of operands that are not NaN, as
+  /// exp(log(-1.0)) does. The result of a comparison or of a conversion to an integer may depend on
+  /// such a NaN, too. Kernels for processors assume that no float is NaN and may return any value,
+  /// so the element is not verified. `x <= inf` does not depend on a NaN, since kernels compute it
+  /// by the bits of x.
+  bool is_undefined = false;
+  bool is_verified() const { return !overflows && !is_undefined; }
 };
 
 /// Evaluates single elements with their error bounds. Keeps references to the compute and the

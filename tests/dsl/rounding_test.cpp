@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
+#include <string>
 #include <vector>
 
 #include "dsl/parse.h"
@@ -109,6 +111,51 @@ TEST(Rounding, TellsOverflowFromValuesThatAreMeant) {
       at(compute_of("input x: f32[3]; out: f32[i=3] = 1.0 / exp(x[i] * 1e38)"), x).overflows);
   EXPECT_FALSE(at(compute_of("input x: f32[3]; out: f32[i=3] = min(x[i], -inf)"), x).overflows);
   EXPECT_FALSE(at(compute_of("input x: f32[3]; out: f32[i=3] = sqrt(x[i])"), x, {2}).overflows);
+}
+
+TEST(Rounding, ElementsThatDependOnANaNAreUndefined) {
+  const Array x = array_of(Float32, {-1, 2});
+  for (const char* body :
+       {"out: f32[i=2] = log(x[i])", "out: f32[i=2] = exp(log(x[i]))",
+        "out: i32[i=2] = i32(log(x[i]))", "out: f32[i=2] = f32(i32(log(x[i])))",
+        "out: f32[i=2] = select(log(x[i]) < 0.0, 1.0, 2.0)",
+        "out: f32[i=2] = select(x[i] < 5.0 && log(x[i]) < 0.0, 1.0, 2.0)",
+        "out: f32[i=2] = select(x[i] > 5.0 || log(x[i]) < 0.0, 1.0, 2.0)",
+        "out: f32[i=2] = pow(log(x[i]), 2.5)", "out: f32[i=2] = max(log(x[i]), 0.0)",
+        "out: f32[i=2] = sum(k=3) x[i] * sqrt(x[i] - f32(k) * 0.1)",
+        "out: f32[i=2] = max(k=3) log(x[i] + f32(k) * 0.1)",
+        "y: f32[i=2] = log(x[i]); out: f32[i=2] = y[i] * 2.0",
+        "out: f32[i=2] = x[clamp(i64(log(x[i])), 0, 1)]",
+        "out: f32[i=2] = (x[i] - 2.0) * inf - (x[i] - 2.0) * inf + 0.0 * x[i]"}) {
+    const Compute compute = compute_of(std::string("input x: f32[2]; ") + body);
+    EXPECT_TRUE(at(compute, x, {0}).is_undefined) << body;
+  }
+  for (const char* body : {"out: f32[i=2] = exp(log(x[i]))", "out: f32[i=2] = f32(i32(log(x[i])))",
+                           "out: f32[i=2] = select(log(x[i]) < 0.0, 1.0, 2.0)",
+                           "out: f32[i=2] = sum(k=3) log(x[i] + f32(k))"})
+    EXPECT_FALSE(at(compute_of(std::string("input x: f32[2]; ") + body), x, {1}).is_undefined)
+        << body;
+}
+
+TEST(Rounding, ElementsThatDoNotDependOnANaNAreDefined) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Array x = array_of(Float32, {-1, nan, 2});
+  // The NaN is in the branch that is not taken, or on the side that does not decide.
+  for (const char* body : {"out: f32[i=3] = select(x[i] > 0.0, log(x[i]), 0.0)",
+                           "out: bool[i=3] = x[i] > 0.0 && log(x[i]) > 0.0",
+                           "out: bool[i=3] = x[i] < 0.0 || log(x[i]) > 0.0"})
+    EXPECT_FALSE(at(compute_of(std::string("input x: f32[3]; ") + body), x).is_undefined) << body;
+  // A NaN of the input is not made by the computation.
+  for (const char* body : {"out: f32[i=3] = exp(x[i])", "out: f32[i=3] = sum(k=3) x[i] * f32(k)",
+                           "out: f32[i=3] = pow(x[i], 2.5)", "out: i32[i=3] = i32(x[i])"})
+    EXPECT_FALSE(at(compute_of(std::string("input x: f32[3]; ") + body), x, {1}).is_undefined)
+        << body;
+  // `x <= inf` tells NaN from numbers, by which argmax() finds the first NaN.
+  EXPECT_FALSE(
+      at(compute_of("input x: f32[3]; out: bool[i=3] = log(x[i]) <= inf"), x).is_undefined);
+  const Rounded first = at(compute_of("input x: f32[3]; out: i64[i=1] = argmax(k=3) log(x[k])"), x);
+  EXPECT_EQ(first.value, 0);
+  EXPECT_FALSE(first.is_undefined);
 }
 
 TEST(Rounding, BoundsSumsInAnyUsualOrder) {

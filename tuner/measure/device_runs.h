@@ -124,9 +124,11 @@ class DeviceBuffers {
   Result<dsl::Array> unpacked(size_t argument) const;
   /// The relative_error() of the output with index `argument`. The error that the device computes
   /// is returned if it is at most `allowed`; otherwise the processor computes the error.
-  /// `overflows` as for relative_error().
+  /// `overflows` and `left_out` as for relative_error(). With `left_out` the processor computes the
+  /// error, unless the outputs are equal.
   Result<double> error_of(size_t argument, const dsl::Array& expected, double allowed,
-                          bool overflows, DeviceArrays& kept) const;
+                          bool overflows, const std::vector<bool>* left_out,
+                          DeviceArrays& kept) const;
 
   struct Argument {
     dsl::Layout layout;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -209,6 +210,51 @@ std::vector<std::vector<int64_t>> samples_of(const dsl::Array& array, int most, 
   return samples;
 }
 
+/// The largest finite value among the samples that are compared.
+double largest_verified(const std::vector<dsl::Rounded>& samples) {
+  double largest = 0;
+  for (const dsl::Rounded& sample : samples)
+    if (sample.is_verified() && std::isfinite(sample.value))
+      largest = std::max(largest, std::fabs(sample.value));
+  return largest;
+}
+
+// The interpreter evaluates about a million elements a second, and there are two fills.
+constexpr int64_t most_evaluations_of_undefined = 500'000;
+
+/// Finds the elements of an output that are not compared because they are undefined. Once
+/// `definition` has done `most_evaluations` evaluations, the elements that are left are not
+/// compared either. Elements are visited in strides of about 0.618 of the size, so that the visited
+/// elements are spread evenly at any time.
+Result<std::vector<bool>> find_undefined(dsl::RoundingAnalysis& definition, const std::string& name,
+                                         const dsl::Array& output, int64_t most_evaluations) {
+  const int64_t size = output.size();
+  std::vector<bool> left_out(static_cast<size_t>(size), true);
+  auto stride = std::max<int64_t>(static_cast<int64_t>(0.618 * static_cast<double>(size)), 1);
+  while (std::gcd(stride, size) != 1) ++stride;
+  int64_t position = 0;
+  for (int64_t n = 0; n < size && definition.evaluations() < most_evaluations; ++n) {
+    TW_TRY(const dsl::Rounded element, definition.at(name, indices_of(position, output.shape)));
+    left_out[static_cast<size_t>(position)] = element.is_undefined;
+    position = (position + stride) % size;
+  }
+  return left_out;
+}
+
+/// Sets `fill.left_out` for the outputs `names`, which have undefined elements.
+Status leave_out_undefined(const dsl::Workload& workload, const std::vector<std::string>& names,
+                           Fill& fill) {
+  if (names.empty()) return {};
+  TW_TRY(auto definition, dsl::RoundingAnalysis::make(workload.compute, fill.inputs));
+  const auto count = static_cast<int64_t>(names.size());
+  for (int64_t i = 0; i < count; ++i) {
+    const std::string& name = names[static_cast<size_t>(i)];
+    TW_TRY(fill.left_out[name], find_undefined(definition, name, fill.outputs.at(name),
+                                               most_evaluations_of_undefined * (i + 1) / count));
+  }
+  return {};
+}
+
 }  // namespace
 
 Status check_fits_memory(const dsl::Workload& workload, const Target& target) {
@@ -249,9 +295,20 @@ double tolerance_of(const dsl::Workload& workload) {
   return tolerance;
 }
 
-double relative_error(const dsl::Array& got, const dsl::Array& expected, bool overflows) {
+double relative_error(const dsl::Array& got, const dsl::Array& expected, bool overflows,
+                      const std::vector<bool>* left_out) {
   if (got.data == expected.data) return 0;
   const auto overflow_at = overflows ? std::optional(largest_number(expected.type)) : std::nullopt;
+  if (left_out) {
+    // An element that is left out counts as NaN in both arrays, and so has no difference.
+    const auto compared = [&](const dsl::Array& array) {
+      return [&array, left_out](int64_t i) {
+        return (*left_out)[static_cast<size_t>(i)] ? std::numeric_limits<double>::quiet_NaN()
+                                                   : array.get_float(i);
+      };
+    };
+    return worst_difference(compared(got), compared(expected), expected.size(), overflow_at);
+  }
   // This runs for every candidate, so the common type has a loop of its own, which does not check
   // the type of each element.
   if (expected.type == Float32) {
@@ -274,22 +331,32 @@ Result<std::map<std::string, Compared>> compare_samples(const dsl::Workload& wor
   std::map<std::string, Compared> result;
   for (const std::string& name : workload.compute.outputs) {
     const dsl::Array& output = outputs.at(name);
-    const double scale = std::max(largest(output), std::numeric_limits<double>::min());
     Compared& compared = result[name];
-    double rounding = 0;
+    std::vector<dsl::Rounded> samples;
+    std::vector<double> values;
     for (const auto& indices : samples_of(output, limits.most, random)) {
       if (compared.elements >= limits.least && definition.evaluations() > limits.evaluations) break;
       TW_TRY(const dsl::Rounded expected, definition.at(name, indices));
       ++compared.elements;
       compared.overflows = compared.overflows || expected.overflows;
-      const double got = output.get(indices);
-      const double error = expected.overflows ? 0 : difference(got, expected.value) / scale;
-      if (compared.elements == 1 || error > compared.error) {
+      compared.has_undefined = compared.has_undefined || expected.is_undefined;
+      samples.push_back(expected);
+      values.push_back(output.get(indices));
+    }
+    const double scale =
+        std::max(compared.has_undefined ? largest_verified(samples) : largest(output),
+                 std::numeric_limits<double>::min());
+    double rounding = 0;
+    for (size_t i = 0; i < samples.size(); ++i) {
+      const dsl::Rounded& expected = samples[i];
+      const double error =
+          expected.is_verified() ? difference(values[i], expected.value) / scale : 0;
+      if (i == 0 || error > compared.error) {
         compared.error = error;
-        compared.worst = got;
+        compared.worst = values[i];
         compared.expected = expected.value;
       }
-      rounding = std::max(rounding, expected.rounding);
+      if (!expected.is_undefined) rounding = std::max(rounding, expected.rounding);
     }
     compared.is_rounded = rounding > 0 || compared.overflows;
     compared.allowed = std::max(tolerance_of(workload), rounding / scale);
@@ -301,6 +368,11 @@ PlainCall plain_call(runtime::Kernel kernel, runtime::ThreadPool& pool) {
   return [kernel = std::move(kernel), &pool](const dsl::Arrays& inputs) {
     return call_once(kernel, inputs, pool);
   };
+}
+
+const std::vector<bool>* left_out_of(const Fill& fill, const std::string& output) {
+  const auto found = fill.left_out.find(output);
+  return found == fill.left_out.end() ? nullptr : &found->second;
 }
 
 Result<Reference> make_reference(const dsl::Workload& workload, const PlainCall& plain,
@@ -329,6 +401,7 @@ Result<Reference> make_reference(const dsl::Workload& workload, const PlainCall&
     TW_TRY(fill->outputs, plain(fill->inputs));
     reference.plain_ns = static_cast<double>(clock() - started);
     TW_TRY(const auto outputs, compare_samples(workload, fill->inputs, fill->outputs, random));
+    std::vector<std::string> undefined;
     for (const auto& [name, compared] : outputs) {
       if (!compared.agrees())
         return fail(ErrorCode::Invalid,
@@ -340,7 +413,9 @@ Result<Reference> make_reference(const dsl::Workload& workload, const PlainCall&
       fill->allowed[name] = same_bits ? 0 : compared.allowed;
       fill->tolerated[name] = compared.allowed;
       if (compared.overflows) fill->overflowing.insert(name);
+      if (compared.has_undefined) undefined.push_back(name);
     }
+    TW_RETURN_IF_ERROR(leave_out_undefined(workload, undefined, *fill));
   }
   return reference;
 }

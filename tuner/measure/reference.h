@@ -16,6 +16,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/target.h"
@@ -40,6 +41,11 @@ struct Fill {
   std::map<std::string, double> tolerated;
   /// Outputs for which some intermediate values overflow (dsl/rounding.h).
   std::set<std::string> overflowing;
+  /// For each output with undefined elements (dsl::Rounded::is_undefined), the elements that are
+  /// not compared, in row-major order. These are the undefined elements. In an output that is too
+  /// large to evaluate all elements by the definition, the elements that were not evaluated are not
+  /// compared either.
+  std::map<std::string, std::vector<bool>> left_out;
 };
 
 struct Reference {
@@ -81,6 +87,9 @@ struct Compared {
   bool is_rounded = false;  ///< true if some operation had to round its result
   /// True if intermediate values overflow in some sampled element. Such elements are not compared.
   bool overflows = false;
+  /// True if some sampled element is undefined (dsl::Rounded). Such elements are not compared. The
+  /// errors are then relative to the largest of the sampled elements that are compared.
+  bool has_undefined = false;
   /// The value of the element with the largest error, and the correct value of that element.
   double worst = 0, expected = 0;
   bool agrees() const { return error <= allowed; }
@@ -100,6 +109,9 @@ using PlainCall = std::function<Result<dsl::Arrays>(const dsl::Arrays& inputs)>;
 /// The PlainCall of a kernel for the processor, on one thread. The pool must outlive it.
 PlainCall plain_call(runtime::Kernel kernel, runtime::ThreadPool& pool);
 
+/// The element of `fill.left_out` for this output; null if no element is left out.
+const std::vector<bool>* left_out_of(const Fill& fill, const std::string& output);
+
 /// Makes the reference by running `plain`, the plain kernel, on both fills. The fills are equal in
 /// every run, so that all runs accept the same kernels. Invalid if the plain kernel disagrees with
 /// the interpreter.
@@ -109,7 +121,9 @@ Result<Reference> make_reference(const dsl::Workload& workload, const PlainCall&
 /// Returns max |got - expected| / max |expected| over the elements of an output. It is infinite if
 /// of two corresponding elements exactly one is NaN. With `overflows`, elements whose expected
 /// value is not finite are left out, and an infinite value counts as the largest number of its
-/// type.
-double relative_error(const dsl::Array& got, const dsl::Array& expected, bool overflows = false);
+/// type. `left_out`, if it is not null, has a flag for each element; elements whose flag is true
+/// are left out (Fill::left_out).
+double relative_error(const dsl::Array& got, const dsl::Array& expected, bool overflows = false,
+                      const std::vector<bool>* left_out = nullptr);
 
 }  // namespace tw::tuner

@@ -60,7 +60,8 @@ Verdict compare(const Reference& reference, Pass pass, const ErrorOf& error_of) 
 Verdict compare(const Reference& reference, Pass pass, const dsl::Arrays& outputs) {
   const Fill& fill = fill_of(reference, pass);
   return compare(reference, pass, [&](const std::string& name) {
-    return relative_error(outputs.at(name), fill.outputs.at(name), fill.overflowing.contains(name));
+    return relative_error(outputs.at(name), fill.outputs.at(name), fill.overflowing.contains(name),
+                          left_out_of(fill, name));
   });
 }
 

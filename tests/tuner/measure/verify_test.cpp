@@ -52,6 +52,17 @@ TEST(RelativeError, LeavesOutWhatOverflows) {
   EXPECT_EQ(relative_error(array_of(Float32, {inf, nan, 1}), expected, true), inf);
 }
 
+TEST(RelativeError, LeavesOutTheElementsThatAreNamed) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<bool> left_out = {true, false, true, false};
+  const dsl::Array expected = array_of(Float32, {-2147483648.0, 2, nan, 1});
+  EXPECT_EQ(relative_error(array_of(Float32, {nan, 2, 5, 1}), expected, false, &left_out), 0);
+  EXPECT_DOUBLE_EQ(relative_error(array_of(Float32, {7, 2, 5, 2}), expected, false, &left_out),
+                   0.5);
+  const double inf = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(relative_error(array_of(Float32, {7, 2, 5, nan}), expected, false, &left_out), inf);
+}
+
 TEST(RelativeError, WhereAllIsZeroNothingElseIsAllowed) {
   const dsl::Array zeros = array_of(Float32, {0, 0});
   EXPECT_EQ(relative_error(array_of(Float32, {0, -0.0}), zeros), 0);
@@ -414,6 +425,54 @@ TEST(Accuracy, Fault76_APlainKernelThatIsWrongIsNoReference) {
     const auto reference = make_reference(made_of(sum, 2, "fast"), wrong, monotonic_clock());
     ASSERT_FALSE(reference) << sum.name;
     EXPECT_EQ(reference.error().code, ErrorCode::Invalid);
+  }
+}
+
+using OfElement = std::function<double(double x, int64_t i)>;
+/// A kernel that computes each element of `out` from the element of `x` at the same position i. It
+/// calls `undefined` if x < -0.5 and `defined` otherwise.
+PlainCall elementwise(const OfElement& undefined, const OfElement& defined) {
+  return [=](const dsl::Arrays& inputs) -> Result<dsl::Arrays> {
+    const dsl::Array& x = inputs.at("x");
+    TW_TRY(dsl::Array out, dsl::Array::make(Float32, x.shape));
+    for (int64_t i = 0; i < x.size(); ++i) {
+      const double value = x.get_float(i);
+      out.set_float(i, value < -0.5 ? undefined(value, i) : defined(value, i));
+    }
+    return dsl::Arrays{{"out", std::move(out)}};
+  };
+}
+
+OfElement always(double value) {
+  return [value](double, int64_t) { return value; };
+}
+
+// The kernels give any value where the argument of log() is negative.
+TEST(Undefined, ElementsThatDependOnANaNAreNotCompared) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const OfElement correct = [](double x, int64_t) { return 1 + std::trunc(std::log(x + 0.5)); };
+  const OfElement one_more = [&](double x, int64_t i) { return correct(x, i) + 1; };
+  // The interpreter does not evaluate all elements of the larger array.
+  for (const int64_t size : {64, 600'000}) {
+    SCOPED_TRACE(size);
+    const OfElement half_wrong = [&](double x, int64_t i) {
+      return correct(x, i) + (2 * i > size ? 1 : 0);
+    };
+    const auto workload = workload_of(fmt::format(
+        "expr fast input x: f32[{0}]; out: f32[i={0}] = 1.0 + f32(i32(log(x[i] + 0.5)))", size));
+    const auto reference =
+        make_reference(workload, elementwise(always(-2147483648.0), correct), monotonic_clock());
+    ASSERT_TRUE(reference) << reference.error().message;
+    const auto status = [&](const OfElement& undefined, const OfElement& defined) {
+      return verdict_on(*reference, elementwise(undefined, defined)).status;
+    };
+    EXPECT_EQ(status(always(0), correct), db::TrialStatus::Ok);
+    EXPECT_EQ(status(always(nan), correct), db::TrialStatus::Ok);
+    for (const OfElement& wrong : {one_more, half_wrong, always(nan)})
+      EXPECT_EQ(status(always(-2147483648.0), wrong), db::TrialStatus::Wrong);
+    for (const OfElement& wrong : {one_more, always(nan)})
+      EXPECT_FALSE(
+          make_reference(workload, elementwise(always(-2147483648.0), wrong), monotonic_clock()));
   }
 }
 
