@@ -201,16 +201,25 @@ std::string_view source_of_preferred(bool is_default) {
   return is_default ? "default schedule" : "cost model";
 }
 
+namespace {
+
+/// Checks that the schedule can be parsed and lowered within the limits of the target.
+Status check_legal(const std::string& schedule, const dsl::Workload& workload,
+                   const Target& target) {
+  TW_TRY(const schedules::Schedule parsed, schedules::parse_schedule(workload.compute, schedule));
+  TW_RETURN_IF_ERROR(parsed.program(schedules::limits_of(target)));
+  return {};
+}
+
+}  // namespace
+
 Result<Preferred> legal_or_default(std::string schedule, const dsl::Workload& workload,
                                    const Target& target, tuner::Notes* notes) {
-  const auto legal = [&]() -> Status {
-    TW_TRY(const schedules::Schedule parsed, schedules::parse_schedule(workload.compute, schedule));
-    TW_RETURN_IF_ERROR(parsed.program(schedules::limits_of(target)));
-    return {};
-  }();
+  const Status legal = check_legal(schedule, workload, target);
   if (legal) return Preferred{std::move(schedule)};
-  tuner::note(notes, tuner::NoteKind::PredictionIllegal, legal.error().message);
   TW_TRY(std::string other, default_schedule(workload, target));
+  TW_RETURN_IF_ERROR(check_legal(other, workload, target));
+  tuner::note(notes, tuner::NoteKind::PredictionIllegal, legal.error().message);
   return Preferred{std::move(other), true};
 }
 

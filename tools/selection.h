@@ -111,7 +111,9 @@ std::string_view source_of_preferred(bool is_default);
 Result<Preferred> preferred_schedule(const dsl::Workload& workload, const Target& target,
                                      int threads, tuner::Notes* notes, const StopToken& stop = {});
 /// Returns the given schedule if it is legal. Otherwise it returns the default schedule and adds a
-/// note (PredictionIllegal) to `notes`.
+/// note (PredictionIllegal) to `notes`. If the default schedule is illegal too, as for an
+/// expression that reads outside of a tensor, it returns the error of the default schedule and adds
+/// no note.
 Result<Preferred> legal_or_default(std::string schedule, const dsl::Workload& workload,
                                    const Target& target, tuner::Notes* notes);
 /// The default schedule of the workload's search space; no search is made. Errors as

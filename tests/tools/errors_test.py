@@ -128,6 +128,18 @@ class Errors(program.ProgramTest):
         self.fail_with(code, *arguments, saying=words)
         self.assertEqual(os.listdir(self.home), [])  # no database, no cache
 
+    def test_an_illegal_expression_is_one_error(self):
+        (self.home / "table.tw").write_text("input t: f32[100, 4]\ninput ids: i64[8]\n"
+                                            "out: f32[i=8, j=4] = t[ids[i], j]\n")
+        for arguments in (["run"], ["explain"], ["show"], ["show", "--steps"], ["show", "--program"],
+                          ["tune", "--compile-only"]):
+            with self.subTest(arguments):
+                done = self.run_program(*arguments, "--expr", "table.tw")
+                self.assertEqual((done.returncode, done.out), (5, ""), done.err)
+                # The second line shows the read.
+                self.assertRegex(done.err, r"\Atilewright: [^\n]*'t', ids\[i\], is not proved inside 0\.\.100 "
+                                           r"[^\n]+\n  out\[i, j\] = t\[ids\[i\], j\]\n\Z")
+
     def test_Fault03_an_empty_batch_is_nothing_to_tune(self):
         done = self.succeed(*CONV, "--attr", "n=0")
         self.assertIn("nothing to tune", done.err)

@@ -300,8 +300,8 @@ Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
     return 0;
   }
   TW_RETURN_IF_ERROR(check_runs_here(s));
-  if (!s.record) note("the schedule is " + show_source(s));
   TW_TRY(runtime::Artifact artifact, artifact_of(flags, here, s));
+  if (!s.record) note("the schedule is " + show_source(s));
   const std::string schedule = artifact.info.schedule;
   TW_TRY(const Callable kernel, s.target.is_gpu()
                                     ? on_device(std::move(artifact), s, here.environment.clock)
