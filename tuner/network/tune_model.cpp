@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "db/record.h"
 #include "runtime/private_file.h"
 #include "tuner/host_machine.h"
 #include "tuner/network/difference.h"
@@ -145,11 +147,16 @@ NetworkOptions network_options(const ModelContext& context) {
 }
 
 Status tune_heard(ModelRun& run, const NetworkOptions& options, const ModelContext& context) {
-  const OnProgress listener = context.options.listen ? context.options.listen(run) : OnProgress();
-  if (listener) {
+  const OnProgress told = context.options.listen ? context.options.listen(run) : OnProgress();
+  const OnProgress listener = [&](const Progress& progress) {
+    const auto ok = progress.trials.find(std::string(db::to_string(db::TrialStatus::Ok)));
+    run.has_measured |= ok != progress.trials.end() && ok->second > 0;
+    if (told) told(progress);
+  };
+  if (told) {
     Progress start;
     if (context.measures()) start.budget_s = options.tuning.budget_s;
-    listener(start);
+    told(start);
   }
   TW_TRY(run.tuned, tune_network(*run.graph, context.target, options, context.store,
                                  context.environment, listener));
@@ -191,7 +198,9 @@ Status decide_fusion(ModelRun& run, const std::string& pass, const ModelContext&
                       .is_measured = is_measured(with_it) && is_measured(without_it)};
   choice.is_left_out = choice.is_measured && choice.without_ns < choice.with_ns;
   run.fusions.push_back(choice);
+  run.has_measured |= other.has_measured;
   if (!choice.is_left_out) return {};
+  other.has_measured = run.has_measured;
   other.source = run.source;
   other.fusions = std::move(run.fusions);
   other.importing_s += run.importing_s;
@@ -232,14 +241,27 @@ Status plan_unmeasured(ModelRun& run, const ModelContext& context, const Environ
   return {};
 }
 
+/// True if an interrupt ended the run before it measured a kernel, and there is a file. The file
+/// may have measured kernels, so a plan without measurements does not replace it.
+bool keeps_file(const std::vector<ModelRun>& runs, const ModelContext& context) {
+  std::error_code ignored;
+  return context.measures() && context.environment.interrupted() &&
+         std::ranges::none_of(runs, &ModelRun::has_measured) && !context.options.path.empty() &&
+         std::filesystem::is_regular_file(context.options.path, ignored);
+}
+
 /// Tunes the variants one after the other. In the end every variant has plans: an interrupt only
-/// ends measuring.
+/// ends measuring. Interrupted if keeps_file().
 Status tune_variants(std::vector<ModelRun>& runs, const ModelContext& context) {
   for (ModelRun& run : runs) {
     const bool is_skipped = context.measures() && context.environment.interrupted();
     const Status tuned = is_skipped ? Status() : tune_variant(run, context);
     const bool is_interrupted = !tuned && tuned.error().code == ErrorCode::Interrupted;
     if (!tuned && !(is_interrupted && context.measures())) return tuned;
+    if (keeps_file(runs, context))
+      return fail(ErrorCode::Interrupted,
+                  fmt::format("[tune] interrupted before a kernel was measured: {} stays as it was",
+                              context.options.path));
     if (run.tuned.plans.empty()) {
       TW_RETURN_IF_ERROR(plan_unmeasured(run, context, closing(context.environment)));
       run.tuned.ended = Ended::Interrupted;

@@ -77,6 +77,7 @@ struct ModelRun {
   std::vector<std::string> left_out;  ///< passes that were not applied
   std::vector<FusionChoice> fusions;
   TunedNetwork tuned;
+  bool has_measured = false;        ///< true if this run has measured a kernel of the variant
   size_t written = 0;               ///< index in `tuned.plans` of the plan that `model` runs
   std::vector<double> measured_ns;  ///< latencies of whole plans; empty: no plan was timed
   size_t measured = 0;              ///< index in `measured_ns` of the latency of `model`
@@ -144,8 +145,9 @@ struct ModelOptions {
 };
 
 /// Tunes a network. An interrupt (Environment::interrupts) ends measuring; the network is then
-/// built from what is known. A further interrupt (Environment::later_interrupts) ends the run with
-/// an error.
+/// built from what is known. But if ModelOptions::path exists and this run has measured no kernel
+/// yet, the run ends with the error Interrupted and leaves the file as it is. A further interrupt
+/// (Environment::later_interrupts) ends the run with an error.
 ///
 /// Errors before anything is tuned:
 /// - Usage for options that contradict each other;

@@ -7,6 +7,8 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "runtime/model.h"
 #include "tests/tuner/networks.h"
@@ -129,6 +131,54 @@ TEST_F(TuneModel, AnInterruptLeavesTheNetworkThatIsKnown) {
   const auto stopped = run();
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code, ErrorCode::Interrupted);
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_F(TuneModel, AnInterruptBeforeTheFirstMeasurementKeepsTheFile) {
+  std::atomic<int> interrupts = 0, later = 0;
+  environment_.interrupts = &interrupts;
+  environment_.later_interrupts = &later;
+  options_.tuning.effort = Effort::Normal;
+  options_.path = folder_ / "net.twart";
+  options_.listen = [&](const ModelRun&) -> OnProgress {
+    interrupts = 1;
+    return {};
+  };
+  // Without a file the network that is known is written.
+  const auto written = run();
+  ASSERT_TRUE(written) << written.error().message;
+  EXPECT_FALSE(written->runs[0].has_measured);
+  EXPECT_TRUE(runtime::Model::open(options_.path));
+  std::ofstream(options_.path) << "a better network";
+  interrupts = 0;
+  const auto kept = run();
+  ASSERT_FALSE(kept);
+  EXPECT_EQ(kept.error().code, ErrorCode::Interrupted);
+  EXPECT_THAT(kept.error().message, HasSubstr(options_.path + " stays as it was"));
+  EXPECT_EQ(text_of(options_.path), "a better network");
+}
+
+TEST_F(TuneModel, AnInterruptAfterTheFirstMeasurementReplacesTheFile) {
+  if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
+  std::atomic<int> interrupts = 0, later = 0;
+  environment_.interrupts = &interrupts;
+  environment_.later_interrupts = &later;
+  options_.tuning.effort = Effort::Normal;
+  options_.path = folder_ / "net.twart";
+  std::ofstream(options_.path) << "an older network";
+  options_.listen = [&](const ModelRun&) -> OnProgress {
+    return [&](const Progress& progress) {
+      if (progress.trials.contains("ok")) interrupts = 1;
+    };
+  };
+  const auto tuned = run();
+  ASSERT_TRUE(tuned) << tuned.error().message;
+  EXPECT_TRUE(tuned->runs[0].has_measured);
+  EXPECT_TRUE(runtime::Model::open(options_.path));
 }
 
 TEST_F(TuneModel, ANetworkThatCannotBeAssembledIsToldFirst) {
