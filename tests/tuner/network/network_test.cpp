@@ -134,13 +134,13 @@ TEST_F(Network, WithoutEffortEveryKernelIsPredictedAndFewOfThoseThatConvert) {
 
 TEST_F(Network, Fault31_AnInterruptWhileSchemesAreEstimatedLeavesAPlan) {
   NetworkServices services = planned_services(work_, store_);
-  bool has_offered = false;
+  std::atomic<bool> has_offered = false;  // predictions are made by several threads
   services.predict = [this, &has_offered, predict = services.predict](const dsl::Workload& workload,
                                                                       Precision precision) {
     // Copies are the last ones that are predicted at once.
     const bool is_copy = workload.op == "expr";
     if (has_offered && !is_copy) interrupts_ = 1;
-    has_offered |= is_copy;
+    if (is_copy) has_offered = true;
     return predict(workload, precision);
   };
   work_.predicted.ns["conv2d in=NHWC out=NHWC"] = 10;
