@@ -190,7 +190,8 @@ class AccessChecker {
     bool is_data = false;
     dsl::for_each(index, [&](const Expr& e) { is_data |= e.as<dsl::Read>() != nullptr; });
     if (is_data)
-      return "data needs bounds to be an index: clamp it, or guard the read with select()";
+      return "data needs bounds to be an index: clamp the whole index, or guard the read with "
+             "select()";
     const auto low = bounds_.lower(index), high = bounds_.upper(index);
     if (!low && !high) return "nothing is known of it; indices are sums of axes times literals";
     return fmt::format("it may be {}..{}; the end of a range is not in it",
