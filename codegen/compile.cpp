@@ -222,7 +222,7 @@ Result<Results> compile_batch(std::span<const KernelSpec> specs, const Target& t
     if (!compiled->programs[i] && statuses[owner]) statuses[owner] = compiled->programs[i];
     if (compiled->strict[i]) strict[owner] = true;
   }
-  // Kernels that failed are of either kind.
+  // A kernel that failed counts as strict if any kernel is strict: it does not split the batch.
   const bool any = std::ranges::find(strict, true) != strict.end();
   for (size_t i = 0; i < specs.size(); ++i) strict[i] = strict[i] || (any && !statuses[i]);
   if (std::ranges::adjacent_find(strict, std::not_equal_to()) != strict.end())

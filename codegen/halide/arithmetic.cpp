@@ -110,6 +110,9 @@ HExpr arithmetic(UnaryOp op, const HExpr& a) {
     case UnaryOp::Not:
       return !a;
     case UnaryOp::Abs:
+      // Halide takes abs() of the least i64 to be positive.
+      if (a.type().is_int() && a.type().bits() == 64)
+        return Halide::select(a < hi::make_zero(a.type()), arithmetic(UnaryOp::Neg, a), a);
       return Halide::cast(a.type(), Halide::abs(a));
     case UnaryOp::Exp:
       return with_names(is_double(a) ? exp_f64(a) : exp_f32(a));

@@ -20,6 +20,17 @@ bool reads_can_be_masked(const PhaseScope& scope, const Expr& expr, bool anywher
   return can;
 }
 
+/// True if a side of a comparison of indices may wrap.
+bool has_side_that_may_wrap(const schedules::Bounds& bounds, const Expr& condition) {
+  bool may_wrap = false;
+  dsl::for_each(condition, [&](const Expr& e) {
+    const auto* b = e.as<dsl::Binary>();
+    if (b && e.type() == Bool && b->a.type() == Int64)
+      may_wrap = may_wrap || bounds.may_wrap(b->a) || bounds.may_wrap(b->b);
+  });
+  return may_wrap;
+}
+
 bool is_covered(const PhaseScope& scope, const Masks& masks, const std::string& buffer,
                 const std::vector<Expr>& indices, bool is_store) {
   const Access& access = scope.access(buffer);
@@ -72,9 +83,10 @@ bool are_masks_cheap(const PhaseScope& scope, const Masks& masks, const Block& b
 }
 
 /// Inequalities of a lane's number hold for all lanes when they hold for the first and the last.
+/// This is not so if a side may wrap between two lanes.
 std::optional<Expr> in_all_lanes(const PhaseScope& scope, const Expr& condition) {
   const std::string* variable = scope.vector_variable(condition);
-  if (!variable) return std::nullopt;
+  if (!variable || has_side_that_may_wrap(scope.bounds(), condition)) return std::nullopt;
   const schedules::Constraints constraints = schedules::split_condition(condition);
   Expr all = dsl::constant_int(Bool, 1);
   for (const Expr& opaque : constraints.opaque) {

@@ -60,6 +60,7 @@ HExpr PhaseTranslator::integer(const Expr& expr, Halide::Type type) {
       },
       [&](const dsl::Unary& u) {
         const HExpr a = integer(u.a, type);
+        if (type == index64) return arithmetic(u.op, a);  // the least number wraps to itself
         return u.op == UnaryOp::Neg ? -a : Halide::cast(type, Halide::abs(a));
       },
       [&](const dsl::Select& s) {

@@ -81,10 +81,12 @@ class PhaseScope {
   /// Returns Int(32) if the Int64 expression and all its subexpressions fit 32 bits, else Int(64).
   Halide::Type width(const Expr& expr) const;
 
-  /// True if every index is always at least 0 and below the extent of its dimension, even where
-  /// conditions around the access fail.
+  /// True if every index is at least 0 and below the extent of its dimension wherever the
+  /// conditions hold that were entered. Conditions that became masks or selects are not among
+  /// these.
   bool is_always_inside(const Buffer& buffer, const std::vector<Expr>& indices) const;
-  /// Like is_always_inside(), but by the ranges of loops alone, without any condition.
+  /// Like is_always_inside(), but by the ranges of loops alone, so it also holds where the
+  /// conditions around the access fail.
   bool is_in_range(const Buffer& buffer, const std::vector<Expr>& indices) const;
 
   /// The variable of a vector loop that the expression uses; nullptr if it uses none. If it uses

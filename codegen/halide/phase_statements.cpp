@@ -159,7 +159,7 @@ HStmt PhaseTranslator::translate_if(const If& branch) {
     return hi::IfThenElse::make(value(*all), taken(branch),
                                 fallback(masked(condition, *branch.body)));
   if (can_be_masked(scope_, *branch.body, false)) return masked(condition, *branch.body);
-  return hi::IfThenElse::make(condition, differs ? taken_by_lanes(branch) : taken(branch));
+  return hi::IfThenElse::make(condition, taken_by_lanes(branch));
 }
 
 HStmt PhaseTranslator::fallback(const HStmt& body) const {

@@ -60,7 +60,7 @@ class PhaseTranslator {
   /// Translates the body of a branch for lanes that all satisfy its condition, so that no mask is
   /// needed.
   HStmt taken(const If& branch);
-  /// Like taken(), for a condition that holds in some lanes of a vector only.
+  /// Like taken(), for a condition that may hold in only some lanes of a vector.
   HStmt taken_by_lanes(const If& branch);
   /// Translates statements so that they have an effect only in the lanes that satisfy the
   /// condition.

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "dsl/interpret.h"
@@ -210,6 +211,41 @@ TEST(Edges, ReadsUnderConditionsOfLanes) {
 }
 TEST(Edges, ReadsUnderConditionsOfLanesOnThreads) {
   expect_threads_agree(reads_under_conditions_of_lanes());
+}
+
+// The results of such kernels are not specified (docs/expressions.md), but they read no other
+// memory.
+TEST(Edges, ReadsStayInsideWhereSumsWrap) {
+  constexpr int64_t least = std::numeric_limits<int64_t>::min();
+  constexpr int64_t largest = std::numeric_limits<int64_t>::max();
+  const std::vector<int64_t> elements = {least, least + 1,    -1,          5,
+                                         90,    largest - 20, largest - 3, largest};
+  struct Scheduled {
+    const char *compute, *steps;
+  };
+  for (const auto& [text, steps] :
+       {Scheduled{"input x: i64[8]; input t: u8[100]; out: f32[i=8] = "
+                  "select(0 <= -x[i], f32(t[min((-x[i]) / 3, 99)]), 0.0)",
+                  "tw1; vectorize out i"},
+        Scheduled{"input x: i64[8]; input t: u8[100]; out: f32[i=8] = "
+                  "select(0 <= abs(x[i]), f32(t[min(abs(x[i]) / 3, 99)]), 0.0)",
+                  "tw1; vectorize out i"},
+        Scheduled{"input x: i64[8]; input t: u8[100]; input u: f32[4]; out: f32[i=8, j=16] = "
+                  "sum(k=4) select(0 <= x[i] + j, f32(t[min(x[i] + j, 99)]) * u[k], 0.0)",
+                  "tw1; reorder out i k j; vectorize out j"}}) {
+    SCOPED_TRACE(text);
+    const dsl::Compute compute = dsl::parse_compute(text).value();
+    const auto schedule = schedules::parse_schedule(compute, steps);
+    ASSERT_TRUE(schedule) << schedule.error().message;
+    const Program program = schedule->program().value();
+    Storage inputs = integer_inputs(program, 14);
+    for (size_t i = 0; i < elements.size(); ++i)
+      std::memcpy(inputs.at("x").data() + 8 * i, &elements[i], 8);
+    for (const Target& target : runnable_targets()) {
+      const auto object = run_object(program, inputs, target);
+      EXPECT_TRUE(object) << object.error().message << target.to_string();
+    }
+  }
 }
 
 TEST(Edges, ArgmaxOfNaN) {
