@@ -168,6 +168,7 @@ TEST_F(TuneModel, AnInterruptAfterTheFirstMeasurementReplacesTheFile) {
   environment_.interrupts = &interrupts;
   environment_.later_interrupts = &later;
   options_.tuning.effort = Effort::Normal;
+  options_.tuning.budget_s = 600;  // the interrupt ends the run long before, also beside other work
   options_.path = folder_ / "net.twart";
   std::ofstream(options_.path) << "an older network";
   options_.listen = [&](const ModelRun&) -> OnProgress {
