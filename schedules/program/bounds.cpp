@@ -35,10 +35,6 @@ std::optional<int64_t> best(std::optional<int64_t> a, std::optional<int64_t> b) 
   return std::max(*a, *b);
 }
 
-/// Loops count in 32 bits.
-const Range loop_values = {std::numeric_limits<int32_t>::min(),
-                           std::numeric_limits<int32_t>::max()};
-
 /// Adds factor * value to a sum. Sets `overflows` if the sum or its negative leaves int64.
 void add_product(int64_t factor, int64_t value, int64_t& sum, bool& overflows) {
   int64_t product;
@@ -50,8 +46,10 @@ void add_product(int64_t factor, int64_t value, int64_t& sum, bool& overflows) {
 constexpr __int128 least_int64 = std::numeric_limits<int64_t>::min();
 constexpr __int128 largest_int64 = std::numeric_limits<int64_t>::max();
 
-/// Limits within which a sum may leave int64, and a side of a comparison may lie, so that the sum
-/// wraps to the other side of it.
+/// If the greater side of a comparison exceeds int64 by at most 2^62, it wraps to less than -2^62.
+/// Then the comparison fails if the lesser side is at least -2^61. The same holds for a lesser side
+/// below int64.
+constexpr __int128 most_sum = __int128{1} << 120;
 constexpr __int128 most_excess = __int128{1} << 62, most_compared = __int128{1} << 61;
 
 /// Values of 16 bits: those of narrow types, and of wider types that are masked or shifted.
@@ -147,7 +145,9 @@ int Bounds::number_of_variable(const std::string& name) const {
 int Bounds::enter(const Expr& expr) const {
   Atom atom;
   atom.expr = expr;
-  atom.values = Ranges(loop_values).of(expr);
+  static const Ranges any_loops(loop_values);
+  atom.values = expr.as<dsl::Var>() ? loop_values : any_loops.of(expr);
+  atom.fits_int32 = atom.values.fits_int32();
   const Binary* b = expr.as<Binary>();
   if (expr.as<dsl::Var>()) {
     atom.kind = AtomKind::Variable;
@@ -215,7 +215,8 @@ Bounds::Linear Bounds::value(const Expr& expr) const {
 
 Bounds::Linear Bounds::value_in_any_scope(const Expr& expr) const {
   Linear result = linear(expr);
-  const bool fits = range_in_any_scope(result).is_within(least_int64, largest_int64);
+  const bool fits =
+      is_small(result) || range_in_any_scope(result).is_within(least_int64, largest_int64);
   return fits && !result.overflows ? result : as_atom(expr);
 }
 
@@ -225,14 +226,26 @@ Bounds::WideRange Bounds::range_in_any_scope(const Linear& linear) const {
     const Range& values = atoms_[static_cast<size_t>(term.atom)].values;
     const __int128 a = __int128{term.coefficient} * values.low;
     const __int128 b = __int128{term.coefficient} * values.high;
-    sum.low += std::min(a, b);
-    sum.high += std::max(a, b);
+    // A product is below 2^126. Sums stay where one more product does not overflow.
+    sum.low = std::max(sum.low + std::min(a, b), -most_sum);
+    sum.high = std::min(sum.high + std::max(a, b), most_sum);
   }
   return sum;
 }
 
+/// True for nearly all indices: 16 products of a factor up to 2^24 and a value of 32 bits fit.
+bool Bounds::is_small(const Linear& linear) const {
+  constexpr int64_t most_constant = int64_t{1} << 60, most_factor = 1 << 24;
+  return linear.terms.size() <= 16 && std::abs(linear.constant) <= most_constant &&
+         std::all_of(linear.terms.begin(), linear.terms.end(), [&](const Linear::Term& term) {
+           return std::abs(term.coefficient) <= most_factor &&
+                  atoms_[static_cast<size_t>(term.atom)].fits_int32;
+         });
+}
+
 bool Bounds::may_wrap(const Linear& linear) const {
   if (linear.overflows) return true;
+  if (is_small(linear)) return false;
   if (range_in_any_scope(linear).is_within(least_int64, largest_int64)) return false;
   return !search_below(linear, std::nullopt) || !search_below(linear.negated(), std::nullopt);
 }
@@ -289,7 +302,7 @@ Bounds::Unfloored Bounds::without_floor(const Linear& linear, const Linear::Term
 
 // ---- scope ----------------------------------------------------------------------------------
 
-void Bounds::push_loop(const std::string& variable, const Expr& begin, const Expr& end) {
+Range Bounds::push_loop(const std::string& variable, const Expr& begin, const Expr& end) {
   const auto low = lower(begin);
   const auto high = upper(end);
   const int id = number_of_variable(variable);
@@ -304,6 +317,9 @@ void Bounds::push_loop(const std::string& variable, const Expr& begin, const Exp
   if (!dsl::as_int(end))
     for (const Expr& e : alternatives(end, BinaryOp::Min))
       if (!dsl::as_int(e)) add_comparison(v, e, 1);
+  const Variable& loop = variables_.back();
+  const Range all;
+  return {loop.low.value_or(all.low), loop.high.value_or(all.high)};
 }
 
 void Bounds::push_condition(const Expr& condition) {
@@ -468,7 +484,9 @@ bool Bounds::proves_inside(const Expr& index, int64_t extent) const {
   };
   const Linear sum = linear(index);
   if (!may_wrap(sum) && inside(sum)) return true;
-  // Conditions before those that bound the terms were on the whole index.
+  if (is_small(sum)) return false;
+  // A condition on the whole index may have come before the facts that bound its terms. It is then
+  // a fact about the index as one atom.
   return !range_in_any_scope(sum).is_within(least_int64, largest_int64) && inside(as_atom(index));
 }
 

@@ -41,7 +41,8 @@ class Bounds {
  public:
   /// Adds a variable in [begin, end). `begin` may be a max(...) and `end` a min(...) of affine
   /// expressions.
-  void push_loop(const std::string& variable, const Expr& begin, const Expr& end);
+  /// Returns the range of its values that is proved, in which an end may be unknown.
+  Range push_loop(const std::string& variable, const Expr& begin, const Expr& end);
   /// Adds the facts of a conjunction, from left to right: 0 <= x && x < 100 shows that x + 1, in a
   /// later term, does not wrap.
   void push_condition(const Expr& condition);
@@ -94,7 +95,7 @@ class Bounds {
   };
 
   using Bound = std::optional<int64_t>;
-  /// The values of a sum that does not wrap.
+  /// The range of a sum that is computed without wrapping, so it may exceed int64.
   struct WideRange {
     __int128 low, high;
     bool is_within(__int128 least, __int128 most) const { return low >= least && high <= most; }
@@ -119,7 +120,8 @@ class Bounds {
     int position = -1;        ///< index of a variable in variables_; -1 if it is out of scope
     int facts = 0;            ///< number of facts in which the atom occurs
     std::optional<int64_t> low, high;  ///< for Other: range of its type
-    Range values;                      ///< valid in any scope
+    Range values;                      ///< of the atom, for any values of the loop variables
+    bool fits_int32 = false;           ///< true if all these values do
     KnownBound known_low, known_high;
   };
   struct Variable {
@@ -160,6 +162,7 @@ class Bounds {
   Linear value_in_any_scope(const Expr& expr) const;
   Linear as_atom(const Expr& expr) const;
   WideRange range_in_any_scope(const Linear& linear) const;
+  bool is_small(const Linear& linear) const;
   bool may_wrap(const Linear& linear) const;
   /// Appends the constraints `a >= 0` of a conjunction to `out`. Returns false if a term of the
   /// conjunction cannot be written as such constraints.

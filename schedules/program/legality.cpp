@@ -92,7 +92,8 @@ class AccessChecker {
     if (loop.pipeline) TW_RETURN_IF_ERROR(check_pipeline(loop, stmt));
     TW_RETURN_IF_ERROR(check_reads(loop.begin, stmt));
     TW_RETURN_IF_ERROR(check_reads(loop.end, stmt));
-    bounds_.push_loop(loop.variable, loop.begin, loop.end);
+    if (!bounds_.push_loop(loop.variable, loop.begin, loop.end).fits_int32())
+      return illegal("a loop has to count in 32 bits", stmt);
     if (!dot) return check(*loop.body);
     bounds_.push_loop(dot->depth->variable, dot->depth->begin, dot->depth->end);
     return check(*dot->depth->body);

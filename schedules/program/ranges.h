@@ -16,13 +16,16 @@
 
 namespace tw::schedules {
 
-/// An inclusive range. A limit that is the least or the largest int64 means that the true limit is
-/// unknown or does not fit int64.
+/// An inclusive range of values. An end that is the least or the largest int64 says nothing.
 struct Range {
   int64_t low = std::numeric_limits<int64_t>::min();
   int64_t high = std::numeric_limits<int64_t>::max();
   bool fits_int32() const;
 };
+
+/// The values that the variable of a loop may have (schedules/program/legality.h).
+inline constexpr Range loop_values = {std::numeric_limits<int32_t>::min(),
+                                      std::numeric_limits<int32_t>::max()};
 
 class Ranges {
  public:
@@ -33,6 +36,7 @@ class Ranges {
   /// In a phase only sibling loops may have variables of the same name.
   void set(const std::string& variable, const Expr& begin, const Expr& end);
 
+  /// The range of the value, which wraps where an operation leaves int64.
   Range of(const Expr& expr) const;
   /// True if `a op b` may exceed the type of the operands. Requires: `op` is +, - or *, and both
   /// operands have the same integer type.
