@@ -27,6 +27,9 @@ int64_t wrapping_sum(int64_t sum, int64_t factor, int64_t value) {
   return sum;
 }
 
+/// |value|; the least int64 wraps to itself.
+int64_t magnitude(int64_t value) { return value < 0 ? wrapping_sum(0, -1, value) : value; }
+
 /// True if an element of i64, or a float as i64, is in the expression.
 bool has_wide_element(const Expr& expr) {
   bool has = false;
@@ -170,24 +173,24 @@ Unclamped unclamp(const Expr& index) {
 Expr to_expr(const Affine& affine) {
   Expr sum;
   bool constant_first = false;
-  const auto append = [&](const Expr& magnitude, bool positive) {
+  const auto append = [&](const Expr& term, bool positive) {
     if (!sum.defined()) {
-      sum = positive ? magnitude : Expr(affine.constant) - magnitude;
+      sum = positive ? term : Expr(affine.constant) - term;
       constant_first = !positive;
     } else {
-      sum = positive ? sum + magnitude : sum - magnitude;
+      sum = positive ? sum + term : sum - term;
     }
   };
   // Positive terms first, `x - y` rather than `0 - y + x`; without any the constant, `1 - y`.
   for (const bool positive : {true, false})
     for (const Affine::Term& term : affine.terms)
       if ((term.coefficient > 0) == positive)
-        append(std::abs(term.coefficient) == 1 ? term.atom
-                                               : term.atom * Expr(std::abs(term.coefficient)),
+        append(magnitude(term.coefficient) == 1 ? term.atom
+                                                : term.atom * Expr(magnitude(term.coefficient)),
                positive);
   if (!sum.defined()) return Expr(affine.constant);
   if (affine.constant == 0 || constant_first) return sum;
-  return affine.constant > 0 ? sum + Expr(affine.constant) : sum - Expr(-affine.constant);
+  return affine.constant > 0 ? sum + Expr(affine.constant) : sum - Expr(magnitude(affine.constant));
 }
 
 std::vector<Expr> alternatives(const Expr& expr, BinaryOp max_or_min) {
@@ -220,9 +223,9 @@ Expr to_condition(const Affine& at_least_zero) {
   Affine left, right;
   for (const Affine::Term& term : at_least_zero.terms) {
     Affine& side = term.coefficient < 0 ? left : right;
-    side.add(term.atom, std::abs(term.coefficient));
+    side.add(term.atom, magnitude(term.coefficient));
   }
-  (at_least_zero.constant < 0 ? left : right).constant += std::abs(at_least_zero.constant);
+  (at_least_zero.constant < 0 ? left : right).constant += magnitude(at_least_zero.constant);
   return to_expr(left) <= to_expr(right);
 }
 

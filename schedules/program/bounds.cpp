@@ -46,10 +46,13 @@ void add_product(int64_t factor, int64_t value, int64_t& sum, bool& overflows) {
 constexpr __int128 least_int64 = std::numeric_limits<int64_t>::min();
 constexpr __int128 largest_int64 = std::numeric_limits<int64_t>::max();
 
+/// Largest sum of a WideRange. A product of a coefficient and a value is at most 2^126, so one more
+/// product does not overflow.
+constexpr __int128 most_sum = __int128{1} << 120;
+
 /// If the greater side of a comparison exceeds int64 by at most 2^62, it wraps to less than -2^62.
 /// Then the comparison fails if the lesser side is at least -2^61. The same holds for a lesser side
 /// below int64.
-constexpr __int128 most_sum = __int128{1} << 120;
 constexpr __int128 most_excess = __int128{1} << 62, most_compared = __int128{1} << 61;
 
 /// Values of 16 bits: those of narrow types, and of wider types that are masked or shifted.
@@ -226,9 +229,9 @@ Bounds::WideRange Bounds::range_in_any_scope(const Linear& linear) const {
     const Range& values = atoms_[static_cast<size_t>(term.atom)].values;
     const __int128 a = __int128{term.coefficient} * values.low;
     const __int128 b = __int128{term.coefficient} * values.high;
-    // A product is below 2^126. Sums stay where one more product does not overflow.
-    sum.low = std::max(sum.low + std::min(a, b), -most_sum);
-    sum.high = std::min(sum.high + std::max(a, b), most_sum);
+    sum.low += std::min(a, b);
+    sum.high += std::max(a, b);
+    if (!sum.is_within(-most_sum, most_sum)) return {-most_sum, most_sum};
   }
   return sum;
 }
@@ -236,9 +239,12 @@ Bounds::WideRange Bounds::range_in_any_scope(const Linear& linear) const {
 /// True for nearly all indices: 16 products of a factor up to 2^24 and a value of 32 bits fit.
 bool Bounds::is_small(const Linear& linear) const {
   constexpr int64_t most_constant = int64_t{1} << 60, most_factor = 1 << 24;
-  return linear.terms.size() <= 16 && std::abs(linear.constant) <= most_constant &&
+  const auto is_within = [](int64_t value, int64_t most) {
+    return -most <= value && value <= most;
+  };
+  return linear.terms.size() <= 16 && is_within(linear.constant, most_constant) &&
          std::all_of(linear.terms.begin(), linear.terms.end(), [&](const Linear::Term& term) {
-           return std::abs(term.coefficient) <= most_factor &&
+           return is_within(term.coefficient, most_factor) &&
                   atoms_[static_cast<size_t>(term.atom)].fits_int32;
          });
 }

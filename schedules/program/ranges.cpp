@@ -214,9 +214,11 @@ bool Ranges::all_fit_int32(const Expr& expr) const {
 }
 
 bool Ranges::all_fit_int32(const Affine& affine) const {
+  const auto fits = [](int64_t number) { return Range{number, number}.fits_int32(); };
+  if (!fits(affine.constant)) return false;
   int64_t total = std::abs(affine.constant);
   for (const Affine::Term& term : affine.terms) {
-    if (!all_fit_int32(term.atom)) return false;
+    if (!fits(term.coefficient) || !all_fit_int32(term.atom)) return false;
     const Range range = of(term.atom);
     const int64_t magnitude = std::max(std::abs(range.low), std::abs(range.high));
     total = saturating_add(total, saturating_mul(magnitude, std::abs(term.coefficient)));
