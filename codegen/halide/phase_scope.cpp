@@ -49,20 +49,22 @@ Halide::Type PhaseScope::width(const Expr& expr) const {
 }
 
 bool PhaseScope::is_always_inside(const Buffer& buffer, const std::vector<Expr>& indices) const {
-  for (size_t i = 0; i < indices.size(); ++i) {
-    const Range range = ranges_.of(indices[i]);
-    if (range.low >= 0 && range.high < buffer.extents[i]) continue;
-    if (!bounds_.proves_inside(indices[i], buffer.extents[i])) return false;
-  }
+  for (size_t i = 0; i < indices.size(); ++i)
+    if (!is_in_range(indices[i], buffer.extents[i]) &&
+        !bounds_.proves_inside(indices[i], buffer.extents[i]))
+      return false;
   return true;
 }
 
 bool PhaseScope::is_in_range(const Buffer& buffer, const std::vector<Expr>& indices) const {
   for (size_t i = 0; i < indices.size(); ++i)
-    if (const Range range = ranges_.of(indices[i]);
-        range.low < 0 || range.high >= buffer.extents[i])
-      return false;
+    if (!is_in_range(indices[i], buffer.extents[i])) return false;
   return true;
+}
+
+bool PhaseScope::is_in_range(const Expr& index, int64_t extent) const {
+  const Range range = ranges_.of(index);
+  return range.low >= 0 && range.high < extent;
 }
 
 const std::string* PhaseScope::vector_variable(const Expr& expr) const {

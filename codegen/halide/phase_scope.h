@@ -94,6 +94,8 @@ class PhaseScope {
   const std::string* vector_variable(const Expr& expr) const;
 
  private:
+  bool is_in_range(const Expr& index, int64_t extent) const;
+
   Ranges ranges_;
   schedules::Bounds bounds_;
   std::map<std::string, Variable> variables_;

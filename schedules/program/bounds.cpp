@@ -218,9 +218,7 @@ Bounds::Linear Bounds::value(const Expr& expr) const {
 
 Bounds::Linear Bounds::value_in_any_scope(const Expr& expr) const {
   Linear result = linear(expr);
-  const bool fits =
-      is_small(result) || range_in_any_scope(result).is_within(least_int64, largest_int64);
-  return fits && !result.overflows ? result : as_atom(expr);
+  return fits_in_any_scope(result) ? result : as_atom(expr);
 }
 
 Bounds::WideRange Bounds::range_in_any_scope(const Linear& linear) const {
@@ -249,11 +247,14 @@ bool Bounds::is_small(const Linear& linear) const {
          });
 }
 
+bool Bounds::fits_in_any_scope(const Linear& linear) const {
+  return !linear.overflows &&
+         (is_small(linear) || range_in_any_scope(linear).is_within(least_int64, largest_int64));
+}
+
 bool Bounds::may_wrap(const Linear& linear) const {
-  if (linear.overflows) return true;
-  if (is_small(linear)) return false;
-  if (range_in_any_scope(linear).is_within(least_int64, largest_int64)) return false;
-  return !search_below(linear, std::nullopt) || !search_below(linear.negated(), std::nullopt);
+  return !fits_in_any_scope(linear) &&
+         (!search_below(linear, std::nullopt) || !search_below(linear.negated(), std::nullopt));
 }
 
 bool Bounds::split(const Expr& condition, std::vector<Linear>& out) const {
@@ -489,11 +490,10 @@ bool Bounds::proves_inside(const Expr& index, int64_t extent) const {
     return holds(at_least_zero) && holds(room);
   };
   const Linear sum = linear(index);
-  if (!may_wrap(sum) && inside(sum)) return true;
-  if (is_small(sum)) return false;
+  if (fits_in_any_scope(sum)) return inside(sum);
   // A condition on the whole index may have come before the facts that bound its terms. It is then
   // a fact about the index as one atom.
-  return !range_in_any_scope(sum).is_within(least_int64, largest_int64) && inside(as_atom(index));
+  return (!may_wrap(sum) && inside(sum)) || inside(as_atom(index));
 }
 
 std::optional<int64_t> Bounds::quotient(const Affine& affine, int64_t divisor) const {

@@ -163,6 +163,7 @@ class Bounds {
   Linear as_atom(const Expr& expr) const;
   WideRange range_in_any_scope(const Linear& linear) const;
   bool is_small(const Linear& linear) const;
+  bool fits_in_any_scope(const Linear& linear) const;
   bool may_wrap(const Linear& linear) const;
   /// Appends the constraints `a >= 0` of a conjunction to `out`. Returns false if a term of the
   /// conjunction cannot be written as such constraints.
