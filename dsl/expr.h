@@ -388,6 +388,16 @@ void for_each(const Expr& expr, const See& see) {
       [&](const Cast& c) { for_each(c.a, see); }, ignore<Const, Var>);
 }
 
+/// Calls `see` on each condition that `&&` joins, from left to right: on a, b and c of
+/// `a && (b && c)`.
+template <typename See>
+void for_each_conjunct(const Expr& condition, const See& see) {
+  const Binary* both = condition.as<Binary>();
+  if (!both || both->op != BinaryOp::And) return see(condition);
+  for_each_conjunct(both->a, see);
+  for_each_conjunct(both->b, see);
+}
+
 bool uses_var(const Expr& expr, const std::string& name);
 /// True if any of the expressions uses the variable.
 bool uses_var(const std::vector<Expr>& exprs, const std::string& name);

@@ -182,13 +182,6 @@ class PointCount {
   int64_t& left_;
 };
 
-void add_conjuncts(const Expr& condition, std::vector<Expr>& conjuncts) {
-  const Binary* both = condition.as<Binary>();
-  if (!both || both->op != BinaryOp::And) return conjuncts.push_back(condition);
-  add_conjuncts(both->a, conjuncts);
-  add_conjuncts(both->b, conjuncts);
-}
-
 /// Adds a condition to the groups, and joins the groups with which it has axes in common.
 void add_to_groups(const Expr& condition, std::set<std::string> axes, std::vector<Group>& groups) {
   Group joined{{condition}, std::move(axes)};
@@ -228,8 +221,6 @@ class LeastWork {
     const std::optional<Expr> body = with_paddings(stage.body);
     if (!body) return 0;
     const Expr condition = guarded_term(*body, neutral).condition;
-    std::vector<Expr> conjuncts;
-    add_conjuncts(condition, conjuncts);
     const std::vector<std::string> selected = selection_of(stage).selected;
     std::map<std::string, int64_t> extents;
     for (const Axes* axes : {&stage.axes, &stage.reduction})
@@ -238,13 +229,13 @@ class LeastWork {
         if (std::ranges::count(selected, axis.name) == 0) extents[axis.name] = axis.extent;
       }
     std::vector<Group> groups;
-    for (const Expr& conjunct : conjuncts) {
-      if (selects(conjunct, selected)) continue;
+    for_each_conjunct(condition, [&](const Expr& conjunct) {
+      if (selects(conjunct, selected)) return;
       std::set<std::string> used;
       for (const auto& [name, extent] : extents)
         if (uses_var(conjunct, name)) used.insert(name);
       add_to_groups(conjunct, std::move(used), groups);
-    }
+    });
     double share = 1;
     for (const Group& group : groups) share *= share_of(group, extents);
     return share;

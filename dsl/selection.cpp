@@ -45,15 +45,6 @@ void add_equation(const Stage& stage, const Binary& equation, Selection& selecti
   }
 }
 
-void add_conjunction(const Stage& stage, const Expr& condition, Selection& selection) {
-  const Binary* binary = condition.as<Binary>();
-  if (!binary) return;
-  if (binary->op == BinaryOp::Eq) return add_equation(stage, *binary, selection);
-  if (binary->op != BinaryOp::And) return;
-  add_conjunction(stage, binary->a, selection);
-  add_conjunction(stage, binary->b, selection);
-}
-
 }  // namespace
 
 GuardedTerm guarded_term(const Expr& body, const Expr& neutral) {
@@ -84,7 +75,10 @@ Selection selection_of(const Stage& stage) {
   Selection selection;
   if (stage.combine == Combine::None || stage.scan) return selection;
   const GuardedTerm term = guarded_term(stage.body, identity(stage.combine, stage.type));
-  add_conjunction(stage, term.condition, selection);
+  for_each_conjunct(term.condition, [&](const Expr& conjunct) {
+    if (const Binary* b = conjunct.as<Binary>(); b && b->op == BinaryOp::Eq)
+      add_equation(stage, *b, selection);
+  });
   return selection;
 }
 

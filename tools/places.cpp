@@ -113,6 +113,13 @@ Result<db::Store> open_above(const PlaceFlags& flags, const Surroundings& here, 
 
 }  // namespace
 
+void note_if_missing(const PlaceFlags& flags, const Surroundings& here) {
+  if (flags.database.empty() || is_there(database_path(flags, here))) return;
+  note(fmt::format("{} does not exist; the records that come with the program, and those of "
+                   "--team, are used",
+                   shell_quoted(flags.database)));
+}
+
 db::StoreOptions request_options(const Surroundings& here, int64_t most_waiting_ms) {
   db::StoreOptions options;
   options.waiting.limit_ms = most_waiting_ms;

@@ -34,6 +34,9 @@ Flag database_flag(PlaceFlags& flags);
 std::vector<Flag> flags_of(PlaceFlags& flags);
 
 std::string database_path(const PlaceFlags& flags, const Surroundings& here);
+/// Prints a note to standard error if --db names a file that does not exist. Commands that find
+/// their record in a layer call this, because the name may have been mistyped.
+void note_if_missing(const PlaceFlags& flags, const Surroundings& here);
 /// database_path() as a text for reports. An address that holds a password or is malformed is cut
 /// to "postgresql://..." (db::shown_database()).
 std::string shown_database(const PlaceFlags& flags, const Surroundings& here);

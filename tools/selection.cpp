@@ -145,6 +145,7 @@ Result<bool> names_network(const SelectionFlags& flags) {
 }
 
 Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) {
+  note_if_missing(flags.place, here);
   Selection selection;
   if (!flags.hash.empty()) {
     if (flags.workload.is_given() || !flags.schedule.empty())

@@ -45,9 +45,9 @@ struct Switch {
 
   std::function<void(bool on)> set;
 };
+/// A text that is not empty.
 struct Text {
   std::string* value;
-  bool may_be_empty = true;
 };
 struct Path {
   std::string* value;
@@ -77,7 +77,7 @@ struct Whole {
 struct Seconds {
   double* value;
 };
-/// A list of texts: each occurrence of the flag adds one.
+/// A list of texts that are not empty: each occurrence of the flag adds one.
 struct Texts {
   std::vector<std::string>* values;
 };

@@ -151,7 +151,7 @@ class Finisher {
     const dsl::Unary* u = condition.as<dsl::Unary>();
     if (u && u->op == dsl::UnaryOp::Not) return !rewrite_condition(u->a);
     std::vector<Expr> parts;
-    gather_parts(condition, parts);
+    dsl::for_each_conjunct(condition, [&](const Expr& part) { parts.push_back(part); });
     bool any_read = false;
     for_each_read(condition, [&](const dsl::Read&) { any_read = true; });
     for (size_t i = 0; i < parts.size(); ++i) {
@@ -170,22 +170,14 @@ class Finisher {
   /// loops. A term that allows a single iteration of a loop is not used, as it would replace the
   /// loop's variable by a constant.
   void push_in_box(const Expr& condition) {
-    std::vector<Expr> parts;
-    gather_parts(condition, parts);
-    for (const Expr& part : parts) {
+    dsl::for_each_conjunct(condition, [&](const Expr& part) {
       const auto mark = bounds_.mark();
       bounds_.push_condition(part);
       const bool leaves_one = std::any_of(box_.begin(), box_.end(), [&](const std::string& loop) {
         return bounds_.lower(dsl::var(loop)) == bounds_.upper(dsl::var(loop));
       });
       if (leaves_one) bounds_.restore(mark);
-    }
-  }
-  static void gather_parts(const Expr& condition, std::vector<Expr>& parts) {
-    const dsl::Binary* b = condition.as<dsl::Binary>();
-    if (!b || b->op != BinaryOp::And) return parts.push_back(condition);
-    gather_parts(b->a, parts);
-    gather_parts(b->b, parts);
+    });
   }
 
   Expr rewrite(const Expr& expr) { return rewrite(expr, false); }

@@ -59,14 +59,9 @@ bool compares_elements(const Affine& left, const Affine& right) {
   return elements && !axes;
 }
 
-void split_conjunction(const Expr& condition, Constraints& out) {
+void add_conjunct(const Expr& condition, Constraints& out) {
   if (dsl::is_int(condition, 1)) return;
   const Binary* b = condition.as<Binary>();
-  if (b && b->op == BinaryOp::And) {
-    split_conjunction(b->a, out);
-    split_conjunction(b->b, out);
-    return;
-  }
   // Narrower integers wrap: a - b <= 3 is not a <= b + 3.
   const bool compares = b && b->a.type() == Int64 && b->op != BinaryOp::Ne;
   const Affine left = compares ? to_affine(b->a) : Affine();
@@ -214,7 +209,8 @@ Affine linear_address(const std::vector<int64_t>& extents, const std::vector<Exp
 
 Constraints split_condition(const Expr& condition) {
   Constraints constraints;
-  split_conjunction(condition, constraints);
+  dsl::for_each_conjunct(condition,
+                         [&](const Expr& conjunct) { add_conjunct(conjunct, constraints); });
   return constraints;
 }
 

@@ -330,15 +330,12 @@ Range Bounds::push_loop(const std::string& variable, const Expr& begin, const Ex
 }
 
 void Bounds::push_condition(const Expr& condition) {
-  const Binary* b = condition.as<Binary>();
-  if (!b) return;
-  if (b->op == BinaryOp::And) {
-    push_condition(b->a);
-    push_condition(b->b);
-  } else if (compares_indices(*b)) {
+  dsl::for_each_conjunct(condition, [&](const Expr& conjunct) {
+    const Binary* b = conjunct.as<Binary>();
+    if (!b || !compares_indices(*b)) return;
     add_comparison(b->a, b->b, b->op == BinaryOp::Lt);
     if (b->op == BinaryOp::Eq) add_comparison(b->b, b->a, 0);
-  }
+  });
 }
 
 // If the greater side leaves int64, it wraps to a number that is less than the other side, and the

@@ -16,6 +16,8 @@ TABLE = [
     ("no_verb", 2, [], ["no verb is given", "tune"]),
     ("Fault01_unknown_verb", 2, ["tuen"], ["'tuen'", "did you mean 'tune'"]),
     ("budget_zero", 2, ["tune", "--op", "relu", "--budget", "0"], ["--budget '0'", "a positive time such as 500ms"]),
+    ("Fault01_empty_shape", 2, ["tune", "--op", "relu", "--shape", ""], ["--shape", "an empty text"]),
+    ("Fault01_empty_attribute", 2, ["show", "--op", "relu", "--attr", ""], ["--attr", "an empty text"]),
     ("Fault01_empty_workers", 2, ["tune", "--op", "relu", "--workers", ""], ["--workers", "an empty text"]),
     ("Fault01_unknown_inner_verb", 2, ["db", "qeury"], ["'qeury'", "did you mean 'query'"]),
     ("Fault01_unknown_flag", 2, [*CONV, "--trails", "3"], ["--trails", "did you mean '--trials'"]),

@@ -53,7 +53,9 @@ class Layers(program.ProgramTest):
         where = ["--db", self.user, *self.here]
         for verb in ("show", "explain", "run"):
             with self.subTest(verb=verb):
-                self.assertRegex(self.succeed(verb, *program.SMALL, *where).out, r"(?m)^layer +shipped$")
+                printed = self.succeed(verb, *program.SMALL, *where)
+                self.assertRegex(printed.out, r"(?m)^layer +shipped$")
+                self.assertIn("user.db does not exist; ", printed.err)
                 self.assertEqual(self.json(verb, *program.SMALL, *where, "--format", "json")["layer"], "shipped")
         self.assertEqual(self.json("db", "explain", *program.SMALL, *where, "--format", "json")["answer"]["layer"], "shipped")
         dry = self.json("tune", *program.SMALL, *where, "--dry-run", "--format", "json")["results"][0]

@@ -276,8 +276,18 @@ Result<int> merge(const DbFlags& f, const Surroundings& here) {
                           counted(all.damaged, "record")));
 }
 
+/// Usage if --as is given although no file is "-": the name of a file says what its lines are.
+Status check_as(const DbFlags& f, std::string_view verb, const std::vector<std::string>& files) {
+  if (!f.lines || std::ranges::count(files, "-") > 0) return {};
+  return fail(
+      ErrorCode::Usage,
+      fmt::format("[{}] --as is about `-`; the end of the name of a file says what it holds: "
+                  "leave --as out",
+                  verb));
+}
+
 Result<db::AppendSummary> import_one(db::Store& store, const std::string& file,
-                                     Lines lines_of_input) {
+                                     std::optional<Lines> lines_of_input) {
   if (file == "-")
     return lines_of_input == Lines::Csv  ? db::import_csv(store, std::cin, "standard input")
            : lines_of_input == Lines::T4 ? db::import_t4(store, std::cin, "standard input")
@@ -288,6 +298,7 @@ Result<db::AppendSummary> import_one(db::Store& store, const std::string& file,
 }
 
 Result<int> import(const DbFlags& f, const Surroundings& here) {
+  TW_RETURN_IF_ERROR(check_as(f, "import", f.files));
   for (const std::string& file : f.files)
     if (file != "-") TW_RETURN_IF_ERROR(db::check_importable(file));
   TW_TRY(db::Store store, open_database(f.place, here, db::OpenMode::ReadWrite));
@@ -305,6 +316,7 @@ Result<int> import(const DbFlags& f, const Surroundings& here) {
 }
 
 Result<int> export_records(const DbFlags& f, const Surroundings& here) {
+  TW_RETURN_IF_ERROR(check_as(f, "export", {f.output}));
   TW_TRY(db::Store store, open_database(f.place, here, db::OpenMode::ReadOnly));
   if (f.output == "-") {
     PieceByPiece output;
@@ -393,7 +405,7 @@ Verb make_verb(const char* name, const char* summary, const DbFlagsPtr& f, std::
           .run = [f, command](const Surroundings& here) { return command(*f, here); }};
 }
 
-Choice lines_choice(Lines& lines) {
+Choice lines_choice(std::optional<Lines>& lines) {
   return {&lines, {{"jsonl", Lines::Jsonl}, {"csv", Lines::Csv}, {"t4", Lines::T4}}};
 }
 

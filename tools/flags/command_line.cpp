@@ -63,7 +63,12 @@ std::optional<bool> switched(std::string_view text) {
   return std::nullopt;
 }
 
-Status set_path(std::string_view verb, const std::string& name, const std::string& text) {
+Status check_text(std::string_view verb, const std::string& name, const std::string& text) {
+  if (!text.empty()) return {};
+  return usage(verb, fmt::format("{}: an empty text; give one, or leave the flag out", name));
+}
+
+Status check_path(std::string_view verb, const std::string& name, const std::string& text) {
   if (!text.empty() && text.find('\0') == std::string::npos) return {};
   return usage(verb, fmt::format("{}: an empty path; give one", name));
 }
@@ -80,14 +85,12 @@ Status set_value(std::string_view verb, const std::string& name, const Value& va
             return {};
           },
           [&](const Text& t) -> Status {
-            if (text.empty() && !t.may_be_empty)
-              return usage(verb,
-                           fmt::format("{}: an empty text; give one, or leave the flag out", name));
+            TW_RETURN_IF_ERROR(check_text(verb, name, text));
             *t.value = text;
             return {};
           },
           [&](const Path& p) -> Status {
-            TW_RETURN_IF_ERROR(set_path(verb, name, text));
+            TW_RETURN_IF_ERROR(check_path(verb, name, text));
             *p.value = text;
             return {};
           },
@@ -113,11 +116,12 @@ Status set_value(std::string_view verb, const std::string& name, const Value& va
             return {};
           },
           [&](const Texts& t) -> Status {
+            for (const std::string& each : texts) TW_RETURN_IF_ERROR(check_text(verb, name, each));
             *t.values = texts;
             return {};
           },
           [&](const Paths& p) -> Status {
-            for (const std::string& path : texts) TW_RETURN_IF_ERROR(set_path(verb, name, path));
+            for (const std::string& path : texts) TW_RETURN_IF_ERROR(check_path(verb, name, path));
             *p.values = texts;
             return {};
           }},

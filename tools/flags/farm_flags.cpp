@@ -8,7 +8,7 @@ namespace tw::tools {
 
 std::vector<Flag> flags_of(FarmFlags& flags) {
   return {{"workers",
-           Text{&flags.workers, false},
+           Text{&flags.workers},
            "measure on the farm whose Dask scheduler has this address, dask://HOST:8786",
            {"dry-run", "compile-only", "resume"}},
           {"label", Text{&flags.label}, "of --workers: measure on members with this label"},
