@@ -91,8 +91,6 @@ Expr truncate(const Expr& x) {
 
 Expr logistic(const Expr& x) { return number(x, 1) / (number(x, 1) + exp(-x)); }
 
-Expr softplus(const Expr& x) { return max(x, number(x, 0)) + log(number(x, 1) + exp(-abs(x))); }
-
 namespace {
 
 /// x to a whole power of at least 1, by repeated squaring.

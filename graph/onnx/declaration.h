@@ -74,8 +74,6 @@ Expr truncate(const Expr& x);
 /// 1 / (1 + exp(-x)), always spelled with the same operations: a database finds the records of an
 /// operator by the text of its expressions, and another spelling would miss them.
 Expr logistic(const Expr& x);
-/// log(1 + exp(x)), without overflow.
-Expr softplus(const Expr& x);
 /// x to the power `exponent`. For a negative x the result is NaN unless the exponent is a whole
 /// number.
 Expr power(const Expr& x, double exponent);

@@ -13,6 +13,7 @@
 #include <memory>
 #include <numbers>
 #include <numeric>
+#include <tuple>
 
 #include "base/random.h"
 #include "dsl/rounding.h"
@@ -115,6 +116,40 @@ TEST(OnnxOperators, SplitsByAttributeInputAndNumberOfOutputs) {
   expect_parts(OneNode("Split", 18).data({5}, x).set("num_outputs", int64_t{2}), {0, 1, 2}, {3, 4});
 }
 
+TEST(OnnxOperators, HyperbolicFunctionsKeepTheirDigits) {
+  using Function = double (*)(double);
+  const Numbers all = {0, 1e-30, 1e-8, 3e-5, 0.2, 0.33, 0.34, 0.7, 1.2, 3, 17, 80};
+  Numbers huge = all;
+  huge.insert(huge.end(), {1e4, 2e5, 1e10, 3e38});
+  const std::tuple<std::string, Function, Numbers> functions[] = {
+      {"Softplus", [](double x) { return std::log1p(std::exp(x)); }, all},
+      {"Mish", [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }, all},
+      {"Sinh", [](double x) { return std::sinh(x); }, all},
+      {"Asinh", [](double x) { return std::asinh(x); }, huge},
+      {"Acosh",
+       [](double x) { return std::acosh(x); },
+       {1, 1 + 0x1p-20, 1.3, 1.6, 80, 2e5, 3e38, 0.5, -3, -1e20}},
+      {"Atanh",
+       [](double x) { return std::atanh(x); },
+       {0, 1e-30, 3e-5, 0.2, 0.33, 0.34, 0.9, 1 - 0x1p-20, 1.5}}};
+  for (const auto& [name, function, positive] : functions)
+    for (const DType type : {Float32, Float64}) {
+      Numbers x = positive;
+      if (name != "Acosh")
+        for (const double number : positive) x.push_back(-number);
+      if (name != "Softplus" && name != "Mish") x.push_back(NAN);
+      const Numbers y = OneNode(name, 22).data({std::ssize(x)}, x, type).values();
+      for (size_t i = 0; i < x.size(); ++i) {
+        const double expected = function(type == Float32 ? static_cast<float>(x[i]) : x[i]);
+        if (std::isnan(expected))
+          EXPECT_TRUE(std::isnan(y[i])) << name << " of " << x[i] << " is " << y[i];
+        else
+          EXPECT_NEAR(y[i], expected, (type == Float32 ? 2e-7 : 2e-15) * std::fabs(expected))
+              << name << " of " << x[i] << " in " << to_string(type);
+      }
+    }
+}
+
 TEST(OnnxOperators, UpsampleRepeatsAndInterpolates) {
   EXPECT_THAT(OneNode("Upsample", 7).data({2}, {1, 2}).set("scales", Numbers{2}).values(),
               ElementsAre(1, 1, 2, 2));
@@ -151,6 +186,8 @@ TEST(OnnxOperators, ASingleElementIsNotInterpolated) {
               ElementsAre(infinity, infinity, infinity, 1));
   EXPECT_THAT(resized("linear", "pytorch_half_pixel", {1, 2}, {3, 5}, {3, 1}),
               ElementsAre(3, 3, 3));
+  EXPECT_THAT(resized("cubic", "pytorch_half_pixel", {1, 4}, {3, 5, 7, 9}, {1, 1}),
+              ElementsAre(3));
   // Sixteen taps, not sixteen for each of sixteen.
   expect_near(resized("cubic", "align_corners", {1, 1, 8, 8}, Numbers(64, 3.0), {1, 1, 16, 16}),
               Numbers(256, 3.0), 1e-5);

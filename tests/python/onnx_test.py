@@ -247,6 +247,24 @@ class Onnx(unittest.TestCase):
         with self.assertRaisesRegex(tw.UsageError, "9007199254740992 is no i64 from -9007199254740991 to 9007199254740991"):
             tw.onnx.loads(model, constants={"k": 2**53})
 
+    def test_hyperbolic_functions_keep_their_digits(self):
+        small = [1e-8, 3e-5, 1e-3, 0.2, 0.33, 0.34, 0.7]
+        large = [1.2, 3.0, 17.0, 80.0]
+        both = [sign * x for x in small + large for sign in (1, -1)]
+        functions = {
+            "Softplus": (np.log1p(np.exp(both)), both),
+            "Mish": (both * np.tanh(np.log1p(np.exp(both))), both),
+            "Sinh": (np.sinh(both), both),
+            "Asinh": (np.arcsinh(both + [1e10, -1e20, 3e38]), both + [1e10, -1e20, 3e38]),
+            "Acosh": (np.arccosh([1.0, 1.0 + 2.0**-20, 1.3, 1.6, 80.0, 1e20]), [1.0, 1.0 + 2.0**-20, 1.3, 1.6, 80.0, 1e20]),
+            "Atanh": (np.arctanh(small), small)}
+        for name, (expected, x) in functions.items():
+            with self.subTest(name):
+                model = writer.model([writer.node(name, ["x"], ["y"])], [], [writer.port("x", writer.FLOAT, [len(x)])],
+                                     [writer.port("y", writer.FLOAT, [len(x)])])
+                made = tw.onnx.loads(model).tune(effort="none", progress=False, db=self.folder / "none.db")
+                np.testing.assert_allclose(made(np.array(x, np.float32)), expected, rtol=2e-6)
+
     def test_the_operators_are_listed(self):
         self.assertIn("Conv", tw.onnx_operators())
 

@@ -11,6 +11,7 @@
 #include <numbers>
 
 #include "graph/onnx/declaration.h"
+#include "graph/onnx/hyperbolic.h"
 #include "graph/onnx/operators.h"
 
 namespace tw::graph::onnx {
@@ -31,11 +32,6 @@ Expr sign(const Expr& x) {
   const Expr zero = number(x, 0), one = number(x, 1);
   if (!is_float(x.type()) && !is_signed(x.type())) return min(x, one);
   return select(zero < x, one, select(x < zero, -one, zero));
-}
-
-Expr inverse_hyperbolic_sine(const Expr& x) {
-  const Expr magnitude = log(abs(x) + sqrt(x * x + number(x, 1)));
-  return select(x < number(x, 0), -magnitude, magnitude);
 }
 
 /// ~x of an integer in two's complement.
@@ -90,12 +86,11 @@ struct Function {
 constexpr Function functions[] = {
     {"Abs", Domain::Numbers, [](const Expr& x) { return is_signed(x.type()) ? abs(x) : x; }},
     {"Acos", Domain::Floats, inverse_cosine},
-    {"Acosh", Domain::Floats, [](const Expr& x) { return log(x + sqrt(x * x - number(x, 1))); }},
+    {"Acosh", Domain::Floats, inverse_hyperbolic_cosine},
     {"Asin", Domain::Floats, inverse_sine},
     {"Asinh", Domain::Floats, inverse_hyperbolic_sine},
     {"Atan", Domain::Floats, inverse_tangent},
-    {"Atanh", Domain::Floats,
-     [](const Expr& x) { return number(x, 0.5) * log((number(x, 1) + x) / (number(x, 1) - x)); }},
+    {"Atanh", Domain::Floats, inverse_hyperbolic_tangent},
     {"BitwiseNot", Domain::Integers, complement},
     {"Ceil", Domain::Floats, [](const Expr& x) { return -floor(-x); }},
     {"Cos", Domain::Floats, [](const Expr& x) { return cos(x); }},
@@ -118,7 +113,7 @@ constexpr Function functions[] = {
     {"Sigmoid", Domain::Floats, logistic},
     {"Sign", Domain::Numbers, sign},
     {"Sin", Domain::Floats, [](const Expr& x) { return sin(x); }},
-    {"Sinh", Domain::Floats, [](const Expr& x) { return number(x, 0.5) * (exp(x) - exp(-x)); }},
+    {"Sinh", Domain::Floats, hyperbolic_sine},
     {"Softplus", Domain::Floats, softplus},
     {"Softsign", Domain::Floats, [](const Expr& x) { return x / (number(x, 1) + abs(x)); }},
     {"Sqrt", Domain::Floats, [](const Expr& x) { return sqrt(x); }},

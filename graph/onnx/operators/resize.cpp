@@ -117,8 +117,7 @@ Status place(const Node& node, const Sampling& sampling, Resized& r) {
   if (mode == "asymmetric") return set_position(node, r, step, zero);
   if (mode == "half_pixel") return set_position(node, r, step, centred);
   if (mode == "pytorch_half_pixel")
-    return is_single ? set_position(node, r, zero, Ratio{-1, 2})
-                     : set_position(node, r, step, centred);
+    return is_single ? set_position(node, r, zero, zero) : set_position(node, r, step, centred);
   if (mode == "half_pixel_symmetric") {
     const Ratio adjustment = Ratio{r.output, 1} / resized;
     return set_position(node, r, step, input * half * (one - adjustment) + centred);
