@@ -23,6 +23,18 @@ constexpr double function_roundoffs = 8;
 // error of the reduced argument, relative to the argument.
 constexpr double argument_roundoff = 0x1p-52;
 
+/// Bound of the error of rounding to `number`. It is infinite if the number is. The spacing of
+/// subnormal numbers equals that of the least normal numbers.
+double rounding_of(DType type, double number) {
+  const double least_normal = std::ldexp(1.0, 1 - format_of(type).bias());
+  return unit_roundoff(type) * std::max(std::fabs(number), least_normal);
+}
+
+/// Bound of the error of an approximated function with this value. The value 0 is exact.
+double error_of_function(DType type, double value) {
+  return value == 0 ? 0 : function_roundoffs * rounding_of(type, value);
+}
+
 struct Tracked {
   Value exact;       ///< value by the definition
   double plain = 0;  ///< floats only: the value that the declared loops give in the declared types
@@ -78,9 +90,7 @@ double rounding_in_double(bool rounded, bool finite_operands, double result) {
 Tracked stored(DType type, Value exact, double plain, double inherited, double in_double) {
   const double result = round_to(type, plain);
   if (std::isnan(result)) return {exact, result, overflowed(inherited) ? inherited : 0};
-  const double own = type == Float64   ? in_double
-                     : result == plain ? 0
-                                       : unit_roundoff(type) * std::fabs(result);
+  const double own = type == Float64 ? in_double : result == plain ? 0 : rounding_of(type, result);
   return {exact, result, inherited + own};
 }
 
@@ -124,8 +134,8 @@ double inherited_by(UnaryOp op, double x, double value, double bound) {
   switch (op) {
     case UnaryOp::Exp:
       return value * std::expm1(bound);
-    case UnaryOp::Log:
-      return bound / std::fabs(x);
+    case UnaryOp::Log:  // the argument may be rounded to 0
+      return bound < std::fabs(x) ? -std::log1p(-bound / std::fabs(x)) : infinity;
     case UnaryOp::Sqrt:
       return std::min(bound / (2 * value), std::sqrt(bound));
     case UnaryOp::Tanh:
@@ -152,7 +162,7 @@ bool is_approximated(UnaryOp op) {
 
 /// The error of an approximated function, such as exp(), on an exact argument x.
 double error_of(UnaryOp op, DType type, double x, double value) {
-  const double own = function_roundoffs * unit_roundoff(type) * std::fabs(value);
+  const double own = error_of_function(type, value);
   return is_periodic(op) ? own + argument_roundoff * std::fabs(x) : own;
 }
 
@@ -202,7 +212,7 @@ struct Analysis {
         plain);
     Number number = stored(result, exact, plain, inherited_by(op, a, b), in_double);
     if (op == BinaryOp::Pow && std::isfinite(exact.f))
-      number.bound += function_roundoffs * unit_roundoff(result) * std::fabs(exact.f);
+      number.bound += error_of_function(result, exact.f);
     return number;
   }
 
@@ -226,13 +236,13 @@ struct Analysis {
     if (!is_float(to)) return {exact};
     if (is_float(from)) return both_rounded(to, exact, a);
     const auto whole = static_cast<long double>(a.exact.i);  // f64 does not have every i64
-    return {exact, exact.f, exact.f == whole ? 0 : 2 * unit_roundoff(to) * std::fabs(exact.f)};
+    return {exact, exact.f, exact.f == whole ? 0 : 2 * rounding_of(to, exact.f)};
   }
 
   /// Converts to a float type. The definition and the kernel both round here. Numbers that were
   /// equal stay equal; the distance of different numbers may grow by one unit in the last place.
   static Number both_rounded(DType type, Value exact, const Number& a) {
-    const double apart = a.bound == 0 ? 0 : 2 * unit_roundoff(type) * std::fabs(exact.f);
+    const double apart = a.bound == 0 ? 0 : 2 * rounding_of(type, exact.f);
     return {exact, round_to(type, a.plain), a.bound + apart};
   }
 
@@ -303,9 +313,10 @@ Result<Rounded> RoundingAnalysis::at(const std::string& tensor,
                    .is_undefined = number.is_undefined};
   const double value = number.exact.f;
   const bool equal = number.plain == value || (std::isnan(number.plain) && std::isnan(value));
+  // NaN where the declared types give a NaN that the definition does not have, as inf / inf.
   const double rounding = number.bound + (equal ? 0 : 2 * std::fabs(number.plain - value));
-  return Rounded{value, std::isfinite(rounding) ? rounding : 0, overflowed(rounding),
-                 number.is_undefined};
+  const bool is_bounded = std::isfinite(rounding);
+  return Rounded{value, is_bounded ? rounding : 0, !is_bounded, number.is_undefined};
 }
 
 int64_t RoundingAnalysis::evaluations() const { return walk_->interpreter.evaluations(); }

@@ -34,8 +34,8 @@ struct Rounded {
   double value = 0;     ///< value by the definition
   double rounding = 0;  ///< error that a kernel may have; 0 if nothing is rounded
   /// True if an intermediate value exceeds the largest number of its type, or is so near to it that
-  /// rounding decides. Kernels may then return infinity, NaN or a number, so the element is not
-  /// verified.
+  /// rounding decides, or if rounding decides whether the argument of a logarithm is 0. Kernels may
+  /// then return infinity, NaN or a number, so the element is not verified.
   bool overflows = false;
   /// True if the value depends on a NaN that an operation made of operands that are not NaN, as
   /// exp(log(-1.0)) does. The result of a comparison or of a conversion to an integer may depend on

@@ -109,6 +109,13 @@ TEST(Rounding, TellsOverflowFromValuesThatAreMeant) {
   // exp(1e38) is infinite in double too; what is computed from it is of no use either.
   EXPECT_TRUE(
       at(compute_of("input x: f32[3]; out: f32[i=3] = 1.0 / exp(x[i] * 1e38)"), x).overflows);
+  // exp(100) is infinite in f32 only.
+  const Array large = array_of(Float32, {100, 1, 1});
+  for (const char* body : {"exp(x[i])", "exp(x[i]) / exp(x[i])", "tanh(exp(x[i]))"}) {
+    const Compute power = compute_of(std::string("input x: f32[3]; out: f32[i=3] = ") + body);
+    EXPECT_TRUE(at(power, large, {0}).overflows) << body;
+    EXPECT_FALSE(at(power, large, {1}).overflows) << body;
+  }
   EXPECT_FALSE(at(compute_of("input x: f32[3]; out: f32[i=3] = min(x[i], -inf)"), x).overflows);
   EXPECT_FALSE(at(compute_of("input x: f32[3]; out: f32[i=3] = sqrt(x[i])"), x, {2}).overflows);
 }
@@ -251,6 +258,24 @@ TEST(Rounding, BoundsFunctionsOfRoundedOperands) {
     EXPECT_LE(std::fabs(got - rounded.value), rounded.rounding) << text;
     EXPECT_LT(rounded.rounding, 1e-2 * std::max(1.0, std::fabs(rounded.value))) << text;
   }
+}
+
+/// exp(-100) is not a normal number of f32, and exp(-110) is 0.
+TEST(Rounding, OfNumbersThatAreNotNormalIsThatOfTheLeastNormalOne) {
+  const Array x = array_of(Float32, {-100, -110, 3e-30});
+  const Compute power = compute_of("input x: f32[3]; out: f32[i=3] = exp(x[i])");
+  EXPECT_GE(at(power, x, {0}).rounding, 0x1p-150);
+  EXPECT_LT(at(power, x, {0}).rounding, 0x1p-145);
+  EXPECT_GE(at(power, x, {1}).rounding, std::exp(-110));
+  const Compute square = compute_of("input x: f32[3]; out: f32[i=3] = x[i] * x[i]");
+  EXPECT_GE(at(square, x, {2}).rounding, 9e-60);
+  const Compute half = compute_of("input x: f32[3]; out: f16[i=3] = f16(exp(x[i] * 0.138))");
+  EXPECT_GE(at(half, x, {0}).rounding, 0x1p-24);  // exp(-13.8) is 1e-6
+  const Compute logarithm = compute_of("input x: f32[3]; out: f32[i=3] = log(exp(x[i]))");
+  EXPECT_FALSE(at(logarithm, x, {0}).overflows);
+  EXPECT_GE(at(logarithm, x, {0}).rounding, 1e-5);
+  EXPECT_LT(at(logarithm, x, {0}).rounding, 1);
+  EXPECT_TRUE(at(logarithm, x, {1}).overflows);
 }
 
 /// Nothing is left of such arguments; the result is some number in [-1, 1].
