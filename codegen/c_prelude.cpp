@@ -47,6 +47,16 @@ static inline float tw_to_odd(double value) {
   return (float)value;
 }
 )"},
+    {"tw_whole_to_odd",
+     R"(/* Rounds to odd: bits that are lost set the last one. Rounding the result to 16 bits then gives
+   the same as rounding the integer. */
+static inline float tw_whole_to_odd(int64_t value) {
+  uint64_t bits = value < 0 ? 0 - (uint64_t)value : (uint64_t)value, lost = 0;
+  float unit = value < 0 ? -1.0f : 1.0f;
+  for (; bits >> 24; bits >>= 1, unit *= 2.0f) lost |= bits & 1;
+  return (float)(bits | lost) * unit;
+}
+)"},
     {"tw_from_bf16", R"(static inline float tw_from_bf16(uint16_t half) {
   uint32_t bits = (uint32_t)half << 16;
   float value;

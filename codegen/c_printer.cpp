@@ -254,13 +254,19 @@ std::string CPrinter::before_rounding(DType type, const Expr& value) {
   return cast && cast->type == type ? as_float(cast->a).text : print(value).text;
 }
 
-/// Converts a value to float, in which 16-bit floats are computed. A double becomes a float that
-/// rounds to 16 bits as the double would.
+/// Converts a value to float, in which 16-bit floats are computed. A double or integer becomes a
+/// float that rounds to 16 bits as the operand would.
 CPrinter::Text CPrinter::as_float(const Expr& expr) {
   const Text text = print(expr);
   if (expr.type() == Float64) return {fmt::format("tw_to_odd({})", text.text), atom_level};
   if (is_float(expr.type())) return text;
+  if (!ranges_.of(expr).fits_f32())
+    return {fmt::format("tw_whole_to_odd({})", text.text), atom_level};
   return {"(float)" + at_level(text, unary_level), unary_level};
+}
+
+std::string CPrinter::narrowed(DType type, const std::string& value) {
+  return fmt::format("tw_from_{0}(tw_to_{0}({1}))", tw::to_string(type), value);
 }
 
 std::string CPrinter::int64_literal(int64_t value) const {
@@ -351,7 +357,7 @@ CPrinter::Text CPrinter::print(const dsl::Unary& u) {
                           float_call("exp", type, "-" + at_level(a, atom_level)).text),
               mul_level};
     case UnaryOp::Round:
-      return float_call("rint", type, a.text);
+      return float_call("rint", type, is_narrow_float(type) ? narrowed(type, a.text) : a.text);
   }
   TW_CHECK(false);
 }
@@ -488,10 +494,7 @@ CPrinter::Text CPrinter::min_max(BinaryOp op, DType type, const Text& x, const T
 }
 
 CPrinter::Text CPrinter::print(const dsl::Cast& c) {
-  if (is_narrow_float(c.type)) {  // rounded here, computed on in float
-    return {fmt::format("tw_from_{0}(tw_to_{0}({1}))", tw::to_string(c.type), as_float(c.a).text),
-            atom_level};
-  }
+  if (is_narrow_float(c.type)) return {narrowed(c.type, as_float(c.a).text), atom_level};
   const Text a = print(c.a);
   const DType from = c.a.type();
   if (is_narrow_float(from) && c.type == Float32) return a;

@@ -132,6 +132,8 @@ class CPrinter {
   void choose_index_type();
 
   static std::string stored(DType type, const Text& value);
+  /// Rounds a value that is computed in float to a 16-bit float. The result is a float again.
+  static std::string narrowed(DType type, const std::string& value);
   Text as_float(const Expr& expr);
 
   void print(const schedules::Stmt& stmt, bool is_last, int indent);

@@ -52,6 +52,13 @@ constexpr PreludeFunction shared_functions[] = {
   return BITS_FLOAT((unsigned)bits << 16);
 }
 )"},
+    {"tw_whole_to_odd(", R"(INLINE float tw_whole_to_odd(LONG value) {
+  ULONG bits = value < 0 ? 0 - (ULONG)value : (ULONG)value, lost = 0;
+  float unit = value < 0 ? -1.0f : 1.0f;
+  for (; bits >> 24; bits >>= 1, unit *= 2.0f) lost |= bits & 1;
+  return (float)(bits | lost) * unit;
+}
+)"},
     {"tw_to_i64(", R"(INLINE LONG tw_to_i64(float v) {
   if (v != v) return 0;
   if (v <= -9223372036854775808.0f) return -9223372036854775807 - 1;

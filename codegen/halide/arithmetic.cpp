@@ -45,10 +45,6 @@ HExpr shifted(BinaryOp op, const HExpr& a, const HExpr& b) {
 /// use an operand several times: sin(sin(sin(x))) took 57 s.
 HExpr with_names(const HExpr& value) { return hi::common_subexpression_elimination(value); }
 
-/// Halide's exp(min(x, 89)). Halide converts x / ln 2 to 32 bits, which would overflow for x above
-/// 1.5e9. exp(89) is infinite in f32.
-HExpr exp_f32(const HExpr& x) { return hi::halide_exp(hi::Min::make(x, 89.0f)); }
-
 }  // namespace
 
 HExpr arithmetic(BinaryOp op, const HExpr& a, const HExpr& b) {
@@ -117,7 +113,7 @@ HExpr arithmetic(UnaryOp op, const HExpr& a) {
     case UnaryOp::Exp:
       return with_names(is_double(a) ? exp_f64(a) : exp_f32(a));
     case UnaryOp::Log:
-      return with_names(is_double(a) ? log_f64(a) : hi::halide_log(a));
+      return with_names(is_double(a) ? log_f64(a) : log_f32(a));
     case UnaryOp::Sqrt:
       return Halide::sqrt(a);
     case UnaryOp::Tanh:

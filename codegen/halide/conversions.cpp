@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/halide/conversions.h"
 
-#include <cmath>
 #include <cstdint>
 
 #include "codegen/halide/float_bits.h"
@@ -29,19 +28,9 @@ HExpr to_f16_with_nan(const HExpr& x) {
 
 }  // namespace
 
-// The clamp keeps the conversion itself defined.
-HExpr truncated(Halide::Type type, const HExpr& a) {
-  const double top = std::ldexp(1.0, type.bits() - (type.is_int() ? 1 : 0));
-  const bool wide = a.type().bits() == 64;
-  const auto number = [&](double value) { return hi::make_const(a.type(), value); };
-  const HExpr low = number(type.is_int() ? -top : 0);
-  if (type.bits() < (wide ? 53 : 24))
-    return Halide::cast(type, hi::Max::make(hi::Min::make(a, number(top - 1)), low));
-  const double below_top =
-      wide ? std::nextafter(top, 0.0) : std::nextafter(static_cast<float>(top), 0.0f);
-  const HExpr inside = hi::Max::make(hi::Min::make(a, number(below_top)), low);
-  return Halide::select(a >= number(top), type.max(), Halide::cast(type, inside));
-}
+// A clamp and a cast would be wrong: Halide simplifies u32(i32(f)) to u32(f), which is undefined
+// for f < 0. It does not look into a saturating cast.
+HExpr truncated(Halide::Type type, const HExpr& a) { return Halide::saturating_cast(type, a); }
 
 // Every NaN becomes a NaN that rounding to 16 bits preserves. This step also keeps LLVM from
 // joining the conversion to f32 with the next one, to f16: for both together it would call a

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Math functions on floats that Halide lacks, as expressions of its IR: for 32 bits
-// (functions_f32.cpp) and for 64 bits (functions_f64.cpp). Arguments may be vectors. Private to
-// codegen/halide; thread-safe.
+// Math functions on floats that Halide lacks, or has for normal numbers only, as expressions of its
+// IR: for 32 bits (functions_f32.cpp) and for 64 bits (functions_f64.cpp). Arguments may be
+// vectors. Private to codegen/halide; thread-safe.
 
 #include <vector>
 
@@ -10,6 +10,8 @@
 
 namespace tw::codegen::halide {
 
+HExpr exp_f32(const HExpr& x);
+HExpr log_f32(const HExpr& x);
 HExpr tanh_f32(const HExpr& x);
 HExpr erf_f32(const HExpr& x);
 HExpr sigmoid_f32(const HExpr& x);

@@ -66,6 +66,22 @@ bool may_be_infinite_literal(const Expr& expr) {
   return u && u->op == UnaryOp::Neg && may_be_infinite_literal(u->a);
 }
 
+/// True if Halide may narrow this operation in f64 to a product of u16 and f16, which it cannot
+/// compile: f64(u8) * 1.5 is one.
+bool may_be_narrowed(const dsl::Binary& b) {
+  if (b.a.type() != Float64) return false;
+  bool has_unsigned = false, has_half = false;
+  for (const Expr* operand : {&b.a, &b.b})
+    dsl::for_each(*operand, [&](const Expr& e) {
+      const auto* c = e.as<dsl::Cast>();
+      const DType from = c ? c->a.type() : Float64;
+      has_unsigned = has_unsigned || from == UInt8 || from == UInt16 || from == Bool;
+      has_half =
+          has_half || is_narrow_float(e.type()) || (e.as<dsl::Const>() && is_float(e.type()));
+    });
+  return has_unsigned && has_half;
+}
+
 bool compares(BinaryOp op) {
   return op == BinaryOp::Eq || op == BinaryOp::Ne || op == BinaryOp::Lt || op == BinaryOp::Le;
 }
@@ -99,18 +115,12 @@ std::optional<hi::Call::IntrinsicOp> strict_operation(BinaryOp op) {
 std::optional<hi::Call::IntrinsicOp> operation_kept_apart(const dsl::Binary& b) {
   if (!is_float(b.a.type())) return std::nullopt;
   if (may_be_infinite_literal(b.a) || may_be_infinite_literal(b.b)) return strict_operation(b.op);
-  switch (b.op) {
-    case BinaryOp::Mul:
-      return gathered_by(b) ? std::nullopt : std::optional(hi::Call::strict_mul);
-    case BinaryOp::Div:
-      return gathered_by(b) ? std::nullopt : std::optional(hi::Call::strict_div);
-    case BinaryOp::Add:
-      return may_gather_terms(b) ? std::nullopt : std::optional(hi::Call::strict_add);
-    case BinaryOp::Sub:
-      return may_gather_terms(b) ? std::nullopt : std::optional(hi::Call::strict_sub);
-    default:
-      return std::nullopt;
-  }
+  bool must_be_strict = false;
+  if (b.op == BinaryOp::Mul || b.op == BinaryOp::Div)
+    must_be_strict = !gathered_by(b) || may_be_narrowed(b);
+  else if (b.op == BinaryOp::Add || b.op == BinaryOp::Sub)
+    must_be_strict = !may_gather_terms(b);
+  return must_be_strict ? strict_operation(b.op) : std::nullopt;
 }
 
 }  // namespace

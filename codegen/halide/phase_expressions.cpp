@@ -36,6 +36,34 @@ HExpr branch_between(const HExpr& condition, const HExpr& a, const HExpr& b) {
                         {condition, as_vector(a), as_vector(b)}, hi::Call::PureIntrinsic);
 }
 
+/// True for a literal that is a power of two.
+bool has_exact_reciprocal(const Expr& expr) {
+  const auto* c = expr.as<dsl::Const>();
+  int exponent = 0;
+  return c && std::fabs(std::frexp(c->float_value, &exponent)) == 0.5;
+}
+
+/// True if the expression is computed from elements of i32, apart from indices.
+bool is_of_sums(const Expr& expr) {
+  return dsl::visit(
+      expr, [](const dsl::Read& r) { return r.type == Int32; },
+      [](const dsl::Unary& u) { return is_of_sums(u.a); },
+      [](const dsl::Binary& b) { return is_of_sums(b.a) || is_of_sums(b.b); },
+      [](const dsl::Cast& c) { return is_of_sums(c.a); },
+      [](const dsl::Select& s) { return is_of_sums(s.a) || is_of_sums(s.b); },
+      always<dsl::Const, dsl::Var>(false));
+}
+
+/// Returns the quotient if round(expr) needs it exactly, else nullptr. Halide and LLVM multiply by
+/// the reciprocal of a divisor: 0.45000002 / 0.02 is 22.500002, but 0.45000002 * 50 is 22.5, which
+/// rounds to 22. The sums of quantized products, which have i32, are exempt: there the scales of
+/// both sides become one factor, which costs less.
+const dsl::Binary* exact_quotient(const Expr& expr) {
+  const auto* b = expr.as<dsl::Binary>();
+  const bool divides = b && b->op == BinaryOp::Div && is_float(expr.type());
+  return divides && !has_exact_reciprocal(b->b) && !is_of_sums(b->a) ? b : nullptr;
+}
+
 }  // namespace
 
 HExpr PhaseTranslator::value(const Expr& expr) {
@@ -44,7 +72,9 @@ HExpr PhaseTranslator::value(const Expr& expr) {
       expr, [&](const dsl::Const& c) { return literal(c); },
       [&](const dsl::Var&) { return HExpr(); },  // none: variables are Int64
       [&](const dsl::Read& r) { return to_value(r.type, read(r)); },
-      [&](const dsl::Unary& u) { return arithmetic(u.op, value(u.a)); },
+      [&](const dsl::Unary& u) {
+        return u.op == UnaryOp::Round ? rounded(u.a) : arithmetic(u.op, value(u.a));
+      },
       [&](const dsl::Binary& b) { return binary(b); },
       [&](const dsl::Cast& c) { return converted(c); },
       [&](const dsl::Select& s) { return selected(s); });
@@ -114,13 +144,32 @@ HExpr PhaseTranslator::binary(const dsl::Binary& b) {
   return wraps ? wrapping(b.op, a, c) : arithmetic(b.op, a, c);
 }
 
+HExpr PhaseTranslator::narrowed(DType type, const HExpr& value) {
+  return to_value(type, to_storage(type, value, masks_.has_f16));
+}
+
+HExpr PhaseTranslator::rounded(const Expr& expr) {
+  HExpr a;
+  if (const dsl::Binary* quotient = exact_quotient(expr)) {
+    const HExpr dividend = value(quotient->a), divisor = value(quotient->b);
+    a = hi::Call::make(dividend.type(), hi::Call::strict_div, {dividend, divisor},
+                       hi::Call::PureIntrinsic);
+  } else {
+    a = value(expr);
+  }
+  const DType type = expr.type();
+  return arithmetic(UnaryOp::Round, is_narrow_float(type) ? narrowed(type, a) : a);
+}
+
 HExpr PhaseTranslator::converted(const dsl::Cast& c) {
   const DType from = c.a.type();
   const HExpr a = from == Int64 ? integer(c.a, scope_.width(c.a)) : value(c.a);
   if (c.type == Bool) return a != hi::make_zero(a.type());
-  if (is_narrow_float(c.type)) {  // rounded here, computed on in 32 bits
-    const HExpr in_32_bits = from == Float64 ? to_odd_f32(a) : Halide::cast(Halide::Float(32), a);
-    return to_value(c.type, to_storage(c.type, in_32_bits, masks_.has_f16));
+  if (is_narrow_float(c.type)) {
+    if (from == Float64) return narrowed(c.type, to_odd_f32(a));
+    if (!is_float(from) && !scope_.ranges().of(c.a).fits_f32())
+      return narrowed(c.type, to_odd_f32(Halide::cast(Halide::Float(64), a)));
+    return narrowed(c.type, Halide::cast(Halide::Float(32), a));
   }
   if (is_float(from) && !is_float(c.type)) return truncated(value_type(c.type), a);
   return Halide::cast(value_type(c.type), a);

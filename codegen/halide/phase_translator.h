@@ -146,6 +146,10 @@ class PhaseTranslator {
   HExpr selected(const dsl::Select& s);
   HExpr binary(const dsl::Binary& b);
   HExpr converted(const dsl::Cast& c);
+  /// round() of the expression, which is first rounded to its type.
+  HExpr rounded(const Expr& expr);
+  /// Rounds a value that is computed in 32 bits to f16 or bf16. The result has 32 bits again.
+  HExpr narrowed(DType type, const HExpr& value);
   static HExpr both(const HExpr& outer, const HExpr& condition);
 
   /// The body of a serial loop, or of the phase. Variables that hold the bases of addresses

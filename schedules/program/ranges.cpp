@@ -150,6 +150,8 @@ bool Range::fits_int32() const {
   return low >= std::numeric_limits<int32_t>::min() && high <= std::numeric_limits<int32_t>::max();
 }
 
+bool Range::fits_f32() const { return low >= -(1 << 24) && high <= 1 << 24; }
+
 void Ranges::set(const std::string& variable, const Expr& begin, const Expr& end) {
   const Range first = of(begin), last = of(end);
   // A loop that may be empty has no value then: the range stays well formed.

@@ -21,6 +21,8 @@ struct Range {
   int64_t low = std::numeric_limits<int64_t>::min();
   int64_t high = std::numeric_limits<int64_t>::max();
   bool fits_int32() const;
+  /// True if f32 has all integers of the range.
+  bool fits_f32() const;
 };
 
 /// The values that the variable of a loop may have (schedules/program/legality.h).

@@ -257,6 +257,73 @@ TEST_F(Operations, FloatsSaturateAsIntegers) {
   expect(program, inputs);
 }
 
+/// Sums, shifts, quotients and conversions of a float that was converted to an integer. Halide
+/// takes u32(i32(f)) to be u32(f), which is undefined if f is negative.
+TEST_F(Operations, FloatsBecomeIntegersBeforeOtherOperations) {
+  const double values[] = {-3.7, -3.5, -40, -370.2, 3, 130.9, 3e9, -3e9, 1e12, -1e12, 0.4, -40000};
+  for (const DType from : {Float32, Float64, Float16}) {
+    const Expr a = dsl::read("a", {var("i")}, from);
+    std::vector<std::pair<std::string, Expr>> results;
+    for (const DType type : integer_types()) {
+      const Expr whole = dsl::cast(type, a);
+      const auto add = [&](std::string_view what, const Expr& value) {
+        results.push_back({fmt::format("{}_{}", tw::to_string(type), what), value});
+      };
+      const Expr three = dsl::constant_int(type, 3);
+      add("sum", whole + three);
+      add("quotient", whole / three);
+      add("shifted", dsl::binary(BinaryOp::Shl, whole, dsl::constant_int(type, 1)));
+      if (is_signed(type)) add("negated", -whole);
+      for (const DType to : integer_types()) add(tw::to_string(to), dsl::cast(to, whole));
+    }
+    const Program program = elementwise(from, results, true);
+    Storage inputs = integer_inputs(program, 27);
+    for (size_t i = 0; i < std::size(values); ++i)
+      store_float(from, inputs["a"].data(), static_cast<int64_t>(i),
+                  from == Float16 ? std::clamp(values[i], -60000.0, 60000.0) : values[i]);
+    expect(program, inputs);
+  }
+}
+
+/// f32 has no whole numbers with more than 24 bits: rounded to f32 first, these would become ties.
+TEST_F(Operations, IntegersAreRoundedToHalvesOnce) {
+  const int64_t values[] = {(1 << 24) + (1 << 16) + 1,
+                            (1 << 24) + (1 << 16) - 1,
+                            0x7fffffff,
+                            -(1 << 24) - (1 << 16) - 1,
+                            65503,
+                            -65503,
+                            2049,
+                            2051};
+  for (const DType from : {Int32, UInt32, Int64})
+    for (const DType to : {Float16, BFloat16}) {
+      const Expr a = dsl::read("a", {var("i")}, from);
+      const Program program = elementwise(from, {{"rounded", dsl::cast(to, a)}}, true);
+      Storage inputs = integer_inputs(program, 28);
+      for (size_t i = 0; i < std::size(values); ++i)
+        store_int(from, inputs["a"].data(), static_cast<int64_t>(i),
+                  from == UInt32 ? std::abs(values[i]) : values[i]);
+      expect(program, inputs);
+    }
+}
+
+TEST_F(Operations, ProductsOfNarrowIntegersInDouble) {
+  for (const DType from : {UInt8, UInt16, Int8, Bool}) {
+    const Expr a = dsl::cast(Float64, dsl::read("a", {var("i")}, from));
+    const auto literal = [](double value) { return dsl::constant(Float64, value); };
+    const Program program =
+        elementwise(from,
+                    {{"product", a * literal(1.5)},
+                     {"quotient", a / literal(2)},
+                     {"of_sum", (a + literal(1)) * literal(0.5)},
+                     {"of_least", dsl::min(a, literal(3)) * literal(0.25)},
+                     {"of_both", a * literal(1.5) + a * a * literal(65504)},
+                     {"of_truth", dsl::cast(Float64, literal(3) < a) * literal(1.5)}},
+                    true);
+    expect(program, integer_inputs(program, 29), 1e-15);
+  }
+}
+
 TEST_F(Operations, IntegersWrap) {
   for (const DType type : integer_types()) {
     const Expr a = dsl::read("a", {var("i")}, type), b = dsl::read("b", {var("i")}, type);
@@ -388,6 +455,59 @@ TEST_F(Operations, RoundsHalvesToEven) {
   expect(program, inputs);
 }
 
+/// The product of two numbers of 16 bits is rounded to 16 bits before it becomes a whole number:
+/// these products are ties of f16 or bf16, and not of f32.
+TEST_F(Operations, ProductsOfHalvesAreRoundedBeforeTheyBecomeWhole) {
+  for (const DType half : {Float16, BFloat16}) {
+    const Expr a = dsl::read("a", {var("i")}, half), b = dsl::read("b", {var("i")}, half);
+    const Program program = elementwise(half, {{"rounded", dsl::round(a * b)}}, true);
+    Storage inputs = integer_inputs(program, 30);
+    const double step = half == Float16 ? 0x1p-11 : 0x1p-8;  // half of the spacing above 1
+    for (int64_t i = 0; i < count; ++i) {                    // the product is near 2 + i / 2
+      store_float(half, inputs["a"].data(), i, (2 + static_cast<double>(i) / 2) * (1 + 2 * step));
+      store_float(half, inputs["b"].data(), i, 1 - (i % 2 ? 2 : 1) * step);
+    }
+    expect(program, inputs);
+  }
+}
+
+/// A reciprocal of 0.02 that is rounded to f32 gives 22 for 0.45000002 / 0.02, which is above 22.5.
+TEST_F(Operations, QuotientsAreDividedBeforeTheyBecomeWhole) {
+  const Expr a = f32("a", {var("i")}), b = f32("b", {var("i")});
+  const Program program = elementwise(
+      Float32,
+      {{"by_literal", dsl::round(a / dsl::constant(Float32, 0.02))},
+       {"by_element", dsl::round(a / b)},
+       {"of_positive",
+        dsl::round(dsl::max(a, dsl::constant(Float32, 0)) / dsl::constant(Float32, 0.02))}},
+      true);
+  Storage inputs = integer_inputs(program, 31);
+  for (int64_t i = 0; i < count; ++i) {
+    store_float(Float32, inputs["a"].data(), i, static_cast<float>(i - 10) * 0.05f);
+    store_float(Float32, inputs["b"].data(), i, 0.02);
+  }
+  expect_agreement(program, inputs, 0, 0, targets_of(program));
+}
+
+/// The definition in f64 would round neither the product nor the quotient.
+TEST_F(Operations, QuantizedNumbersChangeTheirScaleInTwoOperations) {
+  const Expr scaled =
+      dsl::cast(Float32, dsl::read("a", {var("i")}, Int8)) * dsl::constant(Float32, 0.05);
+  const Program program =
+      elementwise(Int8, {{"changed", dsl::round(scaled / dsl::constant(Float32, 0.02))}}, true);
+  Storage inputs = integer_inputs(program, 33);
+  for (int64_t i = 0; i < count; ++i) store_int(Int8, inputs["a"].data(), i, i - 49);
+  for (const Target& target : runnable_targets()) {
+    const auto outputs = run_object(program, inputs, target);
+    ASSERT_TRUE(outputs) << outputs.error().message;
+    for (int64_t i = 0; i < count; ++i) {
+      const float x = static_cast<float>(i - 49) * 0.05f;
+      EXPECT_EQ(load_float(Float32, outputs->at("changed").data(), i), std::nearbyint(x / 0.02f))
+          << i << " for " << target.to_string();
+    }
+  }
+}
+
 /// The argument is in radians; the multiple of pi / 2 that is taken off it grows with it.
 TEST_F(Operations, SinesOfLargeArgumentsKeepTheirDigits) {
   constexpr int64_t points = 2000;
@@ -484,7 +604,7 @@ TEST_F(Operations, FunctionsAreAccurateOverTheirRange) {
     store_float(Float32, inputs["a"].data(), i, 80 * t * t * t + 1e-6);  // dense around 0
   }
   // Without fused multiply-adds exp rounds the multiple of ln 2 that it takes off its argument: by
-  // half of the spacing of floats at 80, 3.8e-6, as LLVM joins the two parts of the constant.
+  // half of the spacing of floats at 80, 3.8e-6.
   expect(program, inputs, host_target().has("fma") ? 2e-6 : 6e-6, 1e-37);
 }
 
@@ -502,10 +622,22 @@ TEST_F(Operations, ExponentialsOfLargeNumbersAreInfiniteOrZero) {
   const Program program = elementwise(Float32, {{"power", dsl::exp(f32("a", {var("i")}))}}, true);
   Storage inputs = integer_inputs(program, 24);
   const double infinity = std::numeric_limits<double>::infinity();
-  const double values[] = {88.5, 89, 200, 1.4e9, 1.6e9, 1e30, infinity, -200, -1.6e9, -infinity};
+  const double values[] = {88.5, 89,     200,       1.4e9, 1.6e9, 1e30, infinity, -200,
+                           -1e9, -1.6e9, -infinity, -87.5, -90,   -95,  -100,     -103.5};
   for (int64_t i = 0; i < count; ++i)
     store_float(Float32, inputs["a"].data(), i, values[static_cast<size_t>(i) % std::size(values)]);
-  expect(program, inputs, 4e-6, 1e-37);
+  expect(program, inputs, 2e-6, 0x1p-149);
+}
+
+/// Infinity is not among them: its logarithm is 88.72 (docs/codegen.md).
+TEST_F(Operations, LogarithmsOfTheLeastAndTheLargestNumbers) {
+  const Program program = elementwise(Float32, {{"log", dsl::log(f32("a", {var("i")}))}}, true);
+  Storage inputs = integer_inputs(program, 32);
+  const double values[] = {0,        -0.0,           0x1p-149, 0x1p-148,      0x1p-127,     1e-39,
+                           0x1p-126, 0x1.fffffep127, 1,        0x1.fffffep-1, 0x1.000002p0, 1e-30};
+  for (int64_t i = 0; i < count; ++i)
+    store_float(Float32, inputs["a"].data(), i, values[static_cast<size_t>(i) % std::size(values)]);
+  expect(program, inputs, 1e-6);
 }
 
 /// In Halide's IR these expressions are small graphs. As trees they would have up to 10^9 nodes.

@@ -186,8 +186,7 @@ TEST(OnnxOperators, ASingleElementIsNotInterpolated) {
               ElementsAre(infinity, infinity, infinity, 1));
   EXPECT_THAT(resized("linear", "pytorch_half_pixel", {1, 2}, {3, 5}, {3, 1}),
               ElementsAre(3, 3, 3));
-  EXPECT_THAT(resized("cubic", "pytorch_half_pixel", {1, 4}, {3, 5, 7, 9}, {1, 1}),
-              ElementsAre(3));
+  EXPECT_THAT(resized("cubic", "pytorch_half_pixel", {1, 4}, {3, 5, 7, 9}, {1, 1}), ElementsAre(3));
   // Sixteen taps, not sixteen for each of sixteen.
   expect_near(resized("cubic", "align_corners", {1, 1, 8, 8}, Numbers(64, 3.0), {1, 1, 16, 16}),
               Numbers(256, 3.0), 1e-5);
