@@ -9,6 +9,7 @@
 //   TW_TRY(std::optional<Calibration> newest, newest_calibration(store, target, device));
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -65,8 +66,13 @@ Status add_calibration(Store& store, Calibration calibration);
 /// Returns the newest calibration of a device for a target; nullopt if there is none.
 Result<std::optional<Calibration>> newest_calibration(Store& store, const std::string& target,
                                                       const std::string& device);
-/// Returns all calibrations that agree with their hashes. The calibrations of one device are sorted
-/// from the newest to the oldest.
+
+using VisitCalibration = std::function<Status(const Calibration&)>;
+/// Visits all calibrations that agree with their hashes. They are sorted by target, then by device,
+/// and those of one device from the newest to the oldest. They are read some at a time, so that
+/// memory does not grow with their number. Stops at the first error of `visit` and returns it.
+Status for_each_calibration(Store& store, const VisitCalibration& visit);
+/// Returns all calibrations that for_each_calibration() visits.
 Result<std::vector<Calibration>> calibrations(Store& store);
 
 }  // namespace tw::db

@@ -22,11 +22,11 @@ Result<VerifyReport> verify(Store& store) {
     return true;
   });
   if (!read) report.integrity.push_back(read.error().message);
-  const Result<std::vector<Calibration>> machines = calibrations(store);
-  if (machines)
-    report.calibrations = static_cast<int64_t>(machines->size());
-  else
-    report.integrity.push_back(machines.error().message);
+  const Status machines = for_each_calibration(store, [&](const Calibration&) -> Status {
+    ++report.calibrations;
+    return {};
+  });
+  if (!machines) report.integrity.push_back(machines.error().message);
   report.damaged = store.state().damaged - damaged_before;
   const Result<int64_t> aside = store.state().connection.integer("SELECT count(*) FROM quarantine");
   if (aside)

@@ -40,44 +40,88 @@ Status insert_calibrations(Connection& connection, std::span<const Calibration> 
 
 // ---- reading ----
 
-// A database that holds more was not written by us; one is at most some 12 KiB in memory.
-constexpr int64_t most_calibrations = 4096;
+// Calibrations of a device that are read to find the newest one that is not damaged. A calibration
+// takes at most some 12 KiB of memory.
+constexpr int64_t most_of_device = 4096;
+// Calibrations that one statement reads when all calibrations are visited.
+constexpr int64_t calibrations_at_once = 256;
 
-/// Returns the calibrations that a statement selects and that agree with their hashes. Others are
-/// counted as damaged.
-Result<std::vector<Calibration>> read_calibrations(Store::State& state, Statement& statement) {
-  std::vector<Calibration> found;
-  int64_t damaged = 0;
+constexpr std::string_view newest_first =
+    " ORDER BY target, device, generation DESC, created_ms DESC, hash DESC";
+
+/// The position of a row in the order of `newest_first`.
+struct CalibrationPosition {
+  std::string target, device;
+  int64_t generation, created_ms;
+  std::string hash;  ///< 32 bytes
+
+  bool is_before(const CalibrationPosition& other) const {
+    return std::tie(target, device, other.generation, other.created_ms, other.hash) <
+           std::tie(other.target, other.device, generation, created_ms, hash);
+  }
+};
+
+/// The calibrations that one statement has read.
+struct CalibrationPage {
+  std::vector<Calibration> calibrations;    ///< those that agree with their hashes
+  int64_t damaged = 0;                      ///< number of the others
+  std::optional<CalibrationPosition> last;  ///< position of the last row; nullopt: no row was read
+};
+
+Result<CalibrationPage> read_page(Statement& statement) {
+  CalibrationPage page;
   TW_RETURN_IF_ERROR(statement.each([&](const Row& row) {
     if (Result<Calibration> calibration = calibration_of(row))
-      found.push_back(std::move(*calibration));
+      page.calibrations.push_back(std::move(*calibration));
     else
-      ++damaged;
+      ++page.damaged;
+    page.last = {row.text(0), row.text(1), row.integer(5), row.integer(6),
+                 std::string(row.blob(2))};
     return true;
   }));
-  state.damaged += damaged;
-  if (damaged > 0)
-    state.say(
-        fmt::format("{}: {} calibrations are damaged and left out; look with `tilewright db "
-                    "verify`",
-                    state.path, damaged));
-  return found;
+  return page;
 }
 
-std::string newest_first() {
-  return fmt::format(
-      " ORDER BY target, device, generation DESC, created_ms DESC, hash DESC LIMIT {}",
-      most_calibrations);
+/// Reads the calibrations after a position; nullopt: from the first on.
+Result<CalibrationPage> page_after(Connection& connection,
+                                   const std::optional<CalibrationPosition>& position) {
+  // In a file the primary key serves the first comparison, so that earlier rows are not read.
+  constexpr std::string_view after =
+      " WHERE (target, device) >= (?, ?) AND ((target, device) > (?, ?) OR (generation, "
+      "created_ms, hash) < (?, ?, ?))";
+  TW_TRY(Statement statement,
+         Statement::prepare(
+             connection, fmt::format("{}{}{} LIMIT {}", select_calibrations_sql(),
+                                     position ? after : "", newest_first, calibrations_at_once)));
+  if (!position) return read_page(statement);
+  for (int i = 0; i < 2; ++i)
+    statement.bind(std::string_view(position->target)).bind(std::string_view(position->device));
+  statement.bind(position->generation).bind(position->created_ms).bind_blob(position->hash);
+  TW_TRY(CalibrationPage page, read_page(statement));
+  // A table that is damaged could lead in a circle.
+  if (page.last && !position->is_before(*page.last))
+    return tl::unexpected(damaged("read", connection.path(), "its calibrations are out of order"));
+  return page;
+}
+
+void say_damaged(const Store::State& state, int64_t calibrations) {
+  if (calibrations == 0) return;
+  state.say(
+      fmt::format("{}: {} calibrations are damaged and left out; look with `tilewright db verify`",
+                  state.path, calibrations));
 }
 
 Result<std::vector<Calibration>> calibrations_of(Store::State& state, const std::string& target,
                                                  const std::string& device) {
   TW_TRY(Statement statement,
-         Statement::prepare(
-             state.connection,
-             select_calibrations_sql() + " WHERE target = ? AND device = ?" + newest_first()));
+         Statement::prepare(state.connection,
+                            fmt::format("{} WHERE target = ? AND device = ?{} LIMIT {}",
+                                        select_calibrations_sql(), newest_first, most_of_device)));
   statement.bind(std::string_view(target)).bind(std::string_view(device));
-  return read_calibrations(state, statement);
+  TW_TRY(CalibrationPage page, read_page(statement));
+  state.damaged += page.damaged;
+  say_damaged(state, page.damaged);
+  return std::move(page.calibrations);
 }
 
 // One row of `best` that matches a key.
@@ -542,10 +586,27 @@ Result<std::optional<Calibration>> newest_calibration(Store& store, const std::s
   return std::optional(std::move(known.front()));
 }
 
+Status for_each_calibration(Store& store, const VisitCalibration& visit) {
+  Store::State& state = store.state();
+  const int64_t damaged_before = state.damaged;
+  for (std::optional<CalibrationPosition> last;;) {
+    TW_TRY(CalibrationPage page, page_after(state.connection, last));
+    state.damaged += page.damaged;
+    if (!page.last) break;
+    for (const Calibration& calibration : page.calibrations) TW_RETURN_IF_ERROR(visit(calibration));
+    last = std::move(page.last);
+  }
+  say_damaged(state, state.damaged - damaged_before);
+  return {};
+}
+
 Result<std::vector<Calibration>> calibrations(Store& store) {
-  TW_TRY(Statement statement,
-         Statement::prepare(store.state().connection, select_calibrations_sql() + newest_first()));
-  return read_calibrations(store.state(), statement);
+  std::vector<Calibration> all;
+  TW_RETURN_IF_ERROR(for_each_calibration(store, [&](const Calibration& calibration) -> Status {
+    all.push_back(calibration);
+    return {};
+  }));
+  return all;
 }
 
 Result<std::optional<Record>> Store::State::best(const Key& key, const Accept& accepts) {

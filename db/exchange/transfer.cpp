@@ -103,8 +103,8 @@ class Batches {
   }
   /// Appends the calibrations of a store after its records.
   Result<AppendSummary> finish(Store& from) {
-    TW_TRY(std::vector<Calibration> machines, calibrations(from));
-    for (Calibration& machine : machines) TW_RETURN_IF_ERROR(keep(std::move(machine)));
+    TW_RETURN_IF_ERROR(
+        for_each_calibration(from, [&](const Calibration& machine) { return keep(machine); }));
     TW_RETURN_IF_ERROR(flush());
     return summary_;
   }
@@ -516,8 +516,10 @@ Status export_jsonl(Store& store, std::ostream& out) {
     out << to_json(record) << '\n';
     return out.good();
   }));
-  TW_TRY(const std::vector<Calibration> machines, calibrations(store));
-  for (const Calibration& machine : machines) out << to_json(machine) << '\n';
+  TW_RETURN_IF_ERROR(for_each_calibration(store, [&](const Calibration& machine) {
+    out << to_json(machine) << '\n';
+    return written(out, "the output");
+  }));
   out.flush();
   return written(out, "the output");
 }

@@ -156,6 +156,51 @@ TEST_P(AnyCalibration, TravelsInExportsOfBothKinds) {
   EXPECT_EQ(newest_clock(copy), 3.25);
 }
 
+/// Five calibrations for each of a thousand devices, in the order of an export.
+std::vector<Calibration> many_calibrations() {
+  std::vector<Calibration> all;
+  for (int device = 0; device < 1000; ++device)
+    for (int64_t generation = 5; generation > 0; --generation) {
+      Calibration calibration = sample_calibration();
+      calibration.device = fmt::format("Test CPU {:04}", device);
+      calibration.generation = generation;
+      all.push_back(seal(std::move(calibration)));
+    }
+  return all;
+}
+
+TEST_P(AnyCalibration, ManyTravelToTheLast) {
+  const std::vector<Calibration> all = many_calibrations();
+  Store store = open_store(databases / "a.db");
+  ASSERT_EQ(append_calibrations(store, all).value().calibrations, 5000);
+  EXPECT_EQ(verify(store).value().calibrations, 5000);
+  EXPECT_TRUE(db::calibrations(store).value() == all);
+
+  std::stringstream lines;
+  ASSERT_TRUE(export_jsonl(store, lines));
+  Store imported = open_store(databases / "b.db"), by_path = open_store(databases / "c.db"),
+        by_store = open_store(databases / "d.db");
+  EXPECT_EQ(import_jsonl(imported, lines, "lines").value().calibrations, 5000);
+  EXPECT_EQ(merge_from(by_path, databases / "a.db").value().calibrations, 5000);
+  EXPECT_EQ(merge_from(by_store, store).value().calibrations, 5000);
+  for (Store* other : {&imported, &by_path, &by_store})
+    EXPECT_TRUE(db::calibrations(*other).value() == all);
+}
+
+TEST_P(AnyCalibration, ManyDamagedOnesHideNoOthers) {
+  std::vector<std::string> said;
+  StoreOptions options;
+  options.waiting.on_message = [&](std::string_view message) { said.emplace_back(message); };
+  Store store = open_store(databases / "a.db", OpenMode::ReadWrite, std::move(options));
+  ASSERT_TRUE(append_calibrations(store, many_calibrations()));
+  run_in(databases / "a.db",
+         "UPDATE calibrations SET created_ms = 1 WHERE device < 'Test CPU 0990'");
+  EXPECT_EQ(db::calibrations(store).value().size(), 50u);
+  EXPECT_EQ(store.damaged(), 4950);
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_NE(said[0].find("4950 calibrations are damaged"), std::string::npos) << said[0];
+}
+
 TEST_P(AnyCalibration, AFileOfCalibrationsAloneIsImported) {
   Store store = open_store(databases / "a.db");
   std::istringstream lines("\n" + to_json(sealed_calibration(3, 1)) + "\nnonsense\n");
