@@ -12,6 +12,7 @@
 #include "db/store.h"
 #include "db/store_state.h"
 #include "db/tables/best.h"
+#include "db/tables/insertion.h"
 #include "db/tables/rows.h"
 
 namespace tw::db {
@@ -164,6 +165,7 @@ Result<Plan> plan_of(Connection& connection, const PruneRules& rules) {
 }
 
 Status remove_rows(Connection& connection, const Plan& plan) {
+  TW_RETURN_IF_ERROR(keep_highest_number(connection));
   TW_TRY(Statement remove, Statement::prepare(connection, "DELETE FROM trials WHERE seq = ?"));
   for (const int64_t row : plan.rows) TW_RETURN_IF_ERROR(remove.bind(row).run());
   for (const int64_t group : plan.groups) TW_RETURN_IF_ERROR(refresh_group(connection, group));
@@ -194,6 +196,7 @@ Result<PruneReport> prune(Store& store, const PruneRules& rules, Pruning pruning
 
 Status drop_record(Store& store, const Record& record) {
   return store.state().write([&]() -> Status {
+    TW_RETURN_IF_ERROR(keep_highest_number(store.state().connection));
     TW_TRY(Statement remove,
            Statement::prepare(store.state().connection, "DELETE FROM trials WHERE hash = ?"));
     TW_RETURN_IF_ERROR(remove.bind_blob(bytes_of_hex(record.hash)).run());

@@ -23,10 +23,30 @@ constexpr size_t least_copied = 32;
 // Hashes that one statement asks for, where there are so many. Each statement is a round trip.
 constexpr size_t many_asked = 512;
 
+// The row of `claims` that holds the highest number of a row of trials, in the column `expires_ms`,
+// because schema version 5 has no table for it. Claims are found by the digest of a group, which
+// has 32 bytes, so no program takes this row for a claim or deletes it.
+constexpr std::string_view numbers_place = "trials", numbers_schedule = "seq";
+
+/// Returns the highest number that a row of trials has or, if rows were deleted, had before; 0 if
+/// there never was a row.
+Result<int64_t> highest_number(Connection& connection) {
+  TW_TRY(Statement select,
+         Statement::prepare(connection,
+                            "SELECT coalesce(max(number), 0) FROM (SELECT max(seq) AS number FROM "
+                            "trials UNION ALL SELECT expires_ms FROM claims WHERE place = ? AND "
+                            "schedule = ?) AS numbers"));
+  int64_t number = 0;
+  select.bind_blob(numbers_place).bind_blob(numbers_schedule);
+  TW_RETURN_IF_ERROR(select.one([&](const Row& row) { number = row.integer(0); }));
+  return number;
+}
+
 /// Adds records to the table of trials. The transaction keeps other writers out, so new rows can be
-/// numbered from the last row on.
+/// numbered consecutively.
 class TrialInsertion {
  public:
+  /// The first new row gets the number `last` + 1.
   TrialInsertion(Connection& connection, int64_t last)
       : connection_(connection), memberships_(connection), last_(last) {}
 
@@ -127,11 +147,26 @@ class TrialInsertion {
 
 Result<int64_t> insert_records(Connection& connection, std::span<const Record> records) {
   if (records.empty()) return 0;
-  TW_TRY(const int64_t last, connection.integer("SELECT coalesce(max(seq), 0) FROM trials"));
+  TW_TRY(const int64_t last, highest_number(connection));
+  return insert_records_after(connection, last, records);
+}
+
+Result<int64_t> insert_records_after(Connection& connection, int64_t last,
+                                     std::span<const Record> records) {
   TrialInsertion insertion(connection, last);
   TW_RETURN_IF_ERROR(insertion.insert(records));
   TW_RETURN_IF_ERROR(insertion.derive());
   return insertion.inserted();
+}
+
+Status keep_highest_number(Connection& connection) {
+  TW_TRY(const int64_t number, highest_number(connection));
+  TW_TRY(Statement keep,
+         Statement::prepare(connection,
+                            "INSERT INTO claims(place, schedule, session, expires_ms) VALUES(?, ?, "
+                            "'', ?) ON CONFLICT(place, schedule) DO UPDATE SET expires_ms = "
+                            "excluded.expires_ms"));
+  return keep.bind_blob(numbers_place).bind_blob(numbers_schedule).bind(number).run();
 }
 
 }  // namespace tw::db

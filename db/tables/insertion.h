@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: inserting records.
+// Private to db/: inserting records, and the numbers of their rows.
 
 #include <cstdint>
 #include <span>
@@ -15,5 +15,16 @@ namespace tw::db {
 /// from trials. Returns the number of records that were stored. Requires: the records passed
 /// check(); a write transaction.
 Result<int64_t> insert_records(Connection& connection, std::span<const Record> records);
+
+/// As insert_records(), but numbers the new rows from `last` + 1 on, and does not need the table
+/// `claims`.
+Result<int64_t> insert_records_after(Connection& connection, int64_t last,
+                                     std::span<const Record> records);
+
+/// Stores the highest number of a row of trials, so that later rows get higher numbers even if that
+/// row is deleted. A run that shares the database asks for the rows after a number (news(),
+/// claims.h), and would not see a row with a number that was used again. Call this function before
+/// rows are deleted. Requires: a write transaction.
+Status keep_highest_number(Connection& connection);
 
 }  // namespace tw::db

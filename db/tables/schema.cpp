@@ -109,11 +109,12 @@ Status from_3_to_4(Connection& connection) {
   for (const auto& [name, sql] : trial_objects(connection.dialect()))
     TW_RETURN_IF_ERROR(connection.execute(sql));
   std::vector<Quarantined> damaged;
-  for (int64_t seq = 0;;) {
+  for (int64_t seq = 0, last = 0;;) {
     const int64_t before = seq;
     TW_TRY(const std::vector<Record> records, next_old_records(connection, seq, damaged));
     if (seq == before) break;
-    TW_RETURN_IF_ERROR(insert_records(connection, records));
+    TW_TRY(const int64_t inserted, insert_records_after(connection, last, records));
+    last += inserted;
   }
   TW_RETURN_IF_ERROR(add_quarantined(connection, damaged));
   return connection.execute("DROP TABLE old_trials");

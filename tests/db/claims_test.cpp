@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <iterator>
+
+#include "db/maintenance.h"
 #include "db/recall.h"
 #include "tests/db/backends.h"
 
@@ -106,6 +109,44 @@ TEST_P(Claims, NewsAreOfOthersAndAfterTheLast) {
   ASSERT_TRUE(store.append({{sample_record(3), sample_record(9, 1)}}));
   const News later = news(store, place, first.last, "session-2").value();
   EXPECT_EQ(later.records, std::vector{sample_record(3)});
+}
+
+/// Functions that delete the record that was stored last, sample_record(1).
+using DeleteLast = void (*)(Store& store);
+const DeleteLast deletions[] = {
+    [](Store& store) { ASSERT_TRUE(drop_record(store, sample_record(1))); },
+    [](Store& store) {
+      ASSERT_EQ(prune(store, {.slower_than = 1, .keep = 0}, Pruning::Delete).value().pruned, 1);
+    },
+    [](Store& store) {
+      ASSERT_EQ(prune(store, {.codegen_abi = 2}, Pruning::Delete).value().pruned, 2);
+    }};
+
+TEST_P(Claims, NewsAreCompleteAfterRecordsWereDeleted) {
+  const Key place = key_of(sample_record(0));
+  for (size_t i = 0; i < std::size(deletions); ++i) {
+    Store shared = open_store(databases / fmt::format("{}.db", i));
+    ASSERT_TRUE(shared.append(sample_records(0, 2)));
+    const int64_t last = last_row(shared).value();
+    deletions[i](shared);
+    ASSERT_TRUE(shared.append({{sample_record(3)}}));
+    ASSERT_TRUE(shared.append({{sample_record(4)}}));
+    EXPECT_EQ(news(shared, place, last, "session-2").value().records, sample_records(3, 2)) << i;
+    EXPECT_TRUE(verify(shared).value().ok()) << i;
+  }
+}
+
+TEST_P(Claims, NewsAreCompleteAfterSeveralDeletions) {
+  const Key place = key_of(sample_record(0));
+  ASSERT_TRUE(store.append(sample_records(0, 2)));
+  for (int64_t number = 2; number < 6; ++number) {
+    const int64_t last = last_row(store).value();
+    for (const int64_t before : {number - 2, number - 1})
+      ASSERT_TRUE(drop_record(store, sample_record(before)));
+    ASSERT_TRUE(store.append({{sample_record(number)}}));
+    EXPECT_EQ(news(store, place, last, "session-2").value().records,
+              std::vector{sample_record(number)});
+  }
 }
 
 TEST_P(Claims, OnlyRunsThatShareAServerTellEachOther) {
