@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <utility>
 
 #include "base/hash.h"
 #include "base/machine.h"
 #include "base/target.h"
+#include "db/exchange/json_fields.h"
 #include "db/fields.h"
 #include "db/record.h"
 
@@ -18,6 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int calibration_version = 1;
+constexpr int depth_of_calibration = 1;  // a calibration is one object with numbers and texts
 
 constexpr int64_t year_9999_ms = 253'402'300'799'999;
 constexpr int64_t max_generation = int64_t{1} << 62;  // the next one is a number, too
@@ -54,17 +57,14 @@ Error invalid(std::string_view what, std::string_view expected) {
 }
 
 Calibration calibration_from(const Json& object) {
-  if (!object.is_object()) throw std::invalid_argument("an object is expected");
-  if (object.at("calibration").get<int64_t>() != calibration_version)
-    throw std::invalid_argument("another calibration version: " + object.at("calibration").dump());
-  return {object.at("target").get<std::string>(),  object.at("device").get<std::string>(),
-          object.at("machine").get<std::string>(), object.at("program_version").get<std::string>(),
-          object.at("generation").get<int64_t>(),  object.at("created_ms").get<int64_t>(),
-          object.at("hash").get<std::string>()};
+  const int64_t version = integer_field(object, "calibration");
+  if (version != calibration_version)
+    throw std::invalid_argument(fmt::format("another calibration version: {}", version));
+  return {text_field(object, "target"),        text_field(object, "device"),
+          text_field(object, "machine"),       text_field(object, "program_version"),
+          integer_field(object, "generation"), integer_field(object, "created_ms"),
+          text_field(object, "hash")};
 }
-
-// A calibration is flat: what nests deeper is dropped while parsing.
-bool flat(int depth, Json::parse_event_t, Json&) { return depth <= 1; }
 
 }  // namespace
 
@@ -111,7 +111,7 @@ Result<Calibration> calibration_from_json(std::string_view line) {
   if (line.size() > max_line_bytes)
     return tl::unexpected(invalid("the line is longer than 1 MiB", expected));
   try {
-    return calibration_from(Json::parse(line, flat));
+    return calibration_from(parse_object(line, depth_of_calibration));
   } catch (const std::exception& error) {
     return tl::unexpected(invalid(error.what(), expected));
   }

@@ -13,11 +13,11 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <utility>
 
 #include "base/sha256.h"
 #include "base/text.h"
+#include "db/exchange/json_fields.h"
 #include "db/fields.h"
 #include "db/store.h"
 #include "db/tables/schema.h"
@@ -30,6 +30,8 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr int layer_version = 1;
+// A manifest that nests deeper than a list of names was not written by this program.
+constexpr int depth_of_manifest = 2;
 constexpr size_t most_manifest_bytes = 64 << 10;
 constexpr int64_t most_data_bytes = int64_t{1} << 30;
 constexpr std::string_view kept_manifest = "manifest";
@@ -42,25 +44,18 @@ bool is_file_name(std::string_view name) {
 
 bool is_sha256(std::string_view text) { return text.size() == 64 && is_hex(text); }
 
-/// A number of a manifest that nobody may have signed: only what is written as an integer is one.
-int64_t whole(const Json& json, const char* name) {
-  const Json& value = json.at(name);
-  if (!value.is_number_integer()) throw std::invalid_argument(name);
-  return value.get<int64_t>();
-}
-
 Result<LayerManifest> manifest_of(const Json& json) {
-  if (whole(json, "layer") != layer_version)
+  if (integer_field(json, "layer") != layer_version)
     return fail(ErrorCode::Invalid, "it is of another version of this program");
-  LayerManifest manifest{json.at("data").get<std::string>(),
-                         json.at("sha256").get<std::string>(),
-                         whole(json, "bytes"),
-                         whole(json, "records"),
-                         whole(json, "created_ms"),
-                         json.at("program_version").get<std::string>(),
+  LayerManifest manifest{text_field(json, "data"),
+                         text_field(json, "sha256"),
+                         integer_field(json, "bytes"),
+                         integer_field(json, "records"),
+                         integer_field(json, "created_ms"),
+                         text_field(json, "program_version"),
                          json.at("devices").get<std::vector<std::string>>(),
-                         json.at("public_key").get<std::string>(),
-                         json.at("signature").get<std::string>()};
+                         text_field(json, "public_key"),
+                         text_field(json, "signature")};
   const bool is_plausible = is_file_name(manifest.data) && is_sha256(manifest.sha256) &&
                             manifest.bytes >= 0 && manifest.bytes <= most_data_bytes;
   if (!is_plausible) return fail(ErrorCode::Invalid, "it names no file that a layer may have");
@@ -284,9 +279,7 @@ Result<LayerManifest> parse_manifest(std::string_view text, std::string_view pub
     return fail(ErrorCode::Invalid, "its manifest is longer than 64 KiB");
   Result<LayerManifest> manifest = fail(ErrorCode::Invalid, "its manifest cannot be read");
   try {
-    // A manifest that nests deeper than a list of names was not written by this program.
-    manifest = manifest_of(
-        Json::parse(text, [](int depth, Json::parse_event_t, Json&) { return depth <= 2; }));
+    manifest = manifest_of(parse_object(text, depth_of_manifest));
   } catch (const std::exception&) {
     return manifest;
   }

@@ -7,10 +7,12 @@
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <tuple>
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "db/exchange/json_fields.h"
 #include "db/fields.h"
 #include "db/record_check.h"
 #include "dsl/least_flops.h"
@@ -29,6 +31,9 @@ constexpr double impossible_bandwidth = 10;
 
 constexpr size_t max_long_text_bytes = 256 << 10;  // workload, schedule, configuration
 constexpr size_t max_samples = 10'000;
+
+// A record is one object with numbers, texts and one list of samples.
+constexpr int depth_of_record = 2;
 
 void append_real(std::string& text, double value) { append_double(text, value == 0 ? 0.0 : value); }
 
@@ -134,40 +139,47 @@ Json json_value(double value) { return value == 0 ? 0.0 : value; }
 Json json_value(TrialStatus value) { return std::string(to_string(value)); }
 Json json_value(const std::vector<double>& values) { return values; }
 
-double real_from(const Json& value) {
-  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+double real_from(const Json& value, const char* name) {
+  if (value.is_null()) return std::numeric_limits<double>::quiet_NaN();
+  if (!value.is_number())
+    throw std::invalid_argument(fmt::format("{} has a value that is not a number", name));
+  return value.get<double>();
 }
 
-// These throw Json::exception, which from_json turns into an error.
-void assign(const Json& value, std::string& out) { out = value.get<std::string>(); }
-void assign(const Json& value, int64_t& out) {
-  if (!value.is_number_integer()) throw std::invalid_argument("an integer is expected");
-  out = value.get<int64_t>();
+// These throw std::invalid_argument, which from_json turns into an error.
+void read_field(const Json& object, const char* name, std::string& out) {
+  out = text_field(object, name);
 }
-void assign(const Json& value, double& out) { out = real_from(value); }
-void assign(const Json& value, TrialStatus& out) {
-  const auto status = parse_trial_status(value.get<std::string>());
-  if (!status) throw std::invalid_argument("unknown status " + value.get<std::string>());
+void read_field(const Json& object, const char* name, int64_t& out) {
+  out = integer_field(object, name);
+}
+void read_field(const Json& object, const char* name, double& out) {
+  out = real_from(field_of(object, name), name);
+}
+void read_field(const Json& object, const char* name, TrialStatus& out) {
+  const std::string text = text_field(object, name);
+  const auto status = parse_trial_status(text);
+  if (!status) throw std::invalid_argument("unknown status " + text);
   out = *status;
 }
-void assign(const Json& value, std::vector<double>& out) {
-  if (!value.is_array()) throw std::invalid_argument("a list is expected");
+void read_field(const Json& object, const char* name, std::vector<double>& out) {
+  const Json& list = field_of(object, name);
+  if (!list.is_array()) throw std::invalid_argument(fmt::format("{} is not a list", name));
   out.clear();
-  for (const Json& item : value) out.push_back(real_from(item));
+  for (const Json& item : list) out.push_back(real_from(item, name));
 }
 
 Record record_from(const Json& object) {
-  if (!object.is_object()) throw std::invalid_argument("an object is expected");
-  const auto version = object.at("record").get<int64_t>();
+  const int64_t version = integer_field(object, "record");
   if (version < 1 || version > record_version)
-    throw std::invalid_argument("another record version: " + object.at("record").dump());
+    throw std::invalid_argument(fmt::format("another record version: {}", version));
   Record record;
   visit_fields(
-      record, [&](const char* name, auto& member) { assign(object.at(name), member); },
+      record, [&](const char* name, auto& member) { read_field(object, name, member); },
       static_cast<int>(version));
   record.workload_hash = sha256_hex(record.workload);
   record.schedule_hash = sha256_hex(record.schedule);
-  record.hash = object.at("hash").get<std::string>();
+  record.hash = text_field(object, "hash");
   return record;
 }
 
@@ -180,10 +192,6 @@ Status status_of(const std::string& problem) {
                   "take it from its source again, or leave it out",
                   problem));
 }
-
-// A callback for the JSON parser that drops values which are nested deeper than a record, so that a
-// hostile line takes no memory. A record is one object with numbers, texts and one list of samples.
-bool shallow(int depth, Json::parse_event_t, Json&) { return depth <= 2; }
 
 }  // namespace
 
@@ -290,7 +298,7 @@ Result<Record> from_json(std::string_view line) {
   };
   if (line.size() > max_line_bytes) return invalid("the line is longer than 1 MiB");
   try {
-    return record_from(Json::parse(line, shallow));
+    return record_from(parse_object(line, depth_of_record));
   } catch (const std::exception& error) {
     return invalid(error.what());
   }

@@ -40,10 +40,10 @@ Status insert_calibrations(Connection& connection, std::span<const Calibration> 
 
 // ---- reading ----
 
-// Calibrations of a device that are read to find the newest one that is not damaged. A calibration
-// takes at most some 12 KiB of memory.
+// At most this many calibrations of a device are read to find the newest one that is not damaged. A
+// calibration takes at most some 12 KiB of memory.
 constexpr int64_t most_of_device = 4096;
-// Calibrations that one statement reads when all calibrations are visited.
+// Number of calibrations that one statement reads in for_each_calibration().
 constexpr int64_t calibrations_at_once = 256;
 
 constexpr std::string_view newest_first =

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "db/exchange/json_fields.h"
+
 namespace tw::db {
 namespace {
 
@@ -165,8 +167,11 @@ Status read_t4(std::istream& in, const std::string& name, const OnResult& on_res
                           name));
 } catch (const Stopped& stopped) {
   return tl::unexpected(stopped.why);
-} catch (const Json::exception& wrong) {
-  return fail(ErrorCode::Invalid, fmt::format("[import] {} is no JSON: {}", name, wrong.what()));
+} catch (const Json::parse_error& wrong) {
+  return fail(ErrorCode::Invalid, fmt::format("[import] {} is no JSON: {}", name,
+                                              syntax_problem(wrong.byte, in.eof())));
+} catch (const Json::exception&) {
+  return fail(ErrorCode::Invalid, fmt::format("[import] {} has a number that is too large", name));
 }
 
 }  // namespace tw::db

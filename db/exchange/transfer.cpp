@@ -56,26 +56,29 @@ Result<bool> next_line(std::istream& in, std::string& line) try {
                           failure.what()));
 }
 
-/// Visits the lines that are not empty.
-Status each_line(std::istream& in, const std::function<Status(const std::string&)>& visit) {
+/// Visits the lines that are not empty, with their numbers from 1 on.
+Status each_line(std::istream& in,
+                 const std::function<Status(const std::string& line, int64_t number)>& visit) {
   std::string line;
-  while (true) {
+  for (int64_t number = 1;; ++number) {
     TW_TRY(const bool found, next_line(in, line));
     if (!found) return {};
-    if (!line.empty()) TW_RETURN_IF_ERROR(visit(line));
+    if (!line.empty()) TW_RETURN_IF_ERROR(visit(line, number));
   }
 }
 
 /// A line of an export.
 using Fact = std::variant<Record, Calibration>;
 
-/// Parses a line. If it is neither kind, the error is the one for records, the usual kind.
+/// Parses a line. If it is neither kind, the error is the one for calibrations if the line names
+/// one, else the one for records.
 Result<Fact> fact_of(std::string_view line) {
   Result<Record> record = from_json(line);
   if (record) return Fact(std::move(*record));
-  if (Result<Calibration> calibration = calibration_from_json(line))
-    return Fact(std::move(*calibration));
-  return tl::unexpected(record.error());
+  Result<Calibration> calibration = calibration_from_json(line);
+  if (calibration) return Fact(std::move(*calibration));
+  const bool names_calibration = line.find("\"calibration\":") != std::string_view::npos;
+  return tl::unexpected(names_calibration ? calibration.error() : record.error());
 }
 
 // Collects facts and bad lines, and appends them batch by batch.
@@ -150,14 +153,16 @@ constexpr size_t most_leading = 64;
 /// not an export.
 class Import {
  public:
-  /// `name` and `expected` are as in no_facts_in(), and must outlive the import.
-  Import(Store::State& state, const std::string& name, std::string_view expected)
-      : batches_(state), name_(name), expected_(expected) {}
+  /// `name` and `expected` are as in no_facts_in(); `entry` is the word for an entry in messages,
+  /// such as "line". The texts must outlive the import.
+  Import(Store::State& state, const std::string& name, std::string_view expected,
+         std::string_view entry)
+      : batches_(state), name_(name), expected_(expected), entry_(entry) {}
 
   /// Adds an entry, whose text is `text`. Invalid if the input is not an export.
-  Status add(Result<Fact> fact, const std::string& text) {
+  Status add(Result<Fact> fact, const std::string& text, int64_t number) {
     if (!fact && has_facts_) return batches_.add_bad({text, fact.error().message});
-    if (!fact) return add_leading({text, fact.error().message});
+    if (!fact) return add_leading({text, fact.error().message}, number);
     has_facts_ = true;
     for (Quarantined& bad : std::exchange(leading_, {}))
       TW_RETURN_IF_ERROR(batches_.add_bad(std::move(bad)));
@@ -171,19 +176,23 @@ class Import {
   }
 
  private:
-  Status add_leading(Quarantined bad) {
+  Status add_leading(Quarantined bad, int64_t number) {
+    if (leading_.empty()) first_ = number;
     leading_.push_back(std::move(bad));
     if (is_database(leading_.front().line)) return tl::unexpected(database_to_import(name_));
     return leading_.size() < most_leading ? Status() : tl::unexpected(refused());
   }
   Error refused() const {
-    return no_facts_in(name_, expected_, "the first is refused: " + leading_.front().reason);
+    return no_facts_in(
+        name_, expected_,
+        fmt::format("{} {} is refused: {}", entry_, first_, leading_.front().reason));
   }
 
   Batches batches_;
   const std::string& name_;
-  const std::string_view expected_;
+  const std::string_view expected_, entry_;
   std::vector<Quarantined> leading_;
+  int64_t first_ = 0;  ///< number of the first entry of `leading_`
   bool has_facts_ = false;
 };
 
@@ -444,15 +453,17 @@ Result<AppendSummary> merge_from(Store& store, Store& other) {
 }
 
 Result<AppendSummary> import_jsonl(Store& store, std::istream& in, const std::string& name) {
-  Import entries(store.state(), name, "lines as `tilewright db export NAME.jsonl` writes them");
-  TW_RETURN_IF_ERROR(
-      each_line(in, [&](const std::string& line) { return entries.add(fact_of(line), line); }));
+  Import entries(store.state(), name, "lines as `tilewright db export NAME.jsonl` writes them",
+                 "line");
+  TW_RETURN_IF_ERROR(each_line(in, [&](const std::string& line, int64_t number) {
+    return entries.add(fact_of(line), line, number);
+  }));
   return entries.finish();
 }
 
 Result<AppendSummary> import_spooled(Store& store, std::istream& in) {
   Batches batches(store.state());
-  TW_RETURN_IF_ERROR(each_line(in, [&](const std::string& line) {
+  TW_RETURN_IF_ERROR(each_line(in, [&](const std::string& line, int64_t) {
     Result<Fact> fact = fact_of(line);
     return fact ? batches.add(std::move(*fact), line)
                 : batches.add_bad({line, fact.error().message});
@@ -484,12 +495,12 @@ Result<AppendSummary> import_csv(Store& store, std::istream& in, const std::stri
   if (found && is_database(text)) return tl::unexpected(database_to_import(name));
   if (!found || std::find(names.begin(), names.end(), "hash") == names.end())
     return tl::unexpected(no_facts_in(name, expected, "it has no column hash"));
-  Import entries(store.state(), name, expected);
-  while (true) {
+  Import entries(store.state(), name, expected, "row");
+  for (int64_t number = 2;; ++number) {  // row 1 has the names of the columns
     TW_TRY(const bool more, next_csv_row(in, cells, text));
     if (!more) return entries.finish();
     if (text.empty() || text == "\r") continue;
-    TW_RETURN_IF_ERROR(entries.add(from_csv(names, cells), text));
+    TW_RETURN_IF_ERROR(entries.add(from_csv(names, cells), text, number));
   }
 }
 
@@ -499,9 +510,11 @@ Result<AppendSummary> import_csv(Store& store, const std::string& path) {
 }
 
 Result<AppendSummary> import_t4(Store& store, std::istream& in, const std::string& name) {
-  Import entries(store.state(), name, "results as `tilewright db export NAME.json` writes them");
+  Import entries(store.state(), name, "results as `tilewright db export NAME.json` writes them",
+                 "result");
+  int64_t number = 0;
   TW_RETURN_IF_ERROR(read_t4(in, name, [&](Result<Record> record, const std::string& text) {
-    return entries.add(std::move(record), text.substr(0, max_line_bytes));
+    return entries.add(std::move(record), text.substr(0, max_line_bytes), ++number);
   }));
   return entries.finish();
 }

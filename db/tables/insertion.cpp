@@ -23,9 +23,9 @@ constexpr size_t least_copied = 32;
 // Hashes that one statement asks for, where there are so many. Each statement is a round trip.
 constexpr size_t many_asked = 512;
 
-// The row of `claims` that holds the highest number of a row of trials, in the column `expires_ms`,
-// because schema version 5 has no table for it. Claims are found by the digest of a group, which
-// has 32 bytes, so no program takes this row for a claim or deletes it.
+// A row of `claims` stores the highest number that a row of trials has had, in the column
+// `expires_ms`, because schema version 5 has no table for it. Other statements find claims by a
+// digest of 32 bytes, so they neither read nor delete this row.
 constexpr std::string_view numbers_place = "trials", numbers_schedule = "seq";
 
 /// Returns the highest number that a row of trials has or, if rows were deleted, had before; 0 if

@@ -52,6 +52,27 @@ TEST(Calibration, JsonRoundTrips) {
   EXPECT_FALSE(calibration_from_json("[1"));
 }
 
+TEST(Calibration, ErrorsOfLinesNameTheFieldInPlainWords) {
+  const std::string good = to_json(sealed_calibration(3, 1));
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    return std::string(good).replace(good.find(from), from.size(), to);
+  };
+  const std::vector<std::pair<std::string, const char*>> problems = {
+      {"{}", "the field calibration is missing"},
+      {"nonsense", "it is not JSON: the error is at byte 2"},
+      {replaced(R"("calibration":1)", R"("calibration":2)"), "another calibration version: 2"},
+      {replaced(R"("device":)", R"("devise":)"), "the field device is missing"},
+      {replaced(R"("generation":1)", R"("generation":"1")"), "generation is not an integer"},
+      {replaced(R"("machine":")", R"("machine":5,"text":")"), "machine is not a text"},
+  };
+  for (const auto& [line, problem] : problems)
+    EXPECT_EQ(
+        error_of(calibration_from_json(line)),
+        fmt::format("[calibration] {}; a line written by `tilewright db export` was expected; "
+                    "export it again",
+                    problem));
+}
+
 TEST(Calibration, Fault28_ImpossibleMachinesAreRefused) {
   const auto with_machine = [](const std::function<void(Machine&)>& change) {
     Calibration calibration = sample_calibration();

@@ -111,7 +111,7 @@ TEST_P(Claims, NewsAreOfOthersAndAfterTheLast) {
   EXPECT_EQ(later.records, std::vector{sample_record(3)});
 }
 
-/// Functions that delete the record that was stored last, sample_record(1).
+/// Functions that delete the record that was stored last, sample_record(1), or all records.
 using DeleteLast = void (*)(Store& store);
 const DeleteLast deletions[] = {
     [](Store& store) { ASSERT_TRUE(drop_record(store, sample_record(1))); },

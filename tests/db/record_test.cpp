@@ -210,6 +210,36 @@ TEST(Record, BadLinesAreErrorsNotCrashes) {
   }
 }
 
+TEST(Record, ErrorsOfLinesNameTheFieldInPlainWords) {
+  const std::string good = to_json(sample_record(0));
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    return std::string(good).replace(good.find(from), from.size(), to);
+  };
+  const std::vector<std::pair<std::string, const char*>> problems = {
+      {"{}", "the field record is missing"},
+      {"[]", "it is not a JSON object"},
+      {"not JSON", "it is not JSON: the error is at byte 2"},
+      {good.substr(0, 100), "it is not JSON: it ends too early"},
+      {R"({"record":"1"})", "record is not an integer"},
+      {R"({"record":9})", "another record version: 9"},
+      {replaced(R"("op":"matmul",)", ""), "the field op is missing"},
+      {replaced(R"("hash":)", R"("hush":)"), "the field hash is missing"},
+      {replaced(R"("op":"matmul")", R"("op":7)"), "op is not a text"},
+      {replaced(R"("threads":1)", R"("threads":1.5)"), "threads is not an integer"},
+      {replaced(R"("status":"ok")", R"("status":1)"), "status is not a text"},
+      {replaced(R"("noise":0.01)", R"("noise":"low")"), "noise has a value that is not a number"},
+      {replaced(R"("noise":0.01)", R"("noise":1e999)"), "it has a number that is too large"},
+      {replaced(R"("samples_ns":[)", R"("samples_ns":["x",)"),
+       "samples_ns has a value that is not a number"},
+      {replaced(R"("samples_ns":[)", R"("samples_ns":3,"list":[)"), "samples_ns is not a list"},
+  };
+  for (const auto& [line, problem] : problems)
+    EXPECT_EQ(error_of(from_json(line)),
+              fmt::format("[record] {}; a line written by `tilewright db export` was expected; "
+                          "export it again",
+                          problem));
+}
+
 TEST(Record, Fault27_DeepOrLongJsonIsRefused) {
   EXPECT_FALSE(from_json(std::string(max_line_bytes - 1, '[')));
   EXPECT_FALSE(

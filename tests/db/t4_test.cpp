@@ -128,6 +128,13 @@ TEST(T4, ResultsOfOthersAndChangedOnesAreKeptApart) {
   std::istringstream broken("{\"results\": [");
   EXPECT_NE(import_t4(store, broken, "that").error().message.find("that is no JSON"),
             std::string::npos);
+  const auto error_in = [&](const std::string& text) {
+    std::istringstream in(text);
+    return error_of(import_t4(store, in, "that"));
+  };
+  EXPECT_EQ(error_in("{\"results\": ["), "[import] that is no JSON: it ends too early");
+  EXPECT_EQ(error_in("{\"results\": ]"), "[import] that is no JSON: the error is at byte 13");
+  EXPECT_EQ(error_in("{\"n\": 1e999}"), "[import] that has a number that is too large");
 }
 
 TEST(T4, ADocumentWithoutAListOfResultsIsRefused) {

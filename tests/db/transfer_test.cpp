@@ -9,6 +9,7 @@
 #include <streambuf>
 #include <utility>
 
+#include "db/exchange/csv.h"
 #include "db/maintenance.h"
 #include "db/store.h"
 #include "tests/db/backends.h"
@@ -104,6 +105,29 @@ TEST(Transfer, AFileWithoutRecordsIsRefusedWhole) {
   EXPECT_EQ(import_jsonl(store, folder.path().string()).error().code, ErrorCode::Database);
   write_bytes(folder / "empty", "");
   EXPECT_EQ(import_jsonl(store, folder / "empty").value(), AppendSummary{});
+}
+
+TEST(Transfer, ARefusalNamesTheLineAndTheField) {
+  const Folder folder;
+  Store store = open_store(folder / "a.db");
+  const auto refusal = [&](const std::string& lines) {
+    std::istringstream in(lines);
+    return error_of(import_jsonl(store, in, "bad.jsonl"));
+  };
+  const auto holds = [](const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  };
+  const std::string record = refusal("\n\n{\"recor\": 1}\n{}\n");
+  EXPECT_TRUE(holds(record, "line 3 is refused: [record] the field record is missing")) << record;
+  const std::string machine = refusal("{\"calibration\":1}\n");
+  EXPECT_TRUE(holds(machine, "line 1 is refused: [calibration] the field target is missing"))
+      << machine;
+  std::istringstream rows(csv_header() + "\r\nx,5\r\n");
+  const std::string row = error_of(import_csv(store, rows, "bad.csv"));
+  EXPECT_TRUE(holds(row, "row 3 is refused: [record] the row has 2 cells")) << row;
+  std::istringstream results("{\"results\": [{}]}");
+  const std::string result = error_of(import_t4(store, results, "bad.json"));
+  EXPECT_TRUE(holds(result, "result 1 is refused: [record] a result without")) << result;
 }
 
 TEST(Transfer, APipeIsReadOnce) {
