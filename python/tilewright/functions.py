@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import tilewright
-from tilewright import _tilewright, options as options_
+from tilewright import _tilewright, errors, options as options_
 from tilewright._tilewright import Kernel, Progress, Tensor, Tuned, Workload
 
 if TYPE_CHECKING:
@@ -139,10 +139,21 @@ class KernelFunction:
             return loaded
         with _loading:
             if signature not in self._kernels:
-                known = tilewright.tune(self._declared(signature), db=self._db, target=self._target,
-                                        threads=self._threads, effort="none", progress=False)
-                self._kernels[signature] = self._loaded(known.kernel())
+                self._kernels[signature] = self._loaded(self._known(signature).kernel())
             return self._kernels[signature]
+
+    def _known(self, signature: _Signature) -> Tuned:
+        """Returns the best kernel that the database knows. If it knows none, raises NoCandidateError with the call
+        that tunes."""
+        workload = self._declared(signature)
+        try:
+            return tilewright.tune(workload, db=self._db, target=self._target, threads=self._threads, effort="none",
+                                   progress=False)
+        except errors.NoCandidateError:
+            name = self._function.__name__
+            raise errors.NoCandidateError(
+                f"[{name}] the database has no kernel of {str(workload)!r} for this target and threads={self._threads}: "
+                f"tune it first by {name}.tune({', '.join(self._names)})") from None
 
     def _declared(self, signature: _Signature) -> Workload:
         tensors = [self._parameter(name, shape, dtype)

@@ -20,19 +20,29 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Protocol, Union
 
 from tilewright import _tilewright, errors, options, paths, progress as progress_
 from tilewright.progress import OnProgress
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from tilewright import Database
 
 # A value of a symbolic dimension, or a sequence of values. Each value becomes a variant of the network.
 Dimension = Union[int, Sequence[int]]
 
 # The elements of an input that becomes a constant, in row-major order.
-Constant = Union[bool, int, float, Sequence[float]]
+Constant = Union[bool, int, float, Sequence[float], "np.ndarray[Any, Any]", "np.generic"]
+
+_KINDS_OF_NUMBERS = frozenset("biuf")  # of NumPy's types: truth values, whole numbers with and without sign, floats
+
+
+class _Serializable(Protocol):
+    """A message of protobuf, such as an onnx.ModelProto."""
+
+    def SerializeToString(self) -> bytes: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,9 +119,10 @@ class Network:
         Raises the exceptions of tilewright.errors. Other threads continue meanwhile, and may use `db`.
         """
         given = options.checked("tune", {"target": target, "budget": budget, "trials": trials, "effort": effort,
-                                         "threads": threads, "seed": seed, "progress": progress,
-                                         "on_progress": on_progress})
-        return self._run("tune", output, db, accuracy, precision, given)[0]
+                                         "threads": threads, "seed": seed, "accuracy": accuracy,
+                                         "precision": precision, "progress": progress, "on_progress": on_progress})
+        written = "" if output is None else options.path("tune", "output", output)
+        return self._run("tune", written, db, given)[0]
 
     def refresh(self, output: str | os.PathLike[str], *, db: Database = None, target: str = "host",
                 budget: float | str = 60, threads: int = 1, accuracy: str = "fast", precision: str = "f32",
@@ -130,21 +141,22 @@ class Network:
         is then not changed.
         """
         given = options.checked("refresh", {"target": target, "budget": budget, "threads": threads,
-                                            "progress": progress, "on_progress": on_progress})
-        model, compared = self._run("refresh", output, db, accuracy, precision, {**given, "refresh": True})
+                                            "accuracy": accuracy, "precision": precision, "progress": progress,
+                                            "on_progress": on_progress})
+        model, compared = self._run("refresh", options.path("refresh", "output", output), db,
+                                    {**given, "refresh": True})
         if compared is None:
             return Refreshed(model)
         former_ns, latency_ns, is_measured, is_kept, reason = compared
         return Refreshed(model, is_kept, former_ns, latency_ns, is_measured, reason)
 
-    def _run(self, verb: str, output: str | os.PathLike[str] | None, db: Database, accuracy: str, precision: str,
+    def _run(self, verb: str, output: str, db: Database,
              given: dict[str, Any]) -> tuple[_tilewright.Model, tuple[float, float, bool, bool, str] | None]:
         store = options.store(verb, db, measures=given.get("effort", "none") != "none")
         hear, finish = progress_.listener(given.pop("progress"), given.pop("on_progress"), self.name)
         try:
-            return _tilewright._tune_network(self.name, self._variants, store, accuracy=accuracy,
-                                             precision=precision, output=os.fspath(output) if output else "",
-                                             on_progress=hear, **given)
+            return _tilewright._tune_network(self.name, self._variants, store, output=output, on_progress=hear,
+                                             **given)
         finally:
             finish()
 
@@ -156,24 +168,29 @@ def load(path: str | os.PathLike[str], dimensions: Mapping[str, Dimension] | Non
     Args:
       dimensions: values of the symbolic dimensions by name, or as "x.0" for dimension 0 of the input x. If a dimension
         has several values, as in {"batch": [1, 8]}, the network has a variant for each value.
-      constants: inputs that become constants, with their values, as in {"sr": 16000}. A value is a number, or the
-        elements in row-major order.
+      constants: inputs that become constants, with their values, as in {"sr": 16000}. A value is a number, a sequence
+        of the elements in row-major order, or an array of NumPy.
 
     Raises MachineError if the file cannot be read, InvalidError if it is no valid model, and UsageError if a dimension
     has no value or a name is not in the model. If operators are not implemented, raises UnsupportedError, which lists
     these operators.
     Warns about faults of the model that can be ignored.
     """
-    given, pinned = dict(dimensions or {}), _pinned(constants)
-    return Network(pathlib.Path(path).stem, [(values, _tilewright.read_onnx(str(path), values, pinned))
-                                             for values in _combinations(given)])
+    file, pinned = options.path("network", "path", path), _pinned(constants)
+    return Network(pathlib.Path(file).stem, [(values, _tilewright.read_onnx(file, values, pinned))
+                                             for values in _combinations(dimensions)])
 
 
-def loads(model: bytes, name: str = "network", dimensions: Mapping[str, Dimension] | None = None,
-          constants: Mapping[str, Constant] | None = None) -> Network:
-    """As load(), for the bytes of a model. The model must not have external data."""
-    given, pinned = dict(dimensions or {}), _pinned(constants)
-    return Network(name, [(values, _tilewright.parse_onnx(model, values, pinned)) for values in _combinations(given)])
+def loads(model: bytes | _Serializable, dimensions: Mapping[str, Dimension] | None = None,
+          constants: Mapping[str, Constant] | None = None, *, name: str = "network") -> Network:
+    """As load(), for the bytes of a model or for an onnx.ModelProto. The model must not have external data.
+
+    Args:
+      name: the name of the network in displays, in the database and in the file that tune() writes.
+    """
+    content, pinned = _bytes_of(model), _pinned(constants)
+    return Network(options.text("network", "name", name), [(values, _tilewright.parse_onnx(content, values, pinned))
+                                                           for values in _combinations(dimensions)])
 
 
 def standing(name: str) -> Network:
@@ -193,24 +210,56 @@ def standing(name: str) -> Network:
         if done.returncode != 0:
             said = done.stderr.strip().rpartition("\n")[2]
             raise errors.UsageError(f"[network] the standing network {name!r} cannot be made: {said}")
-        return loads(made.read_bytes(), name)
+        return loads(made.read_bytes(), name=name)
 
 
-def _several(name: str, values: Dimension) -> Sequence[int]:
-    several = [values] if not isinstance(values, Sequence) else list(values)
-    if not several or not all(isinstance(value, numbers.Integral) for value in several):
-        raise errors.UsageError(f"[network] dimension {name!r}: expected a whole number, or several, not {values!r}")
-    return [operator.index(value) for value in several]
+def _bytes_of(model: bytes | _Serializable) -> bytes:
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return bytes(model)
+    if not hasattr(model, "SerializeToString"):
+        options.refuse_type("network", "model", model, "the bytes of a model, or an onnx.ModelProto")
+    return model.SerializeToString()
+
+
+def _by_name(argument: str, values: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The values of an argument by their names. Raises TypeError if it is no mapping of names."""
+    given = {} if values is None else values
+    if not isinstance(given, Mapping):
+        options.refuse_type("network", argument, given, "a dict")
+    for name in given:
+        options.text("network", f"a name in {argument}", name)
+    return given
+
+
+def _elements(value: Any) -> list[Any]:
+    """The elements of a sequence, or of a NumPy array of numbers in row-major order. For other values, the value
+    alone."""
+    if hasattr(value, "reshape") and getattr(getattr(value, "dtype", None), "kind", None) in _KINDS_OF_NUMBERS:
+        return list(value.reshape(-1).tolist())
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, (str, bytes)) else [value]
+
+
+def _numbers(name: str, value: Any, kind: type, expected: str) -> list[Any]:
+    """The elements of the value. Raises UsageError if an element is not of the kind."""
+    elements = _elements(value)
+    for element in elements:
+        if not isinstance(element, kind):
+            given = f"an array of {element.dtype}" if hasattr(element, "dtype") else options.shown(element)
+            raise errors.UsageError(f"[network] {name}: expected {expected}, or several, not {given}")
+    return elements
+
+
+def _several(name: str, values: Dimension) -> list[int]:
+    several = _numbers(f"dimension {name!r}", values, numbers.Integral, "a whole number")
+    if not several:
+        raise errors.UsageError(f"[network] dimension {name!r}: expected a whole number, or several, not none")
+    return [options.whole("network", f"dimension {name!r}", value, 0, 2**63 - 1) for value in several]
 
 
 def _pinned(constants: Mapping[str, Constant] | None) -> dict[str, list[float]]:
-    pinned = {}
-    for name, value in (constants or {}).items():
-        elements = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else [value]
-        if not all(isinstance(element, numbers.Real) for element in elements):
-            raise errors.UsageError(f"[network] constant {name!r}: expected a number, or several, not {value!r}")
-        pinned[name] = [_exact(name, element) for element in elements]
-    return pinned
+    return {name: [_exact(name, element)
+                   for element in _numbers(f"constant {name!r}", value, numbers.Real, "a number")]
+            for name, value in _by_name("constants", constants).items()}
 
 
 def _exact(name: str, element: float) -> float:
@@ -225,5 +274,6 @@ def _exact(name: str, element: float) -> float:
     return number
 
 
-def _combinations(dimensions: Mapping[str, Dimension]) -> list[dict[str, int]]:
-    return [dict(zip(dimensions, values)) for values in itertools.product(*itertools.starmap(_several, dimensions.items()))]
+def _combinations(dimensions: Mapping[str, Dimension] | None) -> list[dict[str, int]]:
+    given = _by_name("dimensions", dimensions)
+    return [dict(zip(given, values)) for values in itertools.product(*itertools.starmap(_several, given.items()))]

@@ -23,6 +23,8 @@ _LONGEST_S = 1e7
 # The smallest and the largest value of options that are whole numbers.
 _RANGES = {"trials": (0, 10**9), "threads": (1, 1024), "seed": (0, 2**63 - 1)}
 
+_LONGEST_VALUE = 60  # longest repr() that a message quotes, in characters
+
 
 def check_names(function: str, given: Collection[str], known: Collection[str]) -> None:
     """Raises TypeError for a keyword that the function does not have."""
@@ -63,6 +65,20 @@ def whole(verb: str, argument: str, value: Any, least: int, most: int) -> int:
     return number
 
 
+def text(verb: str, argument: str, value: Any) -> str:
+    """The value. Raises TypeError if it is no text."""
+    if not isinstance(value, str):
+        refuse_type(verb, argument, value, "text")
+    return value
+
+
+def path(verb: str, argument: str, value: Any) -> str:
+    """The path as text. Raises TypeError if the value is no path."""
+    if not isinstance(value, (str, os.PathLike)):
+        refuse_type(verb, argument, value, "a path")
+    return os.fspath(value)
+
+
 def checked(verb: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a run, after each value was checked."""
     result = dict(options)
@@ -77,9 +93,9 @@ def checked(verb: str, options: Mapping[str, Any]) -> dict[str, Any]:
         is_right = callable(value) if argument == "on_progress" else isinstance(value, bool)
         if value is not None and not is_right:
             refuse_type(verb, argument, value, kind)
-    for argument in ("target", "effort", "search"):
-        if argument in result and not isinstance(result[argument], str):
-            refuse_type(verb, argument, result[argument], "text")
+    for argument in ("target", "effort", "search", "accuracy", "precision"):
+        if argument in result:
+            text(verb, argument, result[argument])
     return result
 
 
@@ -102,4 +118,15 @@ def store(verb: str, db: Any, measures: bool = True) -> _tilewright.Store:
 
 def refuse_type(verb: str, argument: str, value: Any, expected: str) -> NoReturn:
     """Raises the TypeError for a value of a wrong type. `expected` says what the argument takes."""
-    raise TypeError(f"[{verb}] {argument} is {value!r}: expected {expected}")
+    raise TypeError(f"[{verb}] {argument} is {shown(value)}: expected {expected}")
+
+
+def shown(value: Any) -> str:
+    """The text of a value in a sentence: its repr(), or its type if the repr() is long or has several lines, as that of
+    an array."""
+    is_collection = hasattr(value, "shape") or isinstance(value, (Mapping, list, tuple, set))
+    text = "" if is_collection else repr(value)
+    if text and len(text) <= _LONGEST_VALUE and "\n" not in text:
+        return text
+    kind = type(value).__name__
+    return f"{'an' if kind[:1] in 'aeiouAEIOU' else 'a'} {kind}"

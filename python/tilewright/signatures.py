@@ -24,7 +24,6 @@ from tilewright import options
 _SIGNATURE = re.compile(r"^    \d+\. [\w.]*\((.*)\)(?: -> .*)?$", re.MULTILINE)
 _SELF = re.compile(r"^self: [\w.]+(?:, )?")
 _MISFIT = re.compile("incompatible (function|constructor) arguments")
-_LONGEST_VALUE = 60
 
 
 def explained(module: types.ModuleType) -> dict[str, Callable[..., Any]]:
@@ -186,7 +185,7 @@ def _complaint(parameters: Sequence[_Parameter], args: tuple[Any, ...], kwargs: 
             return _Complaint(position, parameter.name, f": '{parameter.name}' is given by position and by name", ())
         value = args[position] if is_given else kwargs[parameter.name]
         if not _fits(value, _kinds(parameter.type)):
-            return _Complaint(position, parameter.name, f": {parameter.name} is {shown(value)}",
+            return _Complaint(position, parameter.name, f": {parameter.name} is {options.shown(value)}",
                               tuple(_kinds(parameter.type)))
     if len(args) > len(placed):
         names = ", ".join(parameter.name for parameter in parameters)
@@ -203,7 +202,7 @@ def _complaint(parameters: Sequence[_Parameter], args: tuple[Any, ...], kwargs: 
         value = given.get(parameter.name)
         is_whole = isinstance(value, numbers.Integral) and "float" not in _kinds(parameter.type)
         if is_whole and not 0 <= operator.index(value) < 2**31:
-            return _Complaint(position, parameter.name, f": {parameter.name} is {shown(value)}, which is out of range", ())
+            return _Complaint(position, parameter.name, f": {parameter.name} is {options.shown(value)}, which is out of range", ())
     types = ", ".join(f"{parameter.name}: {parameter.type}" for parameter in parameters)
     return _Complaint(len(parameters), "", f": an argument has elements of another type or out of range: expected ({types})", ())
 
@@ -212,14 +211,3 @@ def _without_object(parameter: _Parameter) -> tuple[str, ...]:
     """Names of the types of a parameter. Empty if it accepts any object."""
     kinds = _kinds(parameter.type)
     return () if "object" in kinds else tuple(kinds)
-
-
-def shown(value: Any) -> str:
-    """The text of a value in a sentence: its repr(), or its type if the repr() is long or has several lines, as that of
-    an array."""
-    is_collection = hasattr(value, "shape") or isinstance(value, (Mapping, list, tuple, set))
-    text = "" if is_collection else repr(value)
-    if text and len(text) <= _LONGEST_VALUE and "\n" not in text:
-        return text
-    kind = type(value).__name__
-    return f"{'an' if kind[:1] in 'aeiouAEIOU' else 'a'} {kind}"

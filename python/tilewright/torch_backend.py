@@ -166,7 +166,7 @@ class _Piece(torch.nn.Module):
             _tell_once("left to PyTorch: a piece whose weights are larger than 2 GiB")
             return
         try:
-            network = onnx.loads(model, "torch")
+            network = onnx.loads(model, name="torch")
         except errors.UnsupportedError as error:
             _tell_once(f"left to PyTorch: {error}")
             return

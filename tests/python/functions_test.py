@@ -94,8 +94,10 @@ class Running(unittest.TestCase):
 
     def test_tunes_on_request_and_then_runs_from_the_database(self):
         kernel = tw.kernel(db=self.database)(product)
-        with self.assertRaises(tw.NoCandidateError):
+        with self.assertRaises(tw.NoCandidateError) as untuned:
             kernel(self.a, self.b)
+        self.assertRegex(str(untuned.exception), r"^\[product\] the database has no kernel of .*: tune it first by product\.tune\(a, b\)$")
+        self.assertNotIn("effort", str(untuned.exception))
         tuned = kernel.tune(self.a, self.b, trials=2)
         self.assertEqual(tuned.best.status, "ok")
         np.testing.assert_array_equal(kernel(self.a, self.b), self.a @ self.b)

@@ -109,14 +109,14 @@ class Onnx(unittest.TestCase):
         np.testing.assert_array_equal(tw.Model.open(str(output))(self.x), model(self.x))
 
     def test_bytes_serve_too_and_nothing_is_left_behind(self):
-        model = tw.onnx.loads(network(weights=self.weights), "mine").tune(effort="none", progress=False)
+        model = tw.onnx.loads(network(weights=self.weights), name="mine").tune(effort="none", progress=False)
         self.assertEqual(model.name, "mine")
         np.testing.assert_allclose(model(self.x), np.maximum(self.x @ self.weights, 0), rtol=1e-4, atol=1e-5)
 
     def test_tuning_tells_its_progress(self):
         database, told = self.folder / "tuning.db", []
         with contextlib.redirect_stderr(io.StringIO()) as said:
-            tw.onnx.loads(network(), "mine").tune(trials=1, budget=600, db=database, progress=True,
+            tw.onnx.loads(network(), name="mine").tune(trials=1, budget=600, db=database, progress=True,
                                                   on_progress=told.append)
         self.assertIn("mine: ", said.getvalue())
         self.assertGreater(sum(told[-1].trials.values()), 0)
@@ -233,6 +233,61 @@ class Onnx(unittest.TestCase):
             tw.onnx.loads(model, constants={"t": 1})
         with self.assertRaisesRegex(tw.UsageError, "constant 's': expected a number"):
             tw.onnx.loads(model, constants={"s": "2"})
+
+    def test_constants_are_also_arrays_and_numbers_of_numpy(self):
+        model = writer.model([writer.node("Mul", ["x", "s"], ["y"])], [],
+                             [writer.port("x", writer.FLOAT, [2, 2]), writer.port("s", writer.FLOAT, [2, 2])],
+                             [writer.port("y", writer.FLOAT, [2, 2])])
+        values = np.array([[1, 2], [3, 4]])
+        for value in (values, values.astype(np.float16), np.asfortranarray(values), [1, 2, 3, 4]):
+            made = tw.onnx.loads(model, constants={"s": value}).tune(effort="none", progress=False, db=self.folder / "none.db")
+            np.testing.assert_array_equal(made(np.ones((2, 2), np.float32)), values)
+        for value, expected in ((np.zeros(1000, np.complex64), "not an array of complex64"),
+                                (np.zeros(4, "datetime64[s]"), r"not an array of datetime64\[s\]"),
+                                (values.tolist(), "not a list"), ([1, 2, "3"], "not '3'")):
+            with self.assertRaisesRegex(tw.UsageError, f"^.network. constant 's': expected a number, or several, {expected}$"):
+                tw.onnx.loads(model, constants={"s": value})
+        scalar = writer.model([writer.node("Mul", ["x", "s"], ["y"])], [],
+                              [writer.port("x", writer.FLOAT, [2]), writer.port("s", writer.FLOAT, [])],
+                              [writer.port("y", writer.FLOAT, [2])])
+        for value in (np.float32(2), np.int8(2), np.array(2.0)):
+            self.assertEqual(len(tw.onnx.loads(scalar, constants={"s": value}).inputs), 1)
+
+    def test_bytes_and_messages_of_the_package_onnx_are_read(self):
+        import onnx
+        for model in (network(), bytearray(network()), onnx.load_from_string(network())):
+            self.assertEqual([a.name for a in tw.onnx.loads(model).inputs], ["x"])
+
+    def test_load_and_loads_take_their_arguments_in_the_same_order(self):
+        symbolic = network(port=with_symbolic_batch)
+        for loaded in (tw.onnx.load(self.written(symbolic), {"batch": 2}, {}), tw.onnx.loads(symbolic, {"batch": 2}, {}),
+                       tw.onnx.loads(symbolic, {"batch": 2}, {}, name="net")):
+            self.assertEqual(loaded.inputs[0].shape, [2, K])
+        self.assertEqual(loaded.name, "net")
+        with self.assertRaises(TypeError):
+            tw.onnx.loads(symbolic, {"batch": 2}, {}, "net")
+
+    def test_the_error_for_a_wrong_argument_is_one_sentence(self):
+        path, loaded = self.written(network()), tw.onnx.loads(network())
+        for call, expected in (
+                (lambda: tw.onnx.loads(3), "model is 3: expected the bytes of a model, or an onnx.ModelProto"),
+                (lambda: tw.onnx.loads(network(), [1, 2]), "dimensions is a list: expected a dict"),
+                (lambda: tw.onnx.loads(network(), name=3), "name is 3: expected text"),
+                (lambda: tw.onnx.load(3), "path is 3: expected a path"),
+                (lambda: tw.onnx.load(path, [1, 2]), "dimensions is a list: expected a dict"),
+                (lambda: tw.onnx.load(path, {3: 1}), "a name in dimensions is 3: expected text"),
+                (lambda: tw.onnx.load(path, constants=[3]), "constants is a list: expected a dict"),
+                (lambda: tw.onnx.load(path, constants={3: 1}), "a name in constants is 3: expected text"),
+                (lambda: loaded.tune(accuracy=3), "accuracy is 3: expected text"),
+                (lambda: loaded.tune(precision=3), "precision is 3: expected text"),
+                (lambda: loaded.tune(output=3), "output is 3: expected a path"),
+                (lambda: loaded.tune(target=np.zeros(3000)), "target is an? ndarray: expected text"),
+                (lambda: loaded.refresh(3), "output is 3: expected a path"),
+                (lambda: loaded.refresh(None), "output is None: expected a path")):
+            with self.subTest(expected), self.assertRaisesRegex(TypeError, rf"^\[\w+\] {expected}$"):
+                call()
+        with self.assertRaisesRegex(tw.UsageError, f"dimension 'batch' is {2**70}; a whole number from 0 to {2**63 - 1} "):
+            tw.onnx.load(path, {"batch": 2**70})
 
     def test_whole_constants_are_exact(self):
         model = writer.model([writer.node("Add", ["x", "k"], ["y"])], [],
