@@ -285,7 +285,7 @@ Status check_same_type(const Node& node, const std::vector<size_t>& inputs) {
 Status check_float(const Node& node, DType type) {
   if (is_float(type)) return {};
   return node.unsupported(
-      fmt::format("the data type {}: expected f32, f16 or bf16", to_string(type)));
+      fmt::format("the data type {}: expected f32, f64, f16 or bf16", to_string(type)));
 }
 
 }  // namespace tw::graph::onnx

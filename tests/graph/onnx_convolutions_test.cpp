@@ -65,6 +65,15 @@ TEST(OnnxOperators, ConvolutionsAreConv2dByName) {
                           "reshape"));
 }
 
+TEST(OnnxOperators, GroupsOfConvolutionsDivideTheChannels) {
+  KnownConv({1, 4, 5, 5}, {5, 2, 3, 3})
+      .set("group", int64_t{2})
+      .expect_error(ErrorCode::Invalid, "5 output channels cannot be divided into 2 groups");
+  KnownConv({1, 4, 5, 5}, {4, 3, 3, 3})
+      .set("group", int64_t{2})
+      .expect_error(ErrorCode::Invalid, "channels of the weights do not fit the input");
+}
+
 TEST(OnnxOperators, ConvolutionsOfSignalsAreThoseOfImagesWithOneRow) {
   EXPECT_THAT(names_of(KnownConv({1, 4, 9}, {6, 4, 3})
                            .set("strides", Extents{2})

@@ -284,7 +284,8 @@ TEST(OnnxOperators, DequantizesToTheTypeThatIsAskedFor) {
   EXPECT_EQ(halves.type, Float16);
   EXPECT_THAT(numbers_of(halves), ElementsAre(0.0999755859375, 1));
   EXPECT_EQ(dequantize(0)->run().at(0).type, Float32);
-  dequantize(3)->expect_error(ErrorCode::Unsupported, "the data type i8");
+  dequantize(3)->expect_error(ErrorCode::Unsupported,
+                              "the data type i8: expected f32, f64, f16 or bf16");
 }
 
 TEST(OnnxOperators, DynamicScalesOfZerosAreOne) {

@@ -53,8 +53,11 @@ Result<Convolution> convolution_of(const Node& node, const Value& in, const Valu
     return node.invalid("expected an input and weights of one rank, at least 3");
   Convolution p = {in, weight, {}, 1, weight.type.shape[1], 0, {}};
   TW_TRY(p.groups, groups_of(node, in.type.shape[1]));
-  if (p.c * p.groups != in.type.shape[1] || weight.type.shape[0] % p.groups != 0 || p.c == 0)
+  if (p.c * p.groups != in.type.shape[1] || p.c == 0)
     return node.invalid("channels of the weights do not fit the input");
+  if (weight.type.shape[0] % p.groups != 0)
+    return node.invalid(fmt::format("{} output channels cannot be divided into {} groups",
+                                    weight.type.shape[0], p.groups));
   p.k = weight.type.shape[0] / p.groups;
   TW_RETURN_IF_ERROR(check_kernel_shape(node, p.taps()));
   TW_TRY(p.windows, windows_of(node, p.spatial(), p.taps()));
