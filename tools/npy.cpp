@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <optional>
@@ -152,11 +153,14 @@ Result<dsl::Array> parse_npy(std::string_view bytes, const std::string& name) {
 }
 
 Result<dsl::Array> read_npy(const std::string& path) {
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return fail(ErrorCode::Environment, fmt::format("[npy] {} cannot be read", shell_quoted(path)));
   std::ostringstream bytes;
-  bytes << file.rdbuf();
+  if (file) bytes << file.rdbuf();
+  // Copying the stream also fails if the file is empty; errno is then 0.
+  if (!file || (!bytes && errno != 0))
+    return fail(ErrorCode::Environment, fmt::format("[npy] {} cannot be read: {}",
+                                                    shell_quoted(path), std::strerror(errno)));
   return parse_npy(bytes.view(), path);
 }
 

@@ -104,8 +104,8 @@ Result<db::Store> open_above(const PlaceFlags& flags, const Surroundings& here, 
     return db::Store::open_absent(path, std::move(options));
   if ((flags.database.empty() || db::is_server(path)) && !here.places.fallback.empty()) {
     note(here.places.fallback);
-    TW_RETURN_IF_ERROR(
-        tuner::make_private_directory(std::filesystem::path(here.places.database).parent_path()));
+    TW_RETURN_IF_ERROR(tuner::make_private_directory(
+        std::filesystem::path(here.places.database).parent_path(), "name a database with --db"));
   }
   options.create_directories = flags.database.empty();  // a path that was typed may be a typo
   return db::Store::open(path, mode, std::move(options));
@@ -115,9 +115,10 @@ Result<db::Store> open_above(const PlaceFlags& flags, const Surroundings& here, 
 
 void note_if_missing(const PlaceFlags& flags, const Surroundings& here) {
   if (flags.database.empty() || is_there(database_path(flags, here))) return;
-  note(fmt::format("{} does not exist; the records that come with the program, and those of "
-                   "--team, are used",
-                   shell_quoted(flags.database)));
+  note(
+      fmt::format("{} does not exist; the records that come with the program, and those of "
+                  "--team, are used",
+                  shell_quoted(flags.database)));
 }
 
 db::StoreOptions request_options(const Surroundings& here, int64_t most_waiting_ms) {
@@ -154,12 +155,16 @@ tuner::Environment tuning_environment(const PlaceFlags& flags, const Surrounding
   return environment;
 }
 
+Status make_cache_directory(const std::string& path) {
+  return tuner::make_private_directory(path, "name another with --cache");
+}
+
 Status check_cache(const PlaceFlags& flags, const Surroundings& here) {
   if (flags.cache.empty() && !here.places.fallback.empty())
     TW_RETURN_IF_ERROR(
-        tuner::make_private_directory(std::filesystem::path(here.places.cache).parent_path()));
+        make_cache_directory(std::filesystem::path(here.places.cache).parent_path()));
   const std::string directory = cache_directory(flags, here);
-  TW_RETURN_IF_ERROR(tuner::make_private_directory(directory));
+  TW_RETURN_IF_ERROR(make_cache_directory(directory));
   if (::access(directory.c_str(), W_OK) == 0) return {};
   return fail(ErrorCode::Environment,
               fmt::format("[cache] kernels cannot be kept in {} ({}): name another with --cache",

@@ -64,6 +64,8 @@ tuner::Environment tuning_environment(const PlaceFlags& flags, const Surrounding
 /// Creates the cache directory if it is missing. Environment if kernels cannot be stored there.
 /// Call it before a long run, so that the run does not fail at its end.
 Status check_cache(const PlaceFlags& flags, const Surroundings& here);
+/// Creates a directory of the cache, private to the user. The message of an error names --cache.
+Status make_cache_directory(const std::string& path);
 /// Path of the cache directory.
 std::string cache_directory(const PlaceFlags& flags, const Surroundings& here);
 

@@ -84,7 +84,7 @@ Status make_model(const std::string& name, int64_t batch, const fs::path& path,
   std::error_code ignored;
   const fs::path script = scripts_of(here) / "make_models.py";
   const fs::path own_python = checkout_of(here) / ".venv" / "bin" / "python";
-  TW_RETURN_IF_ERROR(tuner::make_private_directory(path.parent_path()));
+  TW_RETURN_IF_ERROR(make_cache_directory(path.parent_path()));
   const std::string python = fs::exists(own_python, ignored) ? own_python.string() : "python3";
   const fs::path unfinished = fmt::format("{}.{}.unfinished", path.string(), getpid());
   const auto made = codegen::run_command(

@@ -74,7 +74,8 @@ Status check_loadable(const tuner::ChosenTarget& chosen) {
 /// it adds a note and returns an empty path.
 std::string predictions_in_cache(const Target& target, int threads, tuner::Notes& notes) {
   const std::string cache = tuner::default_places().cache;
-  if (const Status made = tuner::make_private_directory(cache); !made) {
+  const Status made = tuner::make_private_directory(cache, "name another by XDG_CACHE_HOME");
+  if (!made) {
     tuner::note(&notes, tuner::NoteKind::CacheUnwritten, made.error().message);
     return "";
   }

@@ -158,6 +158,13 @@ class Errors(program.ProgramTest):
             self.succeed("show", *shape)
         self.assertEqual(os.listdir(self.home), [])
 
+    def test_a_cache_that_cannot_be_made(self):
+        saying = ["/dev/null/tilewright cannot be made", "name another with --cache"]
+        environment = {"XDG_CACHE_HOME": "/dev/null"}
+        self.fail_with(7, "tune", *program.SMALL, "--db", self.db, environment=environment, saying=saying)
+        findings = self.run_program("doctor", "--format", "json", "--db", self.db, environment=environment).out
+        self.assertIn("name another with --cache", findings)
+
     def test_Fault15_files_that_are_no_database(self):
         for name, content in (("noise.db", os.urandom(50_000)), ("empty.db", b""), ("text.db", b"x" * 9999)):
             path = self.home / name

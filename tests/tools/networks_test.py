@@ -405,7 +405,12 @@ class NetworksTest(program.ProgramTest):
         self.fail_with(2, "run", "net.twart", "--input", "double.npy", saying=["'x'", "f64", "expected f32"])
         onnx.write_npy(self.home / "unsigned.npy", [1], [1], "<u8")
         self.fail_with(3, "run", "net.twart", "--input", "unsigned.npy", saying=["astype"])
-        self.fail_with(7, "run", "net.twart", "--input", "missing.npy", saying=["missing.npy"])
+        self.fail_with(7, "run", "net.twart", "--input", "missing.npy", saying=["missing.npy cannot be read: No such file"])
+        self.fail_with(7, "run", "net.twart", "--input", ".", saying=["cannot be read: Is a directory"])
+        (self.home / "empty.npy").touch()
+        self.fail_with(5, "run", "net.twart", "--input", "empty.npy", saying=["empty.npy"])
+        for flag, text in ("--input", "x="), ("--output", "y="), ("--input", ""):
+            self.fail_with(2, "run", "net.twart", flag, text, saying=[flag, "empty"])
         self.fail_with(2, "run", "--op", "conv2d", "--profile", saying=["--profile"])
 
     def test_files_that_are_no_networks_are_refused(self):

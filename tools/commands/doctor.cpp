@@ -151,8 +151,7 @@ Finding shipped(const DoctorFlags& flags, const Surroundings& here) {
 
 Finding cache(const DoctorFlags& flags, const Surroundings& here) {
   const std::string path = flags.place.cache.empty() ? here.places.cache : flags.place.cache;
-  if (const Status made = tuner::make_private_directory(path); !made)
-    return failed("cache", made.error());
+  if (const Status made = make_cache_directory(path); !made) return failed("cache", made.error());
   return {"cache", shell_quoted(path)};
 }
 

@@ -83,7 +83,11 @@ Result<ArrayFiles> array_files(const std::vector<std::string>& texts, const Mode
       return fail(ErrorCode::Usage,
                   fmt::format("[run] {} {}: expected NAME=FILE with one of the names {}", flag,
                               shell_quoted(text), join(names, ", ")));
-    if (!files.emplace(name, equals == std::string::npos ? text : text.substr(equals + 1)).second)
+    const std::string path = equals == std::string::npos ? text : text.substr(equals + 1);
+    if (path.empty())
+      return fail(ErrorCode::Usage, fmt::format("[run] {} {}: the path is empty; give one", flag,
+                                                shell_quoted(text)));
+    if (!files.emplace(name, path).second)
       return fail(ErrorCode::Usage, fmt::format("[run] {}: '{}' is given twice", flag, name));
   }
   return files;

@@ -158,6 +158,13 @@ Status count_trials(const dsl::Workload& workload, const Target& target, const T
   return {};
 }
 
+/// The error of an interrupt after which the result is a record that the database had before.
+Error nothing_new() {
+  return {ErrorCode::Interrupted,
+          "[tune] interrupted before anything new was measured; the result is the best stored "
+          "kernel, which was not compiled"};
+}
+
 /// The outcome of a workload whose kernel was not compiled because of an interrupt: the best record
 /// of the database, without an artifact. nullopt if there is no record.
 Result<std::optional<Outcome>> interrupted_outcome(const TuneFlags& flags, const Surroundings& here,
@@ -172,7 +179,7 @@ Result<std::optional<Outcome>> interrupted_outcome(const TuneFlags& flags, const
   outcome.tuned.ended = tuner::Ended::Interrupted;
   TW_RETURN_IF_ERROR(
       count_trials(job.workload, target, flags, here, store, outcome.tuned.progress));
-  outcome.unkept = why;
+  outcome.unkept = outcome.tuned.progress.trials.empty() ? nothing_new() : why;
   outcome.roofline = roofline(*best, job.workload, target);
   outcome.other_device = other_device_of(*best, target);
   TW_TRY(outcome.layer, db::layer_of(store, *best));

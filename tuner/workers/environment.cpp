@@ -95,26 +95,24 @@ Places default_places() {
   return places;
 }
 
-Status make_private_directory(const std::string& path) {
+Status make_private_directory(const std::string& path, std::string_view remedy) {
   std::error_code error;
   const auto parent = std::filesystem::path(path).parent_path();
   if (!parent.empty()) std::filesystem::create_directories(parent, error);
   if (!error && mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
     error = std::error_code(errno, std::generic_category());
   if (error)
-    return fail(
-        ErrorCode::Environment,
-        fmt::format("[directory] {} cannot be made ({}): name another", path, error.message()));
+    return fail(ErrorCode::Environment, fmt::format("[directory] {} cannot be made ({}): {}", path,
+                                                    error.message(), remedy));
   struct stat status = {};
   if (stat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
     return fail(ErrorCode::Environment,
-                fmt::format("[directory] {} is no directory: name another", path));
+                fmt::format("[directory] {} is no directory: {}", path, remedy));
   if (status.st_uid != geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)))
     return fail(
         ErrorCode::Invalid,
-        fmt::format("[directory] {} is another user's or writable by others: name another, or "
-                    "chmod go-w it",
-                    path));
+        fmt::format("[directory] {} is another user's or writable by others: {}, or chmod go-w it",
+                    path, remedy));
   return {};
 }
 

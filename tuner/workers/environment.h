@@ -85,8 +85,9 @@ Places default_places();
 
 /// Makes the directory and its parents, private to the user. Environment if the directory cannot be
 /// made. Invalid if the directory belongs to another user or others may write to it, since kernels
-/// in it would be run.
-Status make_private_directory(const std::string& path);
+/// in it would be run. `remedy` is the advice at the end of messages, such as "name another with
+/// --cache".
+Status make_private_directory(const std::string& path, std::string_view remedy = "name another");
 
 /// The database that was installed with a program: PREFIX/share/tilewright/shipped.db for the
 /// program PREFIX/bin/NAME. Empty if there is no such file.
