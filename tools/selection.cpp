@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <filesystem>
 
 #include "base/text.h"
@@ -11,6 +12,7 @@
 #include "schedules/program/legality.h"
 #include "schedules/schedule.h"
 #include "schedules/space/default_schedule.h"
+#include "tools/flags/command_line.h"
 #include "tools/flags/quote.h"
 #include "tools/model_files.h"
 #include "tools/reports/report.h"
@@ -129,13 +131,37 @@ std::string elsewhere_lines(const std::set<OtherDevice>& devices) {
   return lines;
 }
 
-Result<bool> names_network(const SelectionFlags& flags) {
+namespace {
+
+/// A flag of a kernel, and the property of a network that takes the place of its value.
+struct ChosenByTuning {
+  std::string_view flag, property;
+};
+constexpr std::array chosen_by_tuning = {
+    ChosenByTuning{"--schedule", "the schedules"},
+    ChosenByTuning{"--threads", "the number of threads"}, ChosenByTuning{"--dtype", "the types"},
+    ChosenByTuning{"--accuracy", "the accuracy"}, ChosenByTuning{"--target", "the target"}};
+
+/// Usage if the command line has a flag whose value was chosen when the network was tuned. Defaults
+/// of the environment and of the configuration file are meant for other commands.
+Status check_chosen_by_tuning(const std::string& network, NetworkUse use,
+                              const Surroundings& here) {
+  const std::set<std::string> typed = typed_flags(here.arguments);
+  for (const auto& [flag, property] : chosen_by_tuning) {
+    if (!typed.contains(std::string(flag))) continue;
+    if (use == NetworkUse::Call && flag == "--target") continue;
+    return fail(ErrorCode::Usage, fmt::format("[network] {}: {} is of a kernel, and `tune --model` "
+                                              "chose {} of the network: leave the flag out",
+                                              shell_quoted(network), flag, property));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<bool> names_network(const SelectionFlags& flags, NetworkUse use, const Surroundings& here) {
   if (!is_file_operand(flags.hash)) return false;
-  if (!flags.schedule.empty())
-    return fail(ErrorCode::Usage,
-                fmt::format("[network] {}: --schedule is of a kernel; the schedules of a network "
-                            "are chosen when it is tuned",
-                            flags.hash));
+  TW_RETURN_IF_ERROR(check_chosen_by_tuning(flags.hash, use, here));
   if (flags.workload.is_given())
     return fail(ErrorCode::Usage,
                 fmt::format("[network] the file {} and a workload, or layouts, contradict each "

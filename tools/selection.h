@@ -68,9 +68,12 @@ struct Selection {
 /// if several do. For --schedule, the errors of read_hand_schedule().
 Result<Selection> select(const SelectionFlags& flags, const Surroundings& here);
 
-/// True if the operand names the file of a network. Usage if --schedule or a workload is given
-/// together with such an operand.
-Result<bool> names_network(const SelectionFlags& flags);
+/// The verbs that take the file of a network: `run` calls the network, and its --target names the
+/// device; the others print the contents of the file.
+enum class NetworkUse { Call, Print };
+/// True if the operand names the file of a network. Usage if the command line also has a workload,
+/// or a flag whose value was chosen when the network was tuned, such as --threads.
+Result<bool> names_network(const SelectionFlags& flags, NetworkUse use, const Surroundings& here);
 
 /// The device on which the record was measured; empty if it is the device of `target`. Requires:
 /// `target` comes from tuner::chosen_target().

@@ -244,7 +244,8 @@ class Report(unittest.TestCase):
             self.assertIn(words, done.stderr)
             self.assertIn("tilewright[report]", done.stderr)
             self.assertFalse(self.database.exists())
-        done = self.tune("--op", "dense", "--report", str(self.folder / "none" / "page.html"))
+        self.page = self.folder / "none" / "page.html"
+        done = self.tune("--op", "dense")
         self.assertEqual(done.returncode, 7)
         self.assertFalse(self.database.exists())
 

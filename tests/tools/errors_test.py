@@ -28,6 +28,8 @@ TABLE = [
     ("Fault01_missing_operand", 2, ["replay"], ["HASH"]),
     ("Fault01_dry_run_and_compile_only", 2, [*CONV, "--dry-run", "--compile-only"],
      ["--dry-run", "--compile-only", "contradict"]),
+    ("Fault01_one_flag_twice", 2, [*CONV, "--op", "dense"], ["--op is given more than once"]),
+    ("Fault01_one_switch_twice", 2, [*CONV, "--dry-run", "--dry-run=false"], ["--dry-run is given more than once"]),
     ("Fault01_op_and_expression", 2, [*CONV, "--expr", "x.tw"], ["--op", "--expr"]),
     ("Fault01_op_and_suite", 2, [*CONV, "--suite", "gemm"], ["--op", "--suite"]),
     ("Fault01_two_views", 2, ["show", "--op", "dense", "--c", "--asm"], ["--c", "--asm"]),
@@ -291,6 +293,15 @@ class Configuration(program.ProgramTest):
         self.json("tune", *program.SMALL, "--dry-run", "--compile-only=false", "--format", "json",
                   environment={"TILEWRIGHT_COMPILE_ONLY": "0"})
         self.fail_with(2, "tune", *program.SMALL, "--dry-run", "--compile-only=perhaps", saying=["true or false"])
+
+    def test_flags_of_the_command_line_are_given_once(self):
+        self.file.write_text("threads = 3\n[tune]\nthreads = 4\nop = 'conv2d'\n")
+        self.assertIn(self.threads(), (3, 4))
+        self.assertEqual(self.threads("--threads", "5", TILEWRIGHT_THREADS="4", TILEWRIGHT_OP="conv2d"), 5)
+        self.fail_with(2, "tune", *program.SMALL, "--dry-run", "--threads", "5", "--threads=5",
+                       saying=["--threads is given more than once"])
+        shown = self.succeed("show", "--op", "dense", "--layout", "a=KM", "--layout", "out=NM")
+        self.assertIn("a=KM", shown.out)
 
     def test_keys_before_the_first_section_are_for_every_verb(self):
         self.file.write_text("threads = 3\n[list]\nformat = 'json'\n")

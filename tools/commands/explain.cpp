@@ -357,7 +357,7 @@ Status explain_as_json(const Selection& s, const Analysis& a, const Roofline& li
 }
 
 Result<int> explain_command(const ExplainFlags& flags, const Surroundings& here) {
-  TW_TRY(const bool is_network, names_network(flags.selection));
+  TW_TRY(const bool is_network, names_network(flags.selection, NetworkUse::Print, here));
   if (is_network) return explain_model(flags.selection.hash, flags.drawing, flags.format, here);
   if (flags.drawing != Drawing::None)
     return fail(ErrorCode::Usage, fmt::format("[explain] --{} draws a network: name its file",

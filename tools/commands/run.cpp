@@ -290,7 +290,7 @@ Status check_no_model_flags(const ModelRunFlags& flags) {
 }
 
 Result<int> run_command(const RunFlags& flags, const Surroundings& here) {
-  TW_TRY(const bool is_network, names_network(flags.selection));
+  TW_TRY(const bool is_network, names_network(flags.selection, NetworkUse::Call, here));
   if (is_network) return run_model_file(flags, here);
   TW_RETURN_IF_ERROR(check_no_model_flags(flags.model));
   TW_TRY(Selection s, select(flags.selection, here));

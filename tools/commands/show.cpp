@@ -13,6 +13,7 @@
 #include "codegen/inspect.h"
 #include "db/workload_text.h"
 #include "schedules/schedule.h"
+#include "tools/flags/quote.h"
 #include "tools/model_files.h"
 #include "tools/places.h"
 #include "tools/reports/report.h"
@@ -116,9 +117,18 @@ Status show_json(const ShowFlags& flags, const Surroundings& here, const Selecti
   return print_json("show", json);
 }
 
+Result<int> show_network(const ShowFlags& flags, const Surroundings& here) {
+  const std::string view = flags.steps ? "steps" : flags.view;
+  if (!view.empty())
+    return fail(ErrorCode::Usage,
+                fmt::format("[show] --{} shows a kernel, and {} is a network: leave the flag out",
+                            view, shell_quoted(flags.selection.hash)));
+  return show_model(flags.selection.hash, flags.format, here);
+}
+
 Result<int> show_command(const ShowFlags& flags, const Surroundings& here) {
-  TW_TRY(const bool is_network, names_network(flags.selection));
-  if (is_network) return show_model(flags.selection.hash, flags.format, here);
+  TW_TRY(const bool is_network, names_network(flags.selection, NetworkUse::Print, here));
+  if (is_network) return show_network(flags, here);
   TW_TRY(Selection s, select(flags.selection, here));
   TW_TRY(const std::string schedule, schedule_of(s, here));
   if (s.by_hand)

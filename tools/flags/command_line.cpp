@@ -258,17 +258,6 @@ const Declared* chosen(const std::vector<Declared>& all) {
   return found;
 }
 
-/// The flags on the command line, such as "--op". All others come from the environment or from the
-/// configuration file.
-std::set<std::string> typed_flags(const std::vector<std::string>& arguments) {
-  std::set<std::string> names;
-  for (const std::string& argument : arguments) {
-    if (argument == "--") break;
-    if (argument.starts_with("--")) names.insert(argument.substr(0, argument.find('=')));
-  }
-  return names;
-}
-
 bool is_given(const Bound& bound) {
   if (bound.option->count() == 0) return false;
   return !std::holds_alternative<Switch>(bound.flag->value) ||
@@ -297,11 +286,20 @@ Result<std::set<std::string>> overruled(const Declared& declared,
   return names;
 }
 
+/// Fails with Usage if a flag that takes one value has several.
+Status check_one_value(const Declared& declared, const Bound& bound) {
+  if (bound.option->count() <= 1 || is_repeatable(bound.flag->value)) return {};
+  return usage(
+      declared.path,
+      fmt::format("{} is given more than once, and takes one value: give it once", bound.name));
+}
+
 Status fill(const Declared& declared, const std::set<std::string>& typed) {
   TW_TRY(const std::set<std::string> left_out, overruled(declared, typed));
   for (const auto* list : {&declared.flags, &declared.operands})
     for (const Bound& bound : *list) {
       if (left_out.contains(bound.name)) continue;
+      TW_RETURN_IF_ERROR(check_one_value(declared, bound));
       if (bound.option->count() > 0)
         TW_RETURN_IF_ERROR(
             set_value(declared.path, bound.name, bound.flag->value, bound.option->results()));
@@ -347,6 +345,15 @@ tl::unexpected<Error> explain(const CLI::ParseError& error, const Declared* wher
 }
 
 }  // namespace
+
+std::set<std::string> typed_flags(const std::vector<std::string>& arguments) {
+  std::set<std::string> names;
+  for (const std::string& argument : arguments) {
+    if (argument == "--") break;
+    if (argument.starts_with("--")) names.insert(argument.substr(0, argument.find('=')));
+  }
+  return names;
+}
 
 std::string value_hint(const Value& value) {
   return std::visit(

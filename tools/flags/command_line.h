@@ -8,6 +8,7 @@
 // flags of the verb. Keys before the first section apply to every verb that has the flag. Not
 // thread-safe.
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,10 @@ struct CommandLine {
 Result<CommandLine> parse_command_line(const std::vector<Verb>& verbs,
                                        const std::vector<std::string>& arguments,
                                        const Surroundings& here);
+
+/// The flags on the command line, such as "--op". The values of all others come from the
+/// environment or from the configuration file.
+std::set<std::string> typed_flags(const std::vector<std::string>& arguments);
 
 /// The placeholder that help prints for a flag's value: "N=8", "PATH", "table|json". Empty for a
 /// switch.
