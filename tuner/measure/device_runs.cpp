@@ -132,7 +132,7 @@ Result<DeviceBuffers> DeviceBuffers::make(const std::shared_ptr<Device>& device,
   return buffers;
 }
 
-/// Computes the prepared buffers.
+/// Computes the prepared buffers. `preparation_` says whether the preparation wrote elsewhere.
 Status DeviceBuffers::prepare() {
   if (!kernel_.info().preparation) return {};
   const runtime::PreparationInfo& preparation = *kernel_.info().preparation;
@@ -141,12 +141,19 @@ Status DeviceBuffers::prepare() {
     TW_RETURN_IF_ERROR(memory.poison(poison_));
     prepared_.push_back({std::move(memory), 0});
   }
-  TW_TRY(const runtime::DeviceBuffer scratch, device_->allocate(preparation.scratch_bytes));
+  TW_TRY(const GuardedMemory scratch, GuardedMemory::make(*device_, preparation.scratch_bytes));
+  TW_RETURN_IF_ERROR(scratch.poison(poison_));
+  TW_RETURN_IF_ERROR(poison(poison_));
   TW_RETURN_IF_ERROR(device_->launch(kernel_.preparation(addresses(), scratch.address())));
   TW_RETURN_IF_ERROR(device_->synchronize());
   for (Prepared& prepared : prepared_) {
     TW_TRY(prepared.checksum, checksum(prepared.memory));
   }
+  TW_TRY(preparation_, trespasses());
+  TW_TRY(const bool intact, scratch.intact(poison_));
+  if (!intact) preparation_ = {TrialStatus::Oob, "it wrote outside of its scratch memory", 0};
+  if (preparation_.status != TrialStatus::Ok)
+    preparation_.reason = "in its preparation " + preparation_.reason;
   return {};
 }
 
@@ -176,6 +183,7 @@ Result<uint64_t> DeviceBuffers::checksum(const GuardedMemory& memory) const {
 }
 
 Result<Verdict> DeviceBuffers::trespasses() const {
+  if (preparation_.status != TrialStatus::Ok) return preparation_;
   if (scratch_) {
     TW_TRY(const bool intact, scratch_->intact(poison_));
     if (!intact) return Verdict{TrialStatus::Oob, "it wrote outside of its scratch memory", 0};

@@ -98,8 +98,9 @@ class DeviceBuffers {
   Status poison(Poison pattern);
   /// The launches that make up one call of the kernel.
   std::vector<runtime::Launch> launches() const;
-  /// The outputs of the latest call, converted to row-major arrays. Errors: Oob if a call wrote
-  /// outside of its buffers; MutatesInput if a call wrote to an input or to a prepared buffer.
+  /// The outputs of the latest call, converted to row-major arrays. Errors: Oob if a call or
+  /// the preparation wrote outside of its buffers; MutatesInput if a call wrote to an input or to a
+  /// prepared buffer, or the preparation to an input.
   Outputs outputs() const;
   /// Compares the outputs of the latest call with those of the reference. An output is copied to
   /// the processor only if the comparison on the device does not show that it is right.
@@ -144,6 +145,7 @@ class DeviceBuffers {
   };
   std::vector<Argument> arguments_;
   std::vector<Prepared> prepared_;
+  Verdict preparation_;  ///< Oob or MutatesInput if the preparation wrote where it must not
   std::optional<GuardedMemory> scratch_;  ///< nullopt if the kernel needs no scratch memory
   Poison poison_ = Poison::First;
 };

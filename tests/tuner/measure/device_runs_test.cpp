@@ -54,7 +54,8 @@ class Bench {
 
   /// The name of an artifact of that object, with one phase.
   std::string artifact(const std::string& object, const runtime::PhaseInfo& phase,
-                       int64_t scratch_bytes = 0) {
+                       int64_t scratch_bytes = 0,
+                       std::optional<runtime::PreparationInfo> preparation = {}) {
     runtime::Artifact artifact;
     artifact.info.workload = workload_.key();
     artifact.info.schedule = "tw1";
@@ -63,6 +64,7 @@ class Bench {
     artifact.info.codegen_abi = codegen::codegen_abi;
     artifact.info.phases = {phase};
     artifact.info.scratch_bytes = scratch_bytes;
+    artifact.info.preparation = std::move(preparation);
     for (const schedules::Argument& a : program_.arguments)
       artifact.info.arguments.push_back(
           {a.buffer.name, a.buffer.type, a.is_output, a.shape, "", a.buffer.elements(), ""});
@@ -161,17 +163,58 @@ TEST_F(OnOpenCl, PreparationsAreVerifiedWithTheirKernels) {
   EXPECT_LT(reply.verified_error, 1e-5);
 }
 
-TEST_F(OnOpenCl, ScratchMemoryIsTheKernels) {
-  const MeasureReply reply = measure("scratch[i] = p; c[i] = scratch[i];", 24 * 20 * 4);
-  EXPECT_EQ(reply.status, TrialStatus::Ok) << reply.reason;
-}
-
 struct Broken {
   const char* name;
   const char* body;
   const char* status;
   const char* reason;
 };
+
+/// A preparation that copies the weights to `d`, after which the kernel reads `d`.
+TEST_F(OnOpenCl, Fault37_BrokenPreparationsAreRejected) {
+  Bench bench("opencl",
+              "expr fast input a: f32[24, 16]; weight b: f32[16, 20]; "
+              "c: f32[m=24, n=20] = sum(k=16) a[m, k] * b[k, n]",
+              60);
+  const auto measure = [&](std::string_view body) {
+    const std::string source = fmt::format(R"(
+__kernel void prepare_p0(__global float* b, __global float* d, __global float* scratch) {{
+  const int i = get_global_id(0);
+  d[i] = b[i];
+  {}
+}}
+__kernel void dense_p0(__global const float* a, __global const float* b, __global float* c,
+                       __global const float* d, __global float* scratch) {{
+  const int i = get_global_id(0);
+  float p = 0;
+  for (int k = 0; k < 16; ++k) p += a[i / 20 * 16 + k] * d[k * 20 + i % 20];
+  c[i] = p;
+}})",
+                                           body);
+    const runtime::PreparationInfo preparation = {
+        {1}, {{"d", Float32, false, {16, 20}, "", 320, ""}}, {{"prepare_p0", 16, 20}}, 64};
+    return bench.measure(bench.artifact(source, {"dense_p0", 24, 20}, 0, preparation));
+  };
+  EXPECT_EQ(measure("scratch[i % 16] = 1;").status, TrialStatus::Ok);
+  constexpr Broken preparations[] = {
+      {"past the result", "if (i == 0) d[320] = 1;", "oob", "outside of a prepared buffer"},
+      {"past the weights", "if (i == 0) b[320] = 1;", "oob", "outside of 'b'"},
+      {"past scratch", "if (i == 0) scratch[16] = 1;", "oob", "scratch"},
+      {"to the weights", "if (i == 0) b[0] = 17;", "mutates_input", "'b'"},
+  };
+  for (const Broken& preparation : preparations) {
+    SCOPED_TRACE(preparation.name);
+    const MeasureReply reply = measure(preparation.body);
+    EXPECT_EQ(db::to_string(reply.status), preparation.status) << reply.reason;
+    EXPECT_THAT(reply.reason, HasSubstr("in its preparation"));
+    EXPECT_THAT(reply.reason, HasSubstr(preparation.reason));
+  }
+}
+
+TEST_F(OnOpenCl, ScratchMemoryIsTheKernels) {
+  const MeasureReply reply = measure("scratch[i] = p; c[i] = scratch[i];", 24 * 20 * 4);
+  EXPECT_EQ(reply.status, TrialStatus::Ok) << reply.reason;
+}
 
 TEST_F(OnOpenCl, Fault37_BrokenKernelsAreRejected) {
   constexpr Broken kernels[] = {
