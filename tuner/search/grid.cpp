@@ -9,6 +9,11 @@ namespace {
 using schedules::Point;
 using schedules::Space;
 
+// Points that one proposal looks at, and those that it looks at before it finds the first new one.
+// A proposal without any point ends the search, so the second number is large: a resumed run
+// begins at the first point again, and has to get past all that were tried.
+constexpr int usual = 20'000, most_known = 10'000'000;
+
 /// Enumerates the points of one algorithm after the other. The first decision changes fastest.
 class Grid : public Search {
  public:
@@ -16,8 +21,9 @@ class Grid : public Search {
                              size_t count, Random&) override {
     next_.choices.resize(space.decisions().size(), 0);
     std::vector<Point> picked;
+    const auto goes_on = [&](int steps) { return steps < (picked.empty() ? most_known : usual); };
     for (int steps = 0;
-         steps < 20000 && picked.size() < count && !done_ && !known.stop.is_stopped(); ++steps) {
+         goes_on(steps) && picked.size() < count && !done_ && !known.stop.is_stopped(); ++steps) {
       const Point point = next_;
       advance(space);
       if (space.allowed(point) && score({point})[0].is_new()) picked.push_back(point);

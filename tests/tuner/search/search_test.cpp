@@ -421,5 +421,19 @@ TEST(Search, GridCountsThroughTheSpaceOfAnAlgorithm) {
   EXPECT_EQ(seen.size(), 100u);
 }
 
+/// As after a run that tried the first 30,000 points: an empty answer would end the new run.
+TEST(Search, GridFindsTheFirstNewPointBehindMany) {
+  const Space space = space_of_algorithms();
+  auto grid = *make_search("grid");
+  Random random(1);
+  const std::vector<Tried> nothing;
+  int asked = 0;
+  const Score score = [&](const std::vector<Point>& points) {
+    return std::vector<Prediction>(points.size(),
+                                   ++asked > 30'000 ? Prediction(1.0) : Prediction(Standing::Seen));
+  };
+  EXPECT_EQ(grid->propose(space, {nothing, {}}, score, 4, random).size(), 1u);
+}
+
 }  // namespace
 }  // namespace tw::tuner
