@@ -89,8 +89,8 @@ class Connection final : public httplib::Stream {
   size_t used_ = 0;
 };
 
-/// The number of connections that may wait: half of the number of files that the process may open.
-/// The other half is for the database.
+/// The number of connections that may wait or be answered: half of the number of files that the
+/// process may open. The other half is for the database.
 size_t most_waiting() {
   rlimit files = {};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return 256;

@@ -66,6 +66,7 @@ void WaitingRoom::await_request(int socket) {
 
 void WaitingRoom::await_end(int socket) {
   shutdown(socket, SHUT_WR);
+  --answered_;
   admit({socket, Awaiting::End, SteadyClock::now() + farewell_limit});
 }
 
@@ -105,7 +106,8 @@ void WaitingRoom::take_newcomers() {
 
 void WaitingRoom::close_overdue() {
   const auto now = SteadyClock::now();
-  size_t excess = guests_.size() - std::min(guests_.size(), most_connections_);
+  const size_t connections = guests_.size() + answered_;
+  size_t excess = connections - std::min(connections, most_connections_);
   std::erase_if(guests_, [&](const Guest& guest) {
     const bool leaves = excess > 0 || guest.until <= now ||
                         (refuses_requests_ && guest.awaiting == Awaiting::Request);
@@ -145,6 +147,7 @@ bool WaitingRoom::read_request(Guest& guest) {
   if (count <= 0) return came_to_nothing(count);
   guest.request.append(bytes.data(), static_cast<size_t>(count));
   if (!is_answerable(guest.request)) return true;
+  ++answered_;
   arrived_(std::exchange(guest.socket, -1), std::move(guest.request));
   return false;
 }

@@ -28,8 +28,8 @@ class WaitingRoom {
   /// room's thread makes the call, so the callback must return quickly.
   using Arrived = std::function<void(int socket, std::string request)>;
 
-  /// At most `most_connections` connections wait. When one more arrives, the connection that has
-  /// waited longest is closed.
+  /// At most `most_connections` connections wait or are being answered. When one more arrives, the
+  /// connection that has waited longest is closed.
   WaitingRoom(size_t most_connections, Arrived arrived);
   WaitingRoom(const WaitingRoom&) = delete;
   WaitingRoom& operator=(const WaitingRoom&) = delete;
@@ -72,6 +72,7 @@ class WaitingRoom {
   static bool ignore_rest(Guest& guest);
 
   const size_t most_connections_;
+  std::atomic<size_t> answered_ = 0;  ///< connections between `arrived` and await_end()
   const Arrived arrived_;
   int alarm_;  ///< an eventfd that wakes the thread after a change
   std::mutex mutex_;
