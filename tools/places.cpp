@@ -115,10 +115,7 @@ Result<db::Store> open_above(const PlaceFlags& flags, const Surroundings& here, 
 
 void note_if_missing(const PlaceFlags& flags, const Surroundings& here) {
   if (flags.database.empty() || is_there(database_path(flags, here))) return;
-  note(
-      fmt::format("{} does not exist; the records that come with the program, and those of "
-                  "--team, are used",
-                  shell_quoted(flags.database)));
+  note(fmt::format("{} does not exist, so it has no records", shell_quoted(flags.database)));
 }
 
 db::StoreOptions request_options(const Surroundings& here, int64_t most_waiting_ms) {

@@ -150,8 +150,8 @@ Status check_chosen_by_tuning(const std::string& network, NetworkUse use,
   for (const auto& [flag, property] : chosen_by_tuning) {
     if (!typed.contains(std::string(flag))) continue;
     if (use == NetworkUse::Call && flag == "--target") continue;
-    return fail(ErrorCode::Usage, fmt::format("[network] {}: {} is of a kernel, and `tune --model` "
-                                              "chose {} of the network: leave the flag out",
+    return fail(ErrorCode::Usage, fmt::format("[network] {}: {} applies to kernels; `tune --model` "
+                                              "has chosen {} of a network: leave the flag out",
                                               shell_quoted(network), flag, property));
   }
   return {};

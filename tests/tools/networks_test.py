@@ -157,11 +157,11 @@ class NetworksTest(program.ProgramTest):
         self.fail_with(2, "run", "net.twart", "--op", "dense", saying=["net.twart", "a workload"])
         for verb in "run", "show", "explain":
             for flag in ("--threads", "1"), ("--dtype", "f32"), ("--accuracy", "fast"):
-                self.fail_with(2, verb, "net.twart", *flag, saying=["net.twart", f"{flag[0]} is of a kernel"])
+                self.fail_with(2, verb, "net.twart", *flag, saying=["net.twart", f"{flag[0]} applies to kernels"])
         for view in "--steps", "--program", "--c", "--cuda", "--opencl", "--asm":
             self.fail_with(2, "show", "net.twart", view, saying=[f"{view} shows a kernel", "net.twart is a network"])
         for verb in "show", "explain":
-            self.fail_with(2, verb, "net.twart", "--target", "host", saying=["--target is of a kernel"])
+            self.fail_with(2, verb, "net.twart", "--target", "host", saying=["--target applies to kernels"])
         # Defaults for kernels do not keep a network from being run.
         self.assertEqual(self.json("run", "net.twart", "--target", "host", "--format", "json",
                                    environment={"TILEWRIGHT_THREADS": "2"})["threads"], 1)

@@ -55,7 +55,7 @@ class Layers(program.ProgramTest):
             with self.subTest(verb=verb):
                 printed = self.succeed(verb, *program.SMALL, *where)
                 self.assertRegex(printed.out, r"(?m)^layer +shipped$")
-                self.assertIn("user.db does not exist; ", printed.err)
+                self.assertIn("user.db does not exist, so it has no records", printed.err)
                 self.assertEqual(self.json(verb, *program.SMALL, *where, "--format", "json")["layer"], "shipped")
         self.assertEqual(self.json("db", "explain", *program.SMALL, *where, "--format", "json")["answer"]["layer"], "shipped")
         dry = self.json("tune", *program.SMALL, *where, "--dry-run", "--format", "json")["results"][0]

@@ -291,8 +291,8 @@ class Trust(program.ProgramTest):
         self.assertEqual(len(document["results"]), len(rows))
         printed = self.succeed("db", "export", "-", "--as", "t4", "--db", self.db).out
         self.assertEqual(json.loads(printed), document)
-        self.fail_with(2, "db", "export", "all.csv", "--as", "t4", "--db", self.db, saying=["--as is about `-`"])
-        self.fail_with(2, "db", "import", "all.csv", "--as", "t4", "--db", self.db, saying=["--as is about `-`"])
+        self.fail_with(2, "db", "export", "all.csv", "--as", "t4", "--db", self.db, saying=["--as gives the format of `-` only"])
+        self.fail_with(2, "db", "import", "all.csv", "--as", "t4", "--db", self.db, saying=["--as gives the format of `-` only"])
         fresh = str(self.home / "fresh.db")
         done = self.json("db", "import", str(self.home / "all.csv"), "--db", fresh, "--format", "json")
         self.assertEqual(done["inserted"], len(rows))

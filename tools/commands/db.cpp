@@ -13,6 +13,7 @@
 #include "db/store.h"
 #include "db/transfer.h"
 #include "db/workload_text.h"
+#include "tools/flags/command_line.h"
 #include "tools/flags/db_flags.h"
 #include "tools/flags/quote.h"
 #include "tools/flags/workload_flags.h"
@@ -276,18 +277,19 @@ Result<int> merge(const DbFlags& f, const Surroundings& here) {
                           counted(all.damaged, "record")));
 }
 
-/// Usage if --as is given although no file is "-": the name of a file says what its lines are.
-Status check_as(const DbFlags& f, std::string_view verb, const std::vector<std::string>& files) {
-  if (!f.lines || std::ranges::count(files, "-") > 0) return {};
-  return fail(
-      ErrorCode::Usage,
-      fmt::format("[{}] --as is about `-`; the end of the name of a file says what it holds: "
-                  "leave --as out",
-                  verb));
+/// Usage if the command line has --as although no file is "-".
+Status check_as(const Surroundings& here, std::string_view verb,
+                const std::vector<std::string>& files) {
+  if (!typed_flags(here.arguments).contains("--as") || std::ranges::count(files, "-") > 0)
+    return {};
+  return fail(ErrorCode::Usage,
+              fmt::format("[{}] --as gives the format of `-` only; the format of a file follows "
+                          "from its extension: leave --as out",
+                          verb));
 }
 
 Result<db::AppendSummary> import_one(db::Store& store, const std::string& file,
-                                     std::optional<Lines> lines_of_input) {
+                                     Lines lines_of_input) {
   if (file == "-")
     return lines_of_input == Lines::Csv  ? db::import_csv(store, std::cin, "standard input")
            : lines_of_input == Lines::T4 ? db::import_t4(store, std::cin, "standard input")
@@ -298,7 +300,7 @@ Result<db::AppendSummary> import_one(db::Store& store, const std::string& file,
 }
 
 Result<int> import(const DbFlags& f, const Surroundings& here) {
-  TW_RETURN_IF_ERROR(check_as(f, "import", f.files));
+  TW_RETURN_IF_ERROR(check_as(here, "import", f.files));
   for (const std::string& file : f.files)
     if (file != "-") TW_RETURN_IF_ERROR(db::check_importable(file));
   TW_TRY(db::Store store, open_database(f.place, here, db::OpenMode::ReadWrite));
@@ -316,7 +318,7 @@ Result<int> import(const DbFlags& f, const Surroundings& here) {
 }
 
 Result<int> export_records(const DbFlags& f, const Surroundings& here) {
-  TW_RETURN_IF_ERROR(check_as(f, "export", {f.output}));
+  TW_RETURN_IF_ERROR(check_as(here, "export", {f.output}));
   TW_TRY(db::Store store, open_database(f.place, here, db::OpenMode::ReadOnly));
   if (f.output == "-") {
     PieceByPiece output;
@@ -405,7 +407,7 @@ Verb make_verb(const char* name, const char* summary, const DbFlagsPtr& f, std::
           .run = [f, command](const Surroundings& here) { return command(*f, here); }};
 }
 
-Choice lines_choice(std::optional<Lines>& lines) {
+Choice lines_choice(Lines& lines) {
   return {&lines, {{"jsonl", Lines::Jsonl}, {"csv", Lines::Csv}, {"t4", Lines::T4}}};
 }
 

@@ -13,6 +13,7 @@
 #include "codegen/inspect.h"
 #include "db/workload_text.h"
 #include "schedules/schedule.h"
+#include "tools/flags/command_line.h"
 #include "tools/flags/quote.h"
 #include "tools/model_files.h"
 #include "tools/places.h"
@@ -119,7 +120,7 @@ Status show_json(const ShowFlags& flags, const Surroundings& here, const Selecti
 
 Result<int> show_network(const ShowFlags& flags, const Surroundings& here) {
   const std::string view = flags.steps ? "steps" : flags.view;
-  if (!view.empty())
+  if (typed_flags(here.arguments).contains("--" + view))
     return fail(ErrorCode::Usage,
                 fmt::format("[show] --{} shows a kernel, and {} is a network: leave the flag out",
                             view, shell_quoted(flags.selection.hash)));

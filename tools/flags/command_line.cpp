@@ -7,6 +7,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -174,8 +175,11 @@ class ConfigurationFile : public CLI::ConfigTOML {
   explicit ConfigurationFile(const std::vector<Verb>* verbs) : verbs_(verbs) {}
 
   std::vector<CLI::ConfigItem> from_config(std::istream& in) const override {
-    std::vector<CLI::ConfigItem> placed;
-    for (CLI::ConfigItem& item : CLI::ConfigTOML::from_config(in)) {
+    std::vector<CLI::ConfigItem> items = CLI::ConfigTOML::from_config(in), placed;
+    // CLI11 takes the first of several values: a section's key before a key of all verbs.
+    std::ranges::stable_sort(items, std::greater(),
+                             [](const CLI::ConfigItem& item) { return item.parents.size(); });
+    for (const CLI::ConfigItem& item : items) {
       if (item.name == "++" || item.name == "--") continue;  // a section begins or ends
       const Placement placement = place(*verbs_, item);
       if (!placement.problem.empty())

@@ -4,7 +4,6 @@
 // Not thread-safe.
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,8 +24,8 @@ struct DbFlags {
   std::string file, output;  ///< operands
   std::vector<std::string> files;
   Format format = Format::Table;
-  /// Format of records on standard output (export) or standard input (import); nullopt: JSON lines.
-  std::optional<Lines> lines;
+  /// Format of records on standard output (export) or standard input (import).
+  Lines lines = Lines::Jsonl;
   std::string workload, op, status, session, target, device;
   std::string order = "newest";
   std::string entry;  ///< entry of the quarantine, named by the beginning of its hash
