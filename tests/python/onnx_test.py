@@ -317,8 +317,11 @@ class Onnx(unittest.TestCase):
             with self.subTest(name):
                 model = writer.model([writer.node(name, ["x"], ["y"])], [], [writer.port("x", writer.FLOAT, [len(x)])],
                                      [writer.port("y", writer.FLOAT, [len(x)])])
-                made = tw.onnx.loads(model).tune(effort="none", progress=False, db=self.folder / "none.db")
-                np.testing.assert_allclose(made(np.array(x, np.float32)), expected, rtol=2e-6)
+                output = self.folder / "out.twart"
+                made = tw.onnx.loads(model).tune(effort="none", progress=False, db=self.folder / "none.db", output=output)
+                # The bounds of exp() in docs/codegen.md.
+                tolerance = 2e-6 if "fma" in tw.read_plan(str(output)).target else 5e-6
+                np.testing.assert_allclose(made(np.array(x, np.float32)), expected, rtol=tolerance)
 
     def test_the_operators_are_listed(self):
         self.assertIn("Conv", tw.onnx_operators())
