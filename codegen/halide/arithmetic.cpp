@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/halide/arithmetic.h"
 
+#include <cmath>
+
 #include "base/result.h"
 #include "codegen/halide/float_bits.h"
 #include "codegen/halide/functions.h"
@@ -150,12 +152,56 @@ HExpr combined(Combine combine, const HExpr& old, const HExpr& value) {
   TW_CHECK(false);
 }
 
-/// `x <= inf` as a comparison of bits: LLVM may assume that no float is NaN, and would fold it.
-HExpr is_number(const HExpr& x) {
-  const Halide::Type bits = x.type().with_code(halide_type_uint);
-  if (is_double(x)) return !is_nan_f64(x);
-  const HExpr magnitude = Halide::reinterpret(bits, x) & hi::make_const(bits, 0x7fffffff);
-  return magnitude <= hi::make_const(bits, 0x7f800000);
+namespace {
+
+bool is_infinite_literal(const Expr& expr) {
+  const auto* c = expr.as<dsl::Const>();
+  return c && is_float(c->type) && std::isinf(c->float_value);
+}
+
+/// The bits of a float. LLVM would see through a conversion of its type alone. Therefore the bits
+/// are combined with a zero that LLVM does not know: the sign of the task's number.
+struct FloatBits {
+  explicit FloatBits(const HExpr& x)
+      : type(x.type().with_code(halide_type_uint)),
+        bits(Halide::reinterpret(type, x) ^
+             Halide::cast(type, hi::Variable::make(index32, "task") >> 31)) {}
+
+  HExpr constant(uint64_t value) const { return hi::make_const(type, value); }
+  uint64_t infinity() const { return type.bits() == 64 ? 0x7ff0'0000'0000'0000 : 0x7f80'0000; }
+  uint64_t sign() const { return uint64_t{1} << (type.bits() - 1); }
+
+  HExpr is_number() const { return (bits & constant(sign() - 1)) <= constant(infinity()); }
+  HExpr is_infinity(bool negative) const {
+    return bits == constant(infinity() | (negative ? sign() : 0));
+  }
+
+  Halide::Type type;
+  HExpr bits;
+};
+
+}  // namespace
+
+HExpr comparison_with_infinity(const dsl::Binary& operation, const HExpr& a, const HExpr& b) {
+  const bool is_right = is_infinite_literal(operation.b);
+  if (!is_right && !is_infinite_literal(operation.a)) return {};
+  const FloatBits x(is_right ? a : b);
+  const bool negative = (is_right ? operation.b : operation.a).as<dsl::Const>()->float_value < 0;
+  const HExpr is_equal = x.is_infinity(negative);
+  // True if the literal is the largest number of those that the operation allows for x.
+  const bool bounds = is_right != negative;
+  switch (operation.op) {
+    case BinaryOp::Eq:
+      return is_equal;
+    case BinaryOp::Ne:
+      return !is_equal;
+    case BinaryOp::Le:
+      return bounds ? x.is_number() : is_equal;
+    case BinaryOp::Lt:
+      return bounds ? x.is_number() && !is_equal : hi::const_false(a.type().lanes());
+    default:
+      return {};
+  }
 }
 
 }  // namespace tw::codegen::halide

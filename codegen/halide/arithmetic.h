@@ -21,7 +21,9 @@ HExpr arithmetic(UnaryOp op, const HExpr& a);
 /// and so on.
 HExpr combined(Combine combine, const HExpr& old, const HExpr& value);
 
-/// Returns `x <= inf`, which is true unless x is NaN.
-HExpr is_number(const HExpr& x);
+/// Returns the comparison with an infinite literal as one of bits. LLVM assumes that no result of
+/// an operation on floats is NaN or infinite, and would replace the comparison by a constant.
+/// nullptr if the operation is no such comparison. `a` and `b` are the translated operands.
+HExpr comparison_with_infinity(const dsl::Binary& operation, const HExpr& a, const HExpr& b);
 
 }  // namespace tw::codegen::halide

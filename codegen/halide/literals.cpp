@@ -2,6 +2,7 @@
 #include "codegen/halide/literals.h"
 
 #include <cmath>
+#include <map>
 #include <optional>
 
 namespace tw::codegen::halide {
@@ -54,16 +55,43 @@ bool may_gather_terms(const dsl::Binary& b) {
   return std::isfinite(computed(b.a.type(), magnitude(b.a) + magnitude(b.b)));
 }
 
+/// The kinds of values that an expression or the elements of a buffer may have.
+struct Contents {
+  bool infinite = false;  ///< infinite literals
+  bool other = false;     ///< values that are computed or loaded, and finite literals
+
+  Contents operator|(const Contents& b) const { return {infinite || b.infinite, other || b.other}; }
+};
+
+/// `contents_of` returns the contents of the buffer of a name.
+template <typename ContentsOf>
+Contents contents(const Expr& expr, const ContentsOf& contents_of) {
+  const auto inner = [&](const Expr& e) { return contents(e, contents_of); };
+  return dsl::visit(
+      expr,
+      [](const dsl::Const& c) {
+        const bool infinite = is_float(c.type) && std::isinf(c.float_value);
+        return Contents{infinite, !infinite};
+      },
+      [&](const dsl::Read& r) { return contents_of(r.tensor); },
+      [&](const dsl::Select& s) { return inner(s.a) | inner(s.b); },
+      [&](const dsl::Cast& c) {
+        return is_float(expr.type()) ? inner(c.a) : Contents{false, true};
+      },
+      [&](const dsl::Unary& u) {
+        return u.op == UnaryOp::Neg ? inner(u.a) : Contents{false, true};
+      },
+      always<dsl::Var, dsl::Binary>(Contents{false, true}));
+}
+
 /// True if the expression is an infinite literal for some operands, as an attention mask is:
 /// select(k <= j, 0, -inf).
-bool may_be_infinite_literal(const Expr& expr) {
-  if (const auto* c = expr.as<dsl::Const>()) return is_float(c->type) && std::isinf(c->float_value);
-  if (const auto* s = expr.as<dsl::Select>())
-    return may_be_infinite_literal(s->a) || may_be_infinite_literal(s->b);
-  if (const auto* c = expr.as<dsl::Cast>())
-    return is_float(expr.type()) && may_be_infinite_literal(c->a);
-  const auto* u = expr.as<dsl::Unary>();
-  return u && u->op == UnaryOp::Neg && may_be_infinite_literal(u->a);
+bool may_be_infinite_literal(const Expr& expr, const BufferNames& infinite) {
+  return contents(expr,
+                  [&](const std::string& buffer) {
+                    return Contents{infinite.contains(buffer), true};
+                  })
+      .infinite;
 }
 
 /// True if Halide may narrow this operation in f64 to a product of u16 and f16, which it cannot
@@ -112,9 +140,11 @@ std::optional<hi::Call::IntrinsicOp> strict_operation(BinaryOp op) {
 }
 
 /// Returns the strict form of an operation if its literals must not be combined, else nullopt.
-std::optional<hi::Call::IntrinsicOp> operation_kept_apart(const dsl::Binary& b) {
+std::optional<hi::Call::IntrinsicOp> operation_kept_apart(const dsl::Binary& b,
+                                                          const BufferNames& infinite) {
   if (!is_float(b.a.type())) return std::nullopt;
-  if (may_be_infinite_literal(b.a) || may_be_infinite_literal(b.b)) return strict_operation(b.op);
+  if (may_be_infinite_literal(b.a, infinite) || may_be_infinite_literal(b.b, infinite))
+    return strict_operation(b.op);
   bool must_be_strict = false;
   if (b.op == BinaryOp::Mul || b.op == BinaryOp::Div)
     must_be_strict = !gathered_by(b) || may_be_narrowed(b);
@@ -125,8 +155,35 @@ std::optional<hi::Call::IntrinsicOp> operation_kept_apart(const dsl::Binary& b) 
 
 }  // namespace
 
-HExpr kept_apart(const dsl::Binary& operation, const HExpr& a, const HExpr& b) {
-  const auto strict = operation_kept_apart(operation);
+BufferNames buffers_of_infinite_literals(const Block& body) {
+  std::map<std::string, Contents> all;
+  BufferNames combined;
+  const auto for_each_assign = [&](const auto& see) {
+    schedules::for_each(body, [&](const Stmt& stmt) {
+      if (const auto* assign = stmt.as<Assign>()) see(*assign);
+    });
+  };
+  const auto contents_of = [&](const std::string& buffer) {
+    const auto found = all.find(buffer);
+    if (found == all.end()) return Contents{false, true};
+    const bool is_reduction = found->second.other && combined.contains(buffer);
+    return Contents{found->second.infinite && !is_reduction, found->second.other};
+  };
+  for_each_assign([&](const Assign& assign) {
+    if (assign.combine != Combine::None) combined.insert(assign.buffer);
+  });
+  for_each_assign([&](const Assign& assign) {
+    all[assign.buffer] = all[assign.buffer] | contents(assign.value, contents_of);
+  });
+  BufferNames infinite;
+  for (const auto& [buffer, kinds] : all)
+    if (contents_of(buffer).infinite) infinite.insert(buffer);
+  return infinite;
+}
+
+HExpr kept_apart(const dsl::Binary& operation, const HExpr& a, const HExpr& b,
+                 const BufferNames& infinite) {
+  const auto strict = operation_kept_apart(operation, infinite);
   if (!strict) return {};
   const Halide::Type type = compares(operation.op) ? Halide::Bool(a.type().lanes()) : a.type();
   const HExpr result = hi::Call::make(type, *strict, {a, b}, hi::Call::PureIntrinsic);

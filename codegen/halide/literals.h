@@ -11,13 +11,25 @@
 // computed, the operation is translated to a form that neither compiler changes. Private to
 // codegen/halide; thread-safe.
 
+#include <set>
+#include <string>
+
 #include "codegen/halide/ir.h"
 
 namespace tw::codegen::halide {
 
+using BufferNames = std::set<std::string, std::less<>>;
+
+/// Returns the names of the buffers in which the statements may store an infinite literal. LLVM can
+/// take such a literal from the store to an operation on the element that is read. A reduction
+/// counts only if it has no other terms: the initial -inf of a maximum is not read if the maximum
+/// has a term.
+BufferNames buffers_of_infinite_literals(const Block& body);
+
 /// Returns the operation on `a` and `b`, the translated operands, in a form that the compilers do
 /// not change. Returns HExpr() if this form is not needed, because the operation has no literals or
-/// its literals may be combined.
-HExpr kept_apart(const dsl::Binary& operation, const HExpr& a, const HExpr& b);
+/// its literals may be combined. `infinite` names the buffers that may hold infinite literals.
+HExpr kept_apart(const dsl::Binary& operation, const HExpr& a, const HExpr& b,
+                 const BufferNames& infinite);
 
 }  // namespace tw::codegen::halide

@@ -14,6 +14,26 @@ struct DropKept : hi::IRMutator {
   }
 };
 
+/// Writes the index of a gather out lane by lane if all lanes are constant. Halide's pass makes a
+/// load and a shuffle of a gather from a short span of memory, and takes the begin of the span from
+/// the bounds of the index. These bounds can lie before the buffer, which Halide 21 refuses for
+/// constant indices: the bounds of `select(0 <= i - 3, i - 3, 0)` start at -3, although no lane is
+/// below 0. The bounds of a list of lanes are exact.
+struct ListConstantLanes : hi::IRMutator {
+  using hi::IRMutator::visit;
+  HExpr visit(const hi::Load* load) override {
+    const int lanes = load->type.lanes();
+    if (lanes == 1 || load->index.as<hi::Ramp>()) return hi::IRMutator::visit(load);
+    std::vector<HExpr> indices;
+    for (int lane = 0; lane < lanes; ++lane) {
+      indices.push_back(hi::simplify(hi::extract_lane(load->index, lane)));
+      if (!hi::is_const(indices.back())) return hi::IRMutator::visit(load);
+    }
+    return hi::Load::make(load->type, load->name, hi::Shuffle::make_concat(indices), load->image,
+                          load->param, mutate(load->predicate), load->alignment);
+  }
+};
+
 /// Changes accesses whose first lanes are before the begin of the buffer and masked off: the index
 /// of the first lane is put in a variable. Halide 21 would take a constant index as an offset into
 /// the buffer, and assert that it is not negative.
@@ -58,7 +78,7 @@ HStmt run_passes(HStmt body) {
   body = hi::vectorize_loops(body, {});
   body = hi::unroll_loops(body);
   body = hi::simplify(body);
-  body = hi::flatten_nested_ramps(body);
+  body = hi::flatten_nested_ramps(ListConstantLanes().mutate(body));
   body = hi::find_intrinsics(body);
   // Indices are not lifted into variables: if a load and a store shared a ramp as a variable,
   // Halide would no longer see that the accesses are contiguous.

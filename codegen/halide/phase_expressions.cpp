@@ -4,7 +4,6 @@
 
 #include "codegen/halide/arithmetic.h"
 #include "codegen/halide/conversions.h"
-#include "codegen/halide/literals.h"
 #include "codegen/halide/phase_translator.h"
 
 namespace tw::codegen::halide {
@@ -16,12 +15,13 @@ HExpr literal(const dsl::Const& c) {
   return hi::make_const(value_type(c.type), c.float_value);
 }
 
-/// True if a select should become a branch. A concatenation of many tensors is a tree of selects,
-/// and all lanes take the same side unless the concatenation is along the vector's axis. Computing
-/// all sides would load from each tensor for each vector. A single select is cheaper than a jump.
-bool is_branch(const dsl::Select& s, const HExpr& condition) {
+/// True if a select should become a branch. A concatenation of many tensors is a tree of selects.
+/// Computing all sides would load from each tensor for each vector. A single select is cheaper than
+/// a jump. If lanes may take different sides, because the concatenation is along the vector's axis,
+/// a branch is impossible: Halide would compute it lane by lane, and takes wrong lanes of shuffles.
+bool is_branch(const PhaseScope& scope, const dsl::Select& s) {
   const auto is_tree = [](const Expr& side) { return side.as<dsl::Select>() != nullptr; };
-  return condition.type().is_scalar() && (is_tree(s.a) || is_tree(s.b));
+  return !uses_vector_variable(scope, s.condition) && (is_tree(s.a) || is_tree(s.b));
 }
 
 /// Returns a value that is computed as a branch, so only one side is computed. The loads of both
@@ -121,8 +121,7 @@ HExpr PhaseTranslator::guarded(const HExpr& condition, const Expr& expr) {
 HExpr PhaseTranslator::selected(const dsl::Select& s) {
   const HExpr condition = value(s.condition);
   const HExpr a = guarded(condition, s.a), b = guarded(!condition, s.b);
-  return is_branch(s, condition) ? branch_between(condition, a, b)
-                                 : Halide::select(condition, a, b);
+  return is_branch(scope_, s) ? branch_between(condition, a, b) : Halide::select(condition, a, b);
 }
 
 HExpr PhaseTranslator::binary(const dsl::Binary& b) {
@@ -133,13 +132,11 @@ HExpr PhaseTranslator::binary(const dsl::Binary& b) {
     return arithmetic(b.op, integer(b.a, type), integer(b.b, type));
   }
   const HExpr a = value(b.a);
-  if (const auto* limit = b.b.as<dsl::Const>();
-      b.op == BinaryOp::Le && limit && limit->float_value == HUGE_VAL)
-    return is_number(a);
   if (b.op == BinaryOp::And) return a && guarded(a, b.b);
   if (b.op == BinaryOp::Or) return a || guarded(!a, b.b);
   const HExpr c = value(b.b);
-  if (const HExpr apart = kept_apart(b, a, c); apart.defined()) return apart;
+  if (const HExpr bits = comparison_with_infinity(b, a, c); bits.defined()) return bits;
+  if (const HExpr apart = kept_apart(b, a, c, infinite_); apart.defined()) return apart;
   const bool wraps = !is_float(b.a.type()) && ranges.may_overflow(b.op, b.a, b.b);
   return wraps ? wrapping(b.op, a, c) : arithmetic(b.op, a, c);
 }

@@ -15,7 +15,8 @@ PhaseTranslator::PhaseTranslator(const Program& program, const Phase& phase, con
       target_(target),
       has_core_tiles_(schedules::has_core_tiles(target)),
       masks_(masks_of(target)),
-      fallbacks_(fallbacks) {}
+      fallbacks_(fallbacks),
+      infinite_(buffers_of_infinite_literals(*phase.body)) {}
 
 HStmt PhaseTranslator::translate() {
   for (const auto& argument : program_.arguments) {

@@ -24,6 +24,7 @@
 
 #include "base/target.h"
 #include "codegen/halide/fallbacks.h"
+#include "codegen/halide/literals.h"
 #include "codegen/halide/phase_scope.h"
 #include "codegen/halide/target.h"
 #include "schedules/program/core_tiles.h"
@@ -168,6 +169,7 @@ class PhaseTranslator {
   const bool has_core_tiles_;
   const Masks masks_;
   const Fallbacks fallbacks_;
+  const BufferNames infinite_;  ///< may hold infinite literals (literals.h)
   PhaseScope scope_;
   std::vector<Body> bodies_;
   std::optional<TileSums> tile_sums_;  ///< set inside of translate_tiles()

@@ -171,24 +171,58 @@ TEST(Edges, WindowsOfPaddingAlone) {
 }
 TEST(Edges, WindowsOfPaddingAloneOnThreads) { expect_threads_agree(padded_convolutions()); }
 
-TEST(Edges, MasksOfOneLaneMoreThanAVector) {
-  const dsl::Compute compute =
-      dsl::parse_compute("input a: i32[13]; out: i32[i=13] = a[i] * 2i32").value();
+void expect_objects_agree(const char* declaration, const std::string& steps) {
+  const dsl::Compute compute = dsl::parse_compute(declaration).value();
   Random random(13);
-  for (const int lanes : {5, 9}) {  // SSE4.1 has vectors of 4 lanes, AVX2 8
-    const auto schedule = schedules::parse_schedule(
-        compute, fmt::format("tw1; split out i 4; fuse out i.0 i.1; split out i.0*i.1 {}; "
-                             "vectorize out i.0*i.1.1",
-                             lanes));
-    ASSERT_TRUE(schedule) << schedule.error().message;
-    const Program program = schedule->program().value();
-    const Case made = make_case(compute, program, random);
-    for (const Target& target : runnable_targets()) {
-      const auto object = run_object(program, made.inputs, target);
-      ASSERT_TRUE(object) << object.error().message;
-      EXPECT_EQ(wrong_element(program, made.expected, *object), "") << target.to_string();
-    }
+  const auto schedule = schedules::parse_schedule(compute, steps);
+  ASSERT_TRUE(schedule) << schedule.error().message;
+  const Program program = schedule->program().value();
+  const Case made = make_case(compute, program, random);
+  for (const Target& target : runnable_targets()) {
+    const auto object = run_object(program, made.inputs, target);
+    ASSERT_TRUE(object) << object.error().message;
+    EXPECT_EQ(wrong_element(program, made.expected, *object), "") << target.to_string();
   }
+}
+
+TEST(Edges, MasksOfOneLaneMoreThanAVector) {
+  for (const int lanes : {5, 9})  // SSE4.1 has vectors of 4 lanes, AVX2 8
+    expect_objects_agree("input a: i32[13]; out: i32[i=13] = a[i] * 2i32",
+                         fmt::format("tw1; split out i 4; fuse out i.0 i.1; split out i.0*i.1 {}; "
+                                     "vectorize out i.0*i.1.1",
+                                     lanes));
+}
+
+/// The lanes that the condition excludes would read before the begin of the buffer. The others are
+/// not contiguous, but so close together that they are loaded at once and shuffled.
+TEST(Edges, ShufflesOfLanesThatAConditionExcludes) {
+  expect_objects_agree(
+      "input a: i32[8]; out: i32[i=8] = select(0 <= i - 3 && i - 3 < 8, a[i - 3], 0i32)",
+      "tw1; set_layout a A4a; split out i 3; split out i.0 2; bind out i.0.0; fuse out i.0.1 i.1; "
+      "vectorize out i.0.1*i.1; reorder out i.0.0");
+}
+
+TEST(Edges, ShufflesOfSeveralTensorsInOneVector) {
+  expect_objects_agree(
+      "input x: f32[8, 4]; input y: f32[8, 4]; "
+      "out: f32[a=8, b=12] = select(b < 4, x[a, b], select(b < 8, y[a, b - 4], 0.0))",
+      "tw1; vectorize out b");
+}
+
+/// LLVM takes the literal from the store to the local buffer to the sum that reads the buffer.
+TEST(Edges, SumsOfStoredInfiniteLiterals) {
+  expect_objects_agree(
+      "input a: f32[5, 7]; mask: f32[i=5, k=7] = select(k <= i, 0.0, -inf); "
+      "out: f32[i=5, k=7] = a[i, k] + mask[i, k]",
+      "tw1; compute_at mask out k");
+  expect_objects_agree(
+      "input a: f32[3, 1]; r: f32[i=3] = max(j=1) select(i < j, a[i, j], -inf); "
+      "out: f32[i=3] = r[i] + a[i, 0]",
+      "tw1; compute_at r out i");
+  expect_objects_agree(
+      "input a: f32[3, 1]; r: f32[i=3] = min(j=1) select(0 <= i - j + 2 && i - j + 2 < 1, a[i, j], "
+      "inf); out: f32[i=3] = r[i] + a[i, 0]",
+      "tw1; compute_at r out i; cache_operand r 1 i j");
 }
 
 /// The read of `a` is the same for all k, and outside of `a` where the condition fails for all k.

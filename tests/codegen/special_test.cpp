@@ -134,15 +134,31 @@ std::vector<double> values_at(const std::string& expression, float number) {
   return values;
 }
 
+/// LLVM assumes that sums and functions are finite, so `x` is also computed.
 TEST(Special, Fault08_ComparisonsWithInfinity) {
-  const std::pair<const char*, bool> comparisons[] = {
-      {"==", true}, {"!=", false}, {"<", false}, {"<=", true}};
-  for (const auto& [comparison, holds] : comparisons) {
-    const std::string expression = fmt::format("select(a[i] {} inf, 1.0, 7.0)", comparison);
-    EXPECT_THAT(values_at(expression, HUGE_VALF), Each(holds ? 1.0 : 7.0)) << expression;
-    const bool holds_for_numbers = comparison != std::string("==");
-    EXPECT_THAT(values_at(expression, 2), Each(holds_for_numbers ? 1.0 : 7.0)) << expression;
+  const auto expect = [](const std::string& condition, float number, bool holds) {
+    const std::string expression = fmt::format("select({}, 1.0, 7.0)", condition);
+    EXPECT_THAT(values_at(expression, number), Each(holds ? 1.0 : 7.0)) << expression << number;
+  };
+  for (const std::string x : {"a[i]", "(a[i] + 1.0)", "(a[i] * 3.0 - 1.0)", "exp(a[i])"}) {
+    for (const auto& [comparison, if_infinite, if_finite] : {std::tuple("==", true, false),
+                                                             {"!=", false, true},
+                                                             {"<", false, true},
+                                                             {"<=", true, true}}) {
+      expect(fmt::format("{} {} inf", x, comparison), HUGE_VALF, if_infinite);
+      expect(fmt::format("{} {} inf", x, comparison), 2, if_finite);
+    }
+    expect("inf <= " + x, HUGE_VALF, true);
+    expect("inf <= " + x, 2, false);
+    expect("inf < " + x, HUGE_VALF, false);
+    expect("-inf < " + x, HUGE_VALF, true);
+    expect("-inf <= " + x, 2, true);
   }
+  expect("(a[i] - 1.0) == -inf", -HUGE_VALF, true);
+  expect("-inf < (a[i] - 1.0)", -HUGE_VALF, false);
+  expect("(a[i] - 1.0) <= -inf", -HUGE_VALF, true);
+  expect("(a[i] - 1.0) <= -inf", 2, false);
+  expect("(a[i] - 1.0) <= inf", std::numeric_limits<float>::quiet_NaN(), false);
 }
 
 // On the way to each value all others fit into f32; together the literals do not.
