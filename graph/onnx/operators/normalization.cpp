@@ -210,10 +210,15 @@ namespace {
 /// True if `layer_norm`, which has epsilon 1e-5 and f32 parameters for each column, declares the
 /// same function as the node. The attribute is an f32, so its value as f64 differs slightly from
 /// 1e-5.
-bool is_layer_norm(const Node& node, int64_t columns, double epsilon) {
+bool is_layer_norm(const Node& node, size_t axis, double epsilon) {
+  const Shape& shape = node.input(0).type.shape;
+  const Shape normalized(shape.begin() + static_cast<int64_t>(axis), shape.end());
+  const int64_t columns = extent_of(normalized);
   const auto is_parameter = [&](size_t i) {
-    return node.has_input(i) && node.input(i).type.dtype == Float32 &&
-           extent_of(node.input(i).type.shape) == columns;
+    if (!node.has_input(i) || node.input(i).type.dtype != Float32) return false;
+    const Shape& parameter = node.input(i).type.shape;
+    const auto together = broadcast(node, {normalized, parameter});
+    return together && *together == normalized && extent_of(parameter) == columns;
   };
   const auto is_wanted = [&](size_t i) {
     return i < node.outputs.size() && !node.outputs[i].empty();
@@ -273,7 +278,7 @@ Status convert_layer_normalization(const Node& node, Builder& builder) {
   TW_RETURN_IF_ERROR(check_stash_type(node));
   const Shape& shape = value.type.shape;
   const int64_t columns = extent_of(shape, axis, shape.size());
-  if (is_layer_norm(node, columns, epsilon))
+  if (is_layer_norm(node, axis, epsilon))
     return add_layer_norm(node, builder, extent_of(shape, 0, axis), columns);
   const Rows rows(shape, dimensions_from(axis, shape.size()));
   Declaration declaration(builder);
