@@ -10,6 +10,7 @@
 #include "tuner/measure/executor.h"
 #include "tuner/measure/peak.h"
 #include "tuner/measure/verify.h"
+#include "tuner/processes/sandbox.h"
 
 namespace tw::tuner {
 namespace {
@@ -42,8 +43,10 @@ class CpuKernel final : public LoadedKernel {
     TW_RETURN_IF_ERROR(buffers_->prepare(kernel_, Poison::First, threads_.pool(), threads_.count));
     pointers_ = buffers_->pointers();
     TW_TRY(conversions_, Conversions::of(kernel_, workload_.workload, inputs, *buffers_));
+    // The kernel ran when it was verified, so a call that fails now is out of memory.
     const auto call = [this] {
-      (void)conversions_.call(kernel_, pointers_, threads_.pool(), threads_.count);
+      const Status called = conversions_.call(kernel_, pointers_, threads_.pool(), threads_.count);
+      if (!called) exit_with(FaultKind::Resource, called.error().message);
     };
     if (is_hot) return timed_by(clock_, call);
     TW_TRY(roles_, roles_of(kernel_, workload_.workload, *buffers_));

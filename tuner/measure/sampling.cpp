@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -100,25 +101,40 @@ struct TimedBatch {
   double probe_ns() const { return static_cast<double>(elapsed_ns) / static_cast<double>(calls); }
 };
 
+/// The least time of a batch that the timer can read with enough digits.
+int64_t readable_ns(const Sampling& options) {
+  return resolutions_per_batch * options.timer_resolution_ns;
+}
+
+/// The time that a batch should take at least.
+int64_t wanted_ns(const Sampling& options) {
+  return std::max(options.min_batch_ns, readable_ns(options));
+}
+
+/// True if a batch took less than half of the time for which its number of calls was chosen. Then a
+/// pause of the thread was taken for the time of calls when the number was chosen.
+bool is_too_short(double call_ns, int64_t calls, const Sampling& options) {
+  return call_ns * static_cast<double>(calls) < 0.5 * static_cast<double>(wanted_ns(options)) &&
+         calls < options.max_batch_calls;
+}
+
 /// Increases the number of calls until a batch takes long enough to be timed.
 TimedBatch fit_batch(const Timer& timer, const Sampling& options) {
-  const int64_t readable_ns = resolutions_per_batch * options.timer_resolution_ns;
-  const int64_t wanted_ns = std::max(options.min_batch_ns, readable_ns);
   TimedBatch batch;
   for (;;) {
     batch.elapsed_ns = timer(batch.calls);
-    if (batch.elapsed_ns >= wanted_ns) return batch;
+    if (batch.elapsed_ns >= wanted_ns(options)) return batch;
     if (batch.calls >= options.max_batch_calls) break;
     // Takes a fifth more calls than seem to be needed, because the next batch may be faster; but at
     // most ten times as many, because the batch may have been shorter than a step of the timer.
-    const double growth = batch.elapsed_ns > 0 ? 1.2 * static_cast<double>(wanted_ns) /
+    const double growth = batch.elapsed_ns > 0 ? 1.2 * static_cast<double>(wanted_ns(options)) /
                                                      static_cast<double>(batch.elapsed_ns)
                                                : 10;
     const double calls =
         std::ceil(static_cast<double>(batch.calls) * std::clamp(growth, 1.2, 10.0));
     batch.calls = std::min(static_cast<int64_t>(calls), options.max_batch_calls);
   }
-  batch.too_fast = batch.elapsed_ns < std::max<int64_t>(readable_ns, 1);
+  batch.too_fast = batch.elapsed_ns < std::max<int64_t>(readable_ns(options), 1);
   return batch;
 }
 
@@ -153,7 +169,9 @@ class Sampler {
     if (!batch.too_fast) bursts_ = {{batch.probe_ns(), moment_}};
     return !batch.too_fast;
   }
-  void batch() { time(calls_); }
+  /// Adds a sample. If it shows that the batches have too few calls, all samples are discarded and
+  /// the number of calls is chosen again. Returns false if no batch is long enough.
+  bool batch() { return !is_too_short(time(calls_), calls_, options_) || fit(); }
   int64_t calls() const { return calls_; }
 
   /// The samples to which the watch does not object by now, in the order in which they were taken.
@@ -229,7 +247,7 @@ class Sampler {
   std::string disturbance_;    ///< why the latest rejected timing did not count
 };
 
-double least(const std::vector<double>& values) {
+double least(std::span<const double> values) {
   return values.empty() ? std::numeric_limits<double>::infinity()
                         : *std::min_element(values.begin(), values.end());
 }
@@ -407,7 +425,7 @@ Samples sample_beside(const Incumbent& incumbent, const Timer& timer, const Samp
         // A disturbance may have slowed the candidate and ended right before the incumbent was
         // timed.
         const double before_ns = least(counted);
-        sampler.batch();
+        if (!sampler.batch()) return sampler.ended(SampleState::TooFast, {});
         counted = sampler.counted();
         if (least(counted) * keeps_pace < before_ns)
           sampler.discard("the machine was slower a moment before");
@@ -427,7 +445,7 @@ Samples sample_beside(const Incumbent& incumbent, const Timer& timer, const Samp
                                                   : ended(SampleState::Noisy, std::move(counted));
     }
     sampler.recover();
-    sampler.batch();
+    if (!sampler.batch()) return sampler.ended(SampleState::TooFast, {});
   }
 }
 
@@ -474,8 +492,8 @@ Comparison compare_abba(const Timer& timer_a, const Timer& timer_b, int rounds,
   Comparison c;
   timer_a(1);
   timer_b(1);
-  const TimedBatch a = fit_batch(timer_a, options);
-  const TimedBatch b = fit_batch(timer_b, options);
+  TimedBatch a = fit_batch(timer_a, options);
+  TimedBatch b = fit_batch(timer_b, options);
   if (a.too_fast || b.too_fast) {
     c.state = SampleState::TooFast;
     return c;
@@ -490,10 +508,19 @@ Comparison compare_abba(const Timer& timer_a, const Timer& timer_b, int rounds,
       watch.rest();
       continue;
     }
+    const bool a_is_too_short = is_too_short(least(round.a), a.calls, options);
+    const bool b_is_too_short = is_too_short(least(round.b), b.calls, options);
+    if (a_is_too_short) a = fit_batch(timer_a, options);
+    if (b_is_too_short) b = fit_batch(timer_b, options);
+    if (a_is_too_short || b_is_too_short) {
+      self_a = self_b = {};
+      ratios.clear();
+      continue;
+    }
     const auto number = static_cast<int>(ratios.size());
     self_a.add(number, round.a);
     self_b.add(number, round.b);
-    ratios.push_back(std::min(round.b[0], round.b[1]) / std::min(round.a[0], round.a[1]));
+    ratios.push_back(least(round.b) / least(round.a));
   }
   if (ratios.empty()) {
     c.state = SampleState::Disturbed;

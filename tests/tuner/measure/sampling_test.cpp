@@ -236,6 +236,25 @@ TEST(Sample, Fault47_TimerThatStandsStillIsTooFastAndEnds) {
   EXPECT_EQ(s.state, SampleState::TooFast);
 }
 
+/// Timings of 300 ns of which the call with the number `paused` takes 20 ms longer.
+Timer timer_paused_in(NoisyMachine& machine, int64_t paused) {
+  return timed_by(machine.clock(), [&machine, paused, kernel = machine.kernel(300)] {
+    kernel();
+    if (machine.calls() == paused) machine.pause(20e6);
+  });
+}
+
+TEST(Sample, Fault48_PausesMakeNoBatchTooShort) {
+  for (const int64_t paused : {1, 2, 12, 40}) {
+    NoisyMachine machine(4, 0.02, 0);
+    const Sampling options;
+    const Samples s = sample(timer_paused_in(machine, paused), options, machine.clock(), no_watch);
+    EXPECT_GE(static_cast<double>(s.calls_per_batch) * 330,
+              static_cast<double>(options.min_batch_ns))
+        << paused;
+  }
+}
+
 TEST(SampleBeside, DropsAHopelessCandidateAfterAFewProbes) {
   NoisyMachine machine(7, 0.02, 0);
   const Samples s =
@@ -478,6 +497,18 @@ TEST(CompareAbba, AFewRoundsNameNoWinner) {
   EXPECT_EQ(
       compare_abba(machine.timer(call_ns), machine.timer(3 * call_ns), 3, {}, no_watch).winner,
       Winner::Tie);
+}
+
+TEST(CompareAbba, Fault48_PausesMakeNoBatchTooShort) {
+  NoisyMachine machine(4, 0.02, 0);
+  std::vector<int64_t> calls;
+  const Timer counted = [&, timer = timer_paused_in(machine, 2)](int64_t count) {
+    calls.push_back(count);
+    return timer(count);
+  };
+  const Sampling options;
+  compare_abba(counted, machine.timer(300), 15, options, no_watch);
+  EXPECT_GE(static_cast<double>(calls.back()) * 330, static_cast<double>(options.min_batch_ns));
 }
 
 TEST(CompareAbba, Fault47_NothingIsComparedBelowTheTimer) {
