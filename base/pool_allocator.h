@@ -32,6 +32,7 @@ class Pool {
   }
   static void give(void* memory) {
     Block* block = static_cast<Block*>(memory);
+    if (!free_) leave_at_end();
     block->next = free_;
     free_ = block;
   }
@@ -66,9 +67,14 @@ class Pool {
     }
   };
 
-  static void refill() {
+  /// Hands the free nodes of this thread over when the thread ends.
+  static void leave_at_end() {
     static thread_local Leaver leaver;
     (void)leaver;
+  }
+
+  static void refill() {
+    leave_at_end();
     {
       const std::lock_guard lock(shared().mutex);
       free_ = std::exchange(shared().free, nullptr);

@@ -16,6 +16,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -123,12 +124,15 @@ End follow(pid_t pid, Pipe& out, Pipe& err, int64_t timeout_ns, const StopToken&
   return End::Finished;
 }
 
-int reap(pid_t pid, bool kill_it) {
+/// Returns nullopt if the exit status is unknown, because this process ignores SIGCHLD.
+std::optional<int> reap(pid_t pid, bool kill_it) {
   if (kill_it) kill(-pid, SIGKILL);
   int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  return status;
+  pid_t reaped;
+  do {
+    reaped = waitpid(pid, &status, 0);
+  } while (reaped < 0 && errno == EINTR);
+  return reaped == pid ? std::optional(status) : std::nullopt;
 }
 
 /// True if a signal that this process did not send ended the program, for example because the user
@@ -164,7 +168,7 @@ Result<std::string> run_command(const std::vector<std::string>& argv, int64_t ti
   Pipe::close_end(err.write);
   std::string output, tail;
   const End end = follow(pid, out, err, timeout_ns, stop, output, tail);
-  const int status = reap(pid, end != End::Finished);
+  const std::optional<int> status = reap(pid, end != End::Finished);
   if (tail.size() > tail_bytes) tail.erase(0, tail.size() - tail_bytes);
   const std::string said = tail.empty() ? "" : ": " + std::string(trim(tail));
   if (end == End::Stopped) return stopped(*stop.reason(), tool);
@@ -172,9 +176,10 @@ Result<std::string> run_command(const std::vector<std::string>& argv, int64_t ti
     return environment(tool, fmt::format("it ran longer than {} ms and was ended{}",
                                          timeout_ns / 1'000'000, said));
   if (end == End::TooLong) return environment(tool, "it printed too much and was ended");
-  if (was_stopped(status))
-    return fail(ErrorCode::TryLater, fmt::format("[{}] it {}{}", tool, describe(status), said));
-  if (status != 0) return environment(tool, fmt::format("it {}{}", describe(status), said));
+  if (!status) return environment(tool, "its exit status is unknown: this process ignores SIGCHLD");
+  if (was_stopped(*status))
+    return fail(ErrorCode::TryLater, fmt::format("[{}] it {}{}", tool, describe(*status), said));
+  if (*status != 0) return environment(tool, fmt::format("it {}{}", describe(*status), said));
   return output;
 }
 

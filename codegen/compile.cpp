@@ -2,6 +2,7 @@
 #include "codegen/compile.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <deque>
@@ -249,13 +250,23 @@ std::string nameless(const Artifact& artifact) {
 }
 
 /// For the hash of a kernel.
+std::string text_of(const PhaseInfo& phase) {
+  std::string text = fmt::format("phase {} {} {} {}\n", phase.tasks, phase.threads,
+                                 phase.shared_bytes, phase.persistent);
+  for (const runtime::TensorMap& map : phase.maps)
+    text += fmt::format("map {} {} {} {} of {} by {}, {}\n", map.argument, map.offset,
+                        to_string(map.type), fmt::join(map.box, "x"), fmt::join(map.extents, "x"),
+                        fmt::join(map.strides, " "), map.swizzle);
+  return text;
+}
+
+/// For the hash of a kernel.
 std::string text_of(const runtime::PreparationInfo& preparation) {
   std::string text = fmt::format("preparation {}\n", preparation.scratch_bytes);
   for (const int input : preparation.inputs) text += fmt::format("input {}\n", input);
   for (const runtime::ArgumentInfo& buffer : preparation.buffers)
     text += fmt::format("buffer {} {} {}\n", buffer.name, buffer.layout, buffer.storage_elements);
-  for (const PhaseInfo& phase : preparation.phases)
-    text += fmt::format("phase {} {} {}\n", phase.tasks, phase.threads, phase.shared_bytes);
+  for (const PhaseInfo& phase : preparation.phases) text += text_of(phase);
   return text;
 }
 
@@ -264,8 +275,7 @@ std::string text_of(const runtime::PreparationInfo& preparation) {
 std::string code_hash(const Artifact& artifact) {
   const KernelInfo& info = artifact.info;
   std::string text = fmt::format("{} {}\n", info.target, info.scratch_bytes);
-  for (const PhaseInfo& phase : info.phases)
-    text += fmt::format("phase {} {} {}\n", phase.tasks, phase.threads, phase.shared_bytes);
+  for (const PhaseInfo& phase : info.phases) text += text_of(phase);
   for (const runtime::ArgumentInfo& argument : info.arguments)
     text += fmt::format("argument {} {} {} {}\n", argument.name, argument.layout,
                         argument.storage_elements, argument.pack);

@@ -36,7 +36,8 @@ std::vector<std::string> imports_of(std::string_view shared) {
     const Elf64_Shdr& strings = sections[table.sh_link];
     for (uint64_t s = 1; s < table.sh_size / sizeof(Elf64_Sym); ++s) {
       const auto symbol = at<Elf64_Sym>(shared, table.sh_offset + s * sizeof(Elf64_Sym));
-      if (!symbol || symbol->st_shndx != SHN_UNDEF) continue;
+      if (!symbol) break;
+      if (symbol->st_shndx != SHN_UNDEF) continue;
       const uint64_t name = strings.sh_offset + symbol->st_name;
       if (name < shared.size())
         names.emplace_back(shared.substr(name, shared.find('\0', name) - name));

@@ -125,7 +125,9 @@ Status replace(const std::string& path, std::span<const std::string_view> parts,
   if (synced == Synced::No) return {};
   const std::string directory = directory_of(path);
   const Descriptor folder(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder || fsync(folder.get()) != 0) return system_error("sync", directory);
+  // The file is in place. A directory that may not be read, or a file system without such a sync,
+  // leaves only the time open at which the name is on disk.
+  if (folder && fsync(folder.get()) != 0 && errno == EIO) return system_error("sync", directory);
   return {};
 }
 
@@ -199,7 +201,7 @@ Status check_output(const std::string& path, std::string_view example) {
   const auto folder = std::filesystem::absolute(path, error).parent_path();
   if (!std::filesystem::is_directory(folder, error))
     return cannot(fmt::format("there is no directory '{}': make it", folder.string()));
-  if (::access(folder.c_str(), W_OK) == 0) return {};
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
   return cannot(folder.string() + ": " + std::strerror(errno));
 }
 

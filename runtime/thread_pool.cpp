@@ -184,13 +184,23 @@ void* ThreadPool::work(void* argument) {
   return nullptr;
 }
 
+/// The signals that a process sends, which the application's threads receive. Signals that a thread
+/// raises itself, by a fault, are not among them: if such a signal is blocked, Linux ends the
+/// process without calling the application's handler.
+sigset_t sent_signals() {
+  sigset_t signals;
+  sigfillset(&signals);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT})
+    sigdelset(&signals, fault);
+  return signals;
+}
+
 int ThreadPool::start_workers(int wanted) {
   if (shared_->started >= wanted || shared_->cannot_start)
     return std::min(wanted, shared_->started);
-  // Signals are for the application's threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const sigset_t sent = sent_signals();
+  sigset_t before;
+  pthread_sigmask(SIG_SETMASK, &sent, &before);
   while (shared_->started < wanted && !shared_->cannot_start) {
     const int worker = shared_->started + 1;
     Slot& slot = shared_->slots[static_cast<size_t>(worker)];

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <exception>
 #include <new>
 #include <optional>
@@ -68,6 +69,9 @@ bool is_called_tune(std::string_view name) {
 
 int main_of(int argc, char** argv) {
   prepare_standard_streams();
+  // A parent may have started the program with SIGCHLD ignored. Then the exit status of a command
+  // would be lost.
+  std::signal(SIGCHLD, SIG_DFL);
   if (const Status limit = check_max_isa(); !limit) return report(limit.error());
   const Result<bool> analytic = asks_for_the_analytic_model();
   if (!analytic) return report(analytic.error());

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -288,6 +289,12 @@ TEST(Compile, CodeHashesTellKernelsApartByWhatTheyDo) {
     runtime::Artifact wider = *(*artifacts)[0];
     wider.info.phases[0].threads *= 2;
     EXPECT_EQ(code_hash(wider) != hashes[0], target.is_gpu());
+    runtime::Artifact mapped = *(*artifacts)[0];
+    mapped.info.phases[0].maps = {{.extents = {64}, .box = {16}}};
+    runtime::Artifact swizzled = mapped;
+    swizzled.info.phases[0].maps[0].swizzle = 128;
+    EXPECT_NE(code_hash(mapped), hashes[0]);
+    EXPECT_NE(code_hash(swizzled), code_hash(mapped));
   }
 }
 
@@ -369,6 +376,15 @@ TEST(Compile, ToolsDoNotTranslate) {
   unsetenv("LC_ALL");
   ASSERT_TRUE(printed) << printed.error().message;
   EXPECT_NE(printed->find("file format"), std::string::npos) << printed->substr(0, 400);
+}
+
+TEST(Command, ALostExitStatusIsAnError) {
+  const auto former = std::signal(SIGCHLD, SIG_IGN);
+  const auto failing = run_command({"false"}, 20'000'000'000);
+  std::signal(SIGCHLD, former);
+  ASSERT_FALSE(failing);
+  EXPECT_EQ(failing.error().code, ErrorCode::Environment);
+  EXPECT_NE(failing.error().message.find("SIGCHLD"), std::string::npos) << failing.error().message;
 }
 
 TEST(Compile, PrefetchesOfTailsAgree) {

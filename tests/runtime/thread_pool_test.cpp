@@ -12,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <memory>
 #include <set>
 #include <thread>
@@ -94,6 +95,31 @@ TEST(ThreadPool, AllThreadsTakePart) {
       EXPECT_EQ(pool.parallel_for(threads, &Rendezvous::run, &rendezvous, threads, distribution),
                 0);
     }
+}
+
+/// Blocked signals of the threads that run the tasks: 1 for a blocked signal.
+struct BlockedSignals : Rendezvous {
+  using Rendezvous::Rendezvous;
+  static int32_t run(void* context, int32_t task) noexcept {
+    auto& signals = *static_cast<BlockedSignals*>(context);
+    sigset_t blocked;
+    pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+    if (std::this_thread::get_id() != signals.caller) {
+      signals.interrupt = sigismember(&blocked, SIGINT);
+      signals.fault = sigismember(&blocked, SIGSEGV);
+    }
+    return Rendezvous::run(static_cast<Rendezvous*>(&signals), task);
+  }
+  std::thread::id caller = std::this_thread::get_id();
+  std::atomic<int> interrupt = -1, fault = -1;
+};
+
+TEST(ThreadPool, WorkersReceiveTheSignalsOfTheirFaultsAlone) {
+  ThreadPool pool({.threads = 2});
+  BlockedSignals signals(2);
+  pool.parallel_for(2, &BlockedSignals::run, &signals, 2);
+  EXPECT_EQ(signals.interrupt, 1);
+  EXPECT_EQ(signals.fault, 0);
 }
 
 TEST(ThreadPool, StaticDistributionGivesContiguousShares) {

@@ -154,7 +154,9 @@ Result<Callable> on_processor(runtime::Artifact artifact, const Selection& s,
     if (!status) return tl::unexpected(status.error());
     if (samples.state != tuner::SampleState::Disturbed) return Timed{samples.estimate, ""};
     tuner::NoWatch none;
-    return Timed{tuner::sample(timer, sampling, clock, none).estimate, samples.disturbance};
+    const tuner::Estimate disturbed = tuner::sample(timer, sampling, clock, none).estimate;
+    if (!status) return tl::unexpected(status.error());
+    return Timed{disturbed, samples.disturbance};
   };
   callable.place = {"threads", std::to_string(s.threads)};
   return callable;

@@ -539,6 +539,10 @@ db::TrialStatus status_of(FaultKind kind) { return row_of(kind).status; }
 
 Fault classify(const Died& died) {
   if (died.signal != 0) return classify_signal(died.signal);
+  if (died.exit_code < 0)
+    return {FaultKind::Ended,
+            "the exit status of the worker is unknown: does the program ignore "
+            "SIGCHLD?"};
   const std::string report = report_in(died.tail).value_or("");
   for (const KindRow& row : kinds)
     if (row.exit_code == died.exit_code) return {row.kind, report};

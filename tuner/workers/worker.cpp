@@ -362,6 +362,10 @@ class RunnerWorker {
                           executor_->fitted(in_state({})), executor_->watch());
     }();
     if (!compared) return {.error = compared.error().message};
+    if (compared->state != SampleState::Settled)
+      return {.error = compared->state == SampleState::TooFast
+                           ? "not compared, because the kernels are too fast for the timer"
+                           : "not compared, because all rounds were disturbed"};
     return {"",
             compared->ratio,
             compared->low,

@@ -561,7 +561,7 @@ Result<double> RunnerProcess::measure_peak() {
     return fail(ErrorCode::TryLater,
                 fmt::format("[tune] the machine's peak was not measured: {}: {}; try again",
                             db::to_string(answer.error().status), answer.error().reason));
-  if (!answer->error.empty()) return fail(ErrorCode::Internal, answer->error);
+  if (!answer->error.empty()) return fail(ErrorCode::Environment, answer->error);
   return answer->gflops;
 }
 

@@ -181,6 +181,7 @@ TEST(Classify, ReadsEndsThatTheWorkerCouldNotReport) {
   EXPECT_EQ(classify({.signal = SIGSEGV}).kind, FaultKind::Crash);
   EXPECT_EQ(classify({.signal = SIGSEGV}).detail, "SIGSEGV");
   EXPECT_EQ(classify({.exit_code = 0}).kind, FaultKind::Crash);
+  EXPECT_EQ(classify({}).kind, FaultKind::Ended);  // nobody saw how it ended
 }
 
 TEST(Classify, Fault84_ASignalFromOutsideIsNobodysFault) {
