@@ -326,6 +326,17 @@ Constant sparse_weights(int64_t k, int64_t n, int64_t rows, int64_t columns, boo
 const std::string product_line =
     "input x: f32[6, 40]\ny = dense(x, w, v) m=6 n=48 k=40 bias=1 relu=1 f32 fast\noutput y\n";
 
+TEST(CompressBlocks, ChangesTheGraphButNotTheNumberOfOperators) {
+  const Graph graph = graph_from(
+      product_line, {{"v", normal_constant({48})}, {"w", sparse_weights(40, 48, 1, 16, false)}});
+  const auto passed = apply_passes(graph, {});
+  ASSERT_TRUE(passed) << passed.error().message;
+  std::vector<std::string> changing;
+  for (const PassRun& run : passed->runs)
+    if (run.changed) changing.push_back(run.name);
+  EXPECT_EQ(changing, std::vector<std::string>{"compress_blocks"});
+}
+
 TEST(CompressBlocks, RowsOfSixteenZerosAreLeftOut) {
   const Graph graph = graph_from(
       product_line, {{"v", normal_constant({48})}, {"w", sparse_weights(40, 48, 1, 16, false)}});

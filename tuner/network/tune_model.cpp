@@ -170,7 +170,7 @@ std::vector<std::string> passes_to_doubt(const ModelRun& run, const ModelContext
   std::vector<std::string> doubted;
   for (const graph::Pass& pass : graph::passes())
     if (pass.is_optional && std::ranges::any_of(run.passes, [&](const graph::PassRun& applied) {
-          return applied.name == pass.name && applied.operators_before != applied.operators_after;
+          return applied.name == pass.name && applied.changed;
         }))
       doubted.emplace_back(pass.name);
   return doubted;
