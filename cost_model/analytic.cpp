@@ -17,10 +17,11 @@ namespace {
 // properties that the description of a machine does not have. The latter were measured on one
 // processor and are used for all.
 
-// A polynomial of about 20 operations, with the range reduction.
+// Operations of a call of a function such as exp: a polynomial of about 20, and the range
+// reduction.
 constexpr double call_operations = 24;
-// Turns at the ports of vector accesses for a single lane that is loaded or stored: one for the
-// access, one for the shuffle that moves the element into or out of a vector.
+// Number of port slots that a single lane needs when it is loaded or stored: one for the access,
+// and one for the shuffle that moves the element into or out of a vector.
 constexpr double lane_accesses = 2;
 // Cycles of a branch around a statement. The branch is predicted, but it keeps the statements
 // before and after it apart.
@@ -28,17 +29,19 @@ constexpr double test_cycles = 0.7;
 // Instructions of an iteration of a loop: counter, compare and branch (one instruction to the
 // scheduler), and two address increments.
 constexpr double loop_instructions = 4;
-// Cycles to start a loop. They are few, because processors predict the exits of loops with few
-// iterations: 0, 1, 2, 4 and 8 cycles give mean rank correlations of 0.8324, 0.8326, 0.8319, 0.8306
-// and 0.824 on the recorded trials of Zen 4.
+// Cycles to start a loop. The number is small, because processors predict the exits of loops with
+// few iterations. Measured: 0, 1, 2, 4 and 8 cycles give mean rank correlations of 0.8324, 0.8326,
+// 0.8319, 0.8306 and 0.824 on the recorded trials of Zen 4.
 constexpr double loop_entry_cycles = 1;
-constexpr double dynamic_entry_cycles = 8;  // evaluating min/max bounds besides
-// Extra turns at its port of an access that straddles two cache lines. The access takes a turn for
-// each line, and waits until the halves are joined. With 1, 2 and 3 extra turns, the mean rank
-// correlation on the recorded trials of Zen 4 is 0.815, 0.825 and 0.833.
+// Additional cycles to start a loop whose bounds have to be evaluated (min and max).
+constexpr double dynamic_entry_cycles = 8;
+// Number of port slots, in addition to the usual one, of an access that straddles two cache lines.
+// The access needs a slot for each line, and waits until the halves are joined. With 1, 2 and 3
+// additional slots, the mean rank correlation on the recorded trials of Zen 4 is 0.815, 0.825 and
+// 0.833.
 constexpr double split_turns = 3;
-// Time of an empty parallel region with two threads, and time to take a task from a queue that
-// threads share.
+// phase_ns is the time of an empty parallel region with two threads. queued_task_ns is the time to
+// take a task from a queue that threads share.
 constexpr double phase_ns = 740;
 constexpr double queued_task_ns = 28;
 // Time to start a task on a thread that knows its tasks beforehand, because it is the only thread
@@ -49,28 +52,29 @@ constexpr double own_task_ns = 3;
 // Sapphire Rapids, roots 12; Zen 3 to 5 divide 32 bytes in 5 to 6.
 constexpr double divider_cycles = 5;
 // Number of instructions that may wait in the schedulers of a core: 97 in a Skylake, 160 to 200 in
-// later cores. While a sum waits for its own last update, so many instructions of other sums can
+// later cores. While a sum waits for its own last update, this many instructions of other sums can
 // begin.
 constexpr double waiting_instructions = 160;
 
-// The shares of their time that count if activities run at the same time as a longer one: of a port
-// beside a busier port, and of a transfer between caches beside computing. The shares were chosen
-// with one half of the workloads of bench/corpus. On the other half, the schedule that the model
-// puts first has 0.867 of the best speed, and times are off by a factor of 1.34.
+// The shares of the times of shorter activities that are added to the time of the longest activity,
+// if they run at the same time. port_overlap_loss is the share of a port beside a busier port;
+// transfer_overlap_loss is the share of a transfer between caches beside computing. The shares were
+// chosen with one half of the workloads of bench/corpus. On the other half, the schedule that the
+// model predicts to be fastest has 0.867 of the best speed, and times are off by a factor of 1.34.
 constexpr double port_overlap_loss = 0.1, transfer_overlap_loss = 0.25;
 
-// The latency of L3, 46 cycles on a Zen 3. Loads of lines that no prefetcher has fetched wait for
-// it. For example, on a Zen 3 a product of 1500 x 384 x 1536 took 28 to 37 ms if it read 256 bytes
-// of each row at a time, and 19 ms if it read whole rows.
+// The latency of L3 in cycles; it is 46 on a Zen 3. Loads of lines that no prefetcher has fetched
+// wait for this time. For example, on a Zen 3 a product of 1500 x 384 x 1536 took 28 to 37 ms if it
+// read 256 bytes of each row at a time, and 19 ms if it read whole rows.
 constexpr double l3_latency_cycles = 45;
 
 // Bytes per nanosecond that a core gets from memory at the beginning of a stretch, before
-// prefetchers are far ahead: the bytes for which a core waits at once, divided by the latency of
-// memory. A Zen 4 gets 9 to 11.
+// prefetchers are far ahead. This is the number of bytes that a core can request at once, divided
+// by the latency of memory. A Zen 4 gets 9 to 11.
 constexpr double begun_bytes_per_ns = 10;
 
-/// Returns the number of times that the sums of a block are in progress at once, at least 1. If
-/// sums end after few iterations, the core begins the next sums while it waits for the last
+/// Returns the number of sets of sums of a block that are in progress at once, at least 1. If sums
+/// end after few iterations, the core begins the next set of sums while it waits for the last
 /// updates.
 double sums_at_once(const BlockFacts& block) {
   const double instructions = block.instructions.total() * block.sum_iterations;
@@ -94,7 +98,8 @@ double lane_cycles(const Core& core) { return lane_accesses / element_accesses_p
 
 double spill_penalty(const BlockFacts& block, const Core& core) {
   const double excess = std::max(0.0, block.statements - most_scheduled_statements);
-  // Without operands to hoist over accumulators a long block is only long.
+  // A long block spills only if it has several accumulators: LLVM then moves loads of operands
+  // across their updates.
   const double hoisted = block.accumulators > 1 ? excess : 0;
   return (block.spills * std::max(1.0, block.chain) + block.reloads + hoisted) * spill_cycles(core);
 }
@@ -116,8 +121,8 @@ Spent phase_compute_cycles(const PhaseFacts& phase, const Core& core) {
   return cycles;
 }
 
-/// Returns the time until the last thread is done, if one thread alone would take `time` for all
-/// tasks. For example, 5 tasks of 10 ns on 4 threads take 20 ns.
+/// Returns the time until the last thread has done its tasks, if a single thread would take `time`
+/// for all tasks. For example, 5 tasks of 10 ns on 4 threads take 20 ns.
 double parallel(double time, double tasks, double threads) {
   if (tasks <= 0) return 0;
   return time / tasks * std::ceil(tasks / threads);
@@ -127,26 +132,26 @@ double parallel(double time, double tasks, double threads) {
 /// `level` (1: from L2 into L1, 2: from L3 into L2); 0 if the machine lacks the cache.
 double transfer_cycles(const PhaseFacts& phase, const Machine& machine, size_t level) {
   const double rate = machine.caches[level].bytes_per_cycle;
-  return rate > 0 ? phase.traffic[level - 1] / rate : 0;  // a level that is not there
+  return rate > 0 ? phase.traffic[level - 1] / rate : 0;  // 0 if the machine lacks the cache
 }
 
 double read_from_memory(const PhaseFacts& phase) { return phase.traffic[2] - phase.written_back; }
 
-/// Returns the share of the bytes that L2 fetches which were in L3. The rest comes from memory.
+/// Returns the share of the bytes fetched by L2 that were in L3. The other bytes come from memory.
 double share_from_l3(const PhaseFacts& phase) {
   return phase.traffic[1] > 0 ? std::max(0.0, 1 - read_from_memory(phase) / phase.traffic[1]) : 1;
 }
 
-/// Returns the share of the lines that L1 fetches which come from memory. If the share is 1, as in
-/// a product of a matrix with a vector, lines arrive evenly while the core computes. If the share
-/// is small, as in a product that reads each tile of its weights again and again, lines arrive in
+/// Returns the share of the lines fetched by L1 that come from memory. If the share is 1, as in a
+/// product of a matrix with a vector, lines arrive evenly while the core computes. If the share is
+/// small, as in a product that reads each tile of its weights again and again, lines arrive in
 /// bursts, and the core waits.
 double streamed_share(const PhaseFacts& phase) {
   return phase.traffic[0] > 0 ? std::min(1.0, read_from_memory(phase) / phase.traffic[0]) : 0;
 }
 
 /// Returns the share of the bytes from memory that the kernel prefetches, from 0 to 1. No load
-/// waits for these bytes as long as memory keeps up.
+/// waits for these bytes as long as memory can deliver them in time.
 double prefetched_share(const PhaseFacts& phase) {
   return phase.traffic[2] > 0 ? std::min(1.0, phase.prefetched / phase.traffic[2]) : 0;
 }
@@ -271,9 +276,10 @@ std::vector<ResourceTime> cpu_resource_times(const KernelFacts& facts, const Mac
 BlockCost block_cost(const BlockFacts& block, const Core& core) {
   const Instructions& i = block.instructions;
   const double lane_loads = i.strided_loads + i.gather_loads;
-  // Executions of a block that does not continue the same sums overlap out of order.
+  // If executions of a block do not add to the same sums, they overlap out of order, and no update
+  // waits.
   const bool waits = block.loop_reduces || block.chain > 1;
-  // A sum that is spilled waits for its own store before it is loaded for the next update.
+  // A spilled sum has to be stored before it can be loaded for the next update.
   const double update =
       core.fma_latency_cycles + (block.spills > 0 ? core.store_forward_cycles : 0);
   BlockCost cost;

@@ -19,8 +19,8 @@
 
 namespace tw::cost_model {
 
-/// The predicted time of a whole kernel and its parts, in ns. The parts overlap, so total_ns is not
-/// their sum.
+/// The predicted time of a whole kernel (total_ns) and of its parts, in ns. The parts overlap, so
+/// total_ns is not their sum.
 struct AnalyticCost {
   double compute_ns = 0;   ///< ports, latency, spills and loop overhead
   double l2_ns = 0;        ///< moving data from L2 into L1
@@ -32,15 +32,15 @@ struct AnalyticCost {
 };
 
 /// Cycles of one execution of a block of straight-line code on one core, by resource. Resources
-/// work at the same time, so the longest time counts most. Two times are added to the others in
-/// full: those of spills and of tests (branches around statements).
+/// work at the same time, so the longest of their times counts most. The times of spills and of
+/// tests (branches around statements) are added to it in full.
 struct BlockCost {
   double arithmetic = 0;  ///< multiply-add ports
   double divider = 0;     ///< divisions and roots
   double loads = 0;       ///< load ports
   double stores = 0;      ///< store ports
   double issue = 0;       ///< issue slots of all instructions
-  double latency = 0;     ///< waits of updates of a sum for the update before
+  double latency = 0;     ///< updates of a sum that wait for the previous update of this sum
   double spills = 0;
   double tests = 0;
   Spent spent() const;
@@ -53,9 +53,9 @@ struct ResourceTime {
   std::string resource;  ///< "multiply-add ports", "L2 to L1", ...
   double ns;
 };
-/// Returns the predicted time of each resource, the longest first, which shows what limits a kernel
-/// according to the analytic model. Resources work at the same time, so the sum of these times
-/// exceeds the predicted time of the kernel. Requires: threads >= 1.
+/// Returns the predicted time of each resource, the longest first. This shows which resource limits
+/// a kernel according to the analytic model. Resources work at the same time, so the sum of these
+/// times exceeds the predicted time of the kernel. Requires: threads >= 1.
 std::vector<ResourceTime> resource_times(const KernelFacts& facts, const Machine& machine,
                                          int threads);
 
@@ -64,7 +64,8 @@ std::vector<ResourceTime> resource_times(const KernelFacts& facts, const Machine
 AnalyticCost analytic_cost(const KernelFacts& facts, const Machine& machine, int threads);
 
 /// Predicts the time in ns of a program that is called with the caches in the given state: total_ns
-/// of analytic_cost(). Fails if the program is not well formed, or if threads < 1.
+/// of analytic_cost(). Fails with Usage if threads < 1, and with the errors of extract_facts() if
+/// the program is not well formed.
 Result<double> analytic_cost_ns(const schedules::Program& program, const Target& target,
                                 int threads, dsl::CacheState state = dsl::CacheState::Hot);
 

@@ -33,7 +33,7 @@ bool all_finite(const std::vector<float>& values) {
   return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
 }
 
-/// XGBoost takes arrays as their NumPy description.
+/// Returns the description of a matrix that XGBoost expects: NumPy's array interface, as JSON.
 std::string array_interface(const Matrix& rows) {
   return fmt::format(R"({{"data":[{},true],"shape":[{},{}],"typestr":"<f4","version":3}})",
                      reinterpret_cast<uintptr_t>(rows.values().data()), rows.rows(),

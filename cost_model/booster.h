@@ -17,8 +17,8 @@
 
 namespace tw::cost_model {
 
-/// The number that the trees predict for a row: its label (Regression), or the probability that its
-/// label is 1 (Probability, for labels that are 0 or 1).
+/// The number that the trees predict for a row. Regression: its label. Probability: the probability
+/// that its label is 1, for labels that are 0 or 1.
 enum class Objective { Regression, Probability };
 
 struct BoosterOptions {
@@ -55,16 +55,18 @@ struct TrainingSet {
 
 class Booster {
  public:
-  /// Trains trees. Fails if nothing can be learned, or the data is wrong: fewer than two rows,
-  /// labels that are all equal, weights that are all zero, values that are not finite, or sizes
-  /// that do not match.
+  /// Trains trees. Fails with Invalid if there are fewer than two rows, if all labels are equal, if
+  /// no weight is positive, if a value is not finite, or if the sizes of `data` do not match. Fails
+  /// with Environment if XGBoost is not installed, and with Internal if XGBoost reports an error.
   static Result<Booster> train(const TrainingSet& data, const BoosterOptions& options);
-  /// Makes a Booster from bytes that to_bytes() returned. Requires: the bytes are unchanged. The
-  /// caller has to check a hash of the bytes first, because XGBoost's parser trusts its input.
+  /// Makes a Booster from bytes that to_bytes() returned. Fails with Environment if XGBoost is not
+  /// installed. Requires: the bytes are unchanged. The caller has to check a hash of the bytes
+  /// first, because XGBoost's parser trusts its input.
   static Result<Booster> from_bytes(std::string_view bytes);
 
   /// Predicts one finite value for each row: the label or a probability, as the Objective says.
-  /// Fails if rows do not have columns() numbers.
+  /// Fails with Internal if rows do not have columns() numbers, or if XGBoost fails or predicts a
+  /// value that is not finite.
   Result<std::vector<float>> predict(const Matrix& rows) const;
   Result<std::string> to_bytes() const;
   size_t columns() const { return columns_; }

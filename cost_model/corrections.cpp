@@ -15,19 +15,20 @@ namespace {
 
 // Standard deviations of natural logarithms. factor_deviation is that of the factor by which a
 // resource is slower than the model assumes. group_deviation is that of the error that all kernels
-// of a workload share. docs/cost_model.md reports how well trials are ordered with these numbers.
+// of a workload share. docs/cost_model.md reports how well trials are ordered with these values.
 constexpr double factor_deviation = 0.1, group_deviation = 2;
-// The factor that scales all corrections is computed as if there were further trials in which each
-// correction equals the error. This is the sum of the squares of these corrections, as natural
-// logarithms. It keeps the factor near 1 while there are few trials.
+// The factor that scales all corrections is computed from the trials and from imaginary trials in
+// which each correction equals the error. prior_agreement is the sum of the squares of these
+// imaginary corrections, as natural logarithms. It keeps the factor near 1 while there are few
+// trials.
 constexpr double prior_agreement = 0.2;
 constexpr size_t least_judged = 3;
-// Share of the similarity that counts between kernels of two groups.
+// Factor by which the similarity of two kernels is multiplied if they are of different groups.
 constexpr double alike_across_groups = 0.25;
 
 template <typename T>
 double dot(std::span<const T> a, std::span<const T> b) {
-  // Partial sums, as compilers do not reorder additions of floats.
+  // Four partial sums are used, because compilers do not reorder additions of floats.
   std::array<double, 4> sums{};
   size_t i = 0;
   for (; i + sums.size() <= a.size(); i += sums.size())
@@ -117,20 +118,20 @@ Solution solve(SquareMatrix covariances, std::span<const double> errors) {
 }
 
 /// The measured kernels of one group, each predicted from all other kernels. Times are natural
-/// logarithms. The correction and the error of a kernel are relative to the mean error of the other
-/// kernels.
+/// logarithms. The correction and the error of a kernel are relative to the mean error of the
+/// group's other kernels.
 struct LeftOut {
   std::vector<double> times, measured;  ///< ordering times; measured times up to a constant
   std::vector<double> corrections, errors;
 };
 
-/// Predicts each of the first `count` kernels, which are all kernels of their group, from all
-/// others.
+/// Predicts each of the first `count` kernels, which are all kernels of their group, from all other
+/// kernels.
 LeftOut leave_out(size_t count, const std::vector<const MeasuredKernel*>& kernels,
                   const std::vector<double>& errors, const Solution& solution) {
   LeftOut left_out;
   for (size_t i = 0; i < count; ++i) {
-    // The errors of a group add up to 0.
+    // The mean error of the group's other kernels: the errors of a group add up to 0.
     const double others = -errors[i] / std::max(1.0, static_cast<double>(count) - 1);
     left_out.times.push_back(ordering_time_of(kernels[i]->features) * std::numbers::ln2);
     left_out.measured.push_back(-std::log(kernels[i]->throughput));
@@ -141,8 +142,8 @@ LeftOut leave_out(size_t count, const std::vector<const MeasuredKernel*>& kernel
   return left_out;
 }
 
-/// Returns the factor from 0 to 1 that brings the corrections nearest to the errors. Returns 1 for
-/// fewer than two trials, which cannot be compared.
+/// Returns the factor from 0 to 1 by which the corrections come nearest to the errors. Returns 1
+/// for fewer than two trials, which cannot be compared.
 double shrinkage_of(const LeftOut& left_out) {
   if (left_out.times.size() < 2) return 1;
   double agreed = prior_agreement, all = prior_agreement;
@@ -186,7 +187,8 @@ Corrections::Corrections(std::span<const MeasuredKernel> kernels, uint64_t group
     const bool is_own = kernel->group == group;
     own += is_own ? 1 : 0;
     kernels_.push_back({ScaledFeatures(kernel->features), shares_of(kernel->features), is_own});
-    // Costs of resources are shared only by kernels of the machine that is predicted for.
+    // If a kernel was measured on another machine, it says nothing about the speeds of the
+    // resources of the machine for which kernels are predicted.
     if (!kernel->same_machine) std::ranges::fill(kernels_.back().shares, 0.0F);
   }
   const std::vector<double> errors = errors_of(chosen);

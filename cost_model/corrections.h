@@ -2,15 +2,15 @@
 #pragma once
 // Corrections of expected times, learned from measured kernels. A Gaussian process over the
 // features models the error of a predicted time: ln(measured time / ordering_time_of()). The
-// covariance of the errors of two kernels has two parts. First, kernels with similar features have
-// similar errors. Second, a resource of the machine may be slower than the model assumes. For
-// example, if loads are 10 % slower, a kernel that spends half of its time on loads takes 5 %
-// longer.
+// covariance of the errors of two kernels has two parts. The first part is due to the fact that
+// kernels with similar features have similar errors. The second part is due to resources of the
+// machine that are slower than the model assumes. For example, if loads are 10 % slower, a kernel
+// that spends half of its time on loads takes 5 % longer.
 //
-// All corrections are scaled by a factor from 0 to 1. It is chosen by predicting each trial of the
-// workload from the other trials (leave-one-out). See Rasmussen and Williams, "Gaussian Processes
-// for Machine Learning" (2006), sections 2.2 and 5.4.2; docs/cost_model.md derives the corrections.
-// Values; thread-safe.
+// All corrections are scaled by a factor from 0 to 1. The factor is chosen by predicting each trial
+// of the workload from the other trials (leave-one-out). See Rasmussen and Williams, "Gaussian
+// Processes for Machine Learning" (2006), sections 2.2 and 5.4.2; docs/cost_model.md derives the
+// corrections. Values; thread-safe.
 //
 //   const Corrections corrections(kernels, group);
 //   const double log2_ns = ordering_time_of(row) + corrections.log2_factor(row);
@@ -42,9 +42,9 @@ struct MeasuredKernel {
 /// measurements of the other trials (leave-one-out).
 struct LeaveOneOut {
   size_t trials = 0;
-  /// Rank correlations between predicted and measured times, 1 for the same order: `before` of
-  /// ordering_time_of() alone, `corrected` of the corrected times. nullopt if there are fewer than
-  /// three trials, or if all predicted or all measured times are equal.
+  /// Rank correlations between predicted and measured times; 1 means the same order. `before` is
+  /// that of ordering_time_of() alone, and `corrected` that of the corrected times. nullopt if
+  /// there are fewer than three trials, or if all predicted or all measured times are equal.
   std::optional<double> before = {}, corrected = {};
 };
 
@@ -55,9 +55,9 @@ class Corrections {
  public:
   /// Makes corrections without measured kernels: log2_factor() is always 0.
   Corrections() = default;
-  /// Learns the corrections for kernels of `group`. If there are more than most_kernels kernels,
-  /// uses the last kernels of the group, then the last kernels of other groups. The time of
-  /// learning grows with the cube of the number of kernels.
+  /// Learns the corrections for kernels of `group`. If there are more than most_kernels kernels, it
+  /// uses the last ones of the group and, if these are fewer than most_kernels, the last ones of
+  /// other groups. The time of learning grows with the cube of the number of kernels that are used.
   Corrections(std::span<const MeasuredKernel> kernels, uint64_t group);
 
   /// Returns log2 of the factor by which a kernel of the group is expected to take longer than
@@ -69,7 +69,7 @@ class Corrections {
  private:
   struct WeightedKernel {
     ScaledFeatures features;
-    std::vector<float> shares;  ///< shares of its time, by resource
+    std::vector<float> shares;  ///< shares of the kernel's time, by resource
     bool is_own = true;         ///< true if the kernel is of the group that is predicted
     double weight = 0;
   };

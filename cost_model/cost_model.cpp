@@ -9,12 +9,14 @@
 namespace tw::cost_model {
 namespace {
 
-constexpr size_t least_of_each = 8;  // failures and successes, before failures are learned
-// No prediction of a failure is surer than this: what would be sixteen times as fast is tried.
+// least number of failures and of successes from which failures are learned
+constexpr size_t least_of_each = 8;
+// The lower bound on the predicted probability that a candidate is valid. With it, a candidate that
+// is predicted to be more than sixteen times as fast as the others is tried in any case.
 constexpr double least_validity = 1.0 / 16;
 constexpr BoosterOptions validity_options = {.objective = Objective::Probability};
 
-/// The reason for which a sample is refused; empty for a usable sample.
+/// Returns the reason for which a sample is refused; empty for a usable sample.
 std::string problem_of(const Sample& sample) {
   if (sample.features.size() != feature_count())
     return fmt::format("has {} features, expected {}; extract them with this version",
@@ -27,7 +29,7 @@ std::string problem_of(const Sample& sample) {
   return "";
 }
 
-/// The probabilities that candidates are valid; all 1 where the trees cannot tell.
+/// Returns the probabilities that candidates are valid; all are 1 if the prediction fails.
 std::vector<float> valid_share(const Booster& validity, std::span<const std::vector<float>> rows) {
   Matrix matrix(feature_count());
   matrix.reserve(rows.size());

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The cost model of the tuner orders candidates by their likely speed, which it predicts from their
-// features. It starts from the times that are expected before anything is measured
-// (ordering_time_of()). Measured kernels correct these times (corrections.h). Trees learn from
-// candidates that failed how likely another candidate is to build, run and verify.
+// features. It starts from the times that are predicted before anything is measured
+// (ordering_time_of()). Measured kernels correct these times (corrections.h). Decision trees,
+// trained on candidates that succeeded or failed, predict the probability that a candidate builds,
+// runs and verifies.
 //
 //   CostModel model;
 //   TW_RETURN_IF_ERROR(model.add(batch));
@@ -38,11 +39,11 @@ struct Sample {
   bool same_machine = true;  ///< true if measured on the machine for which candidates are predicted
 };
 
-/// The cost model of one workload on one device. A value: later changes of the CostModel from which
-/// it was made do not affect it.
+/// The cost model of one workload on one device. It is a value: later changes of the CostModel that
+/// made it do not affect it.
 class WorkloadModel {
  public:
-  /// A model without measurements.
+  /// Makes a model without measurements.
   WorkloadModel() = default;
   WorkloadModel(Corrections corrections, std::shared_ptr<const Booster> validity)
       : corrections_(std::move(corrections)), validity_(std::move(validity)) {}
@@ -53,7 +54,8 @@ class WorkloadModel {
   /// extract_features().
   std::vector<double> predict(std::span<const std::vector<float>> rows) const;
 
-  /// The quality of the order in which the model puts the trials of the workload (corrections.h).
+  /// Returns the quality of the order in which the model puts the trials of the workload
+  /// (corrections.h).
   const LeaveOneOut& leave_one_out() const { return corrections_.leave_one_out(); }
 
  private:
@@ -63,19 +65,20 @@ class WorkloadModel {
 
 class CostModel {
  public:
-  /// Adds samples. A sample with a wrong number of features, or with a value that is not finite, is
-  /// refused; the other samples are added all the same. Invalid if samples were refused: the
-  /// message has their number and the reason for the first of them.
+  /// Adds samples. A sample is refused if it has a wrong number of features, a feature that is not
+  /// finite, or, if it is valid, a throughput that is not finite and positive. The other samples
+  /// are added all the same. Fails with Invalid if samples were refused: the message has their
+  /// number and the reason for the first of them.
   Status add(std::span<const Sample> samples);
 
   /// Trains the trees that predict failures, which takes tenths of a second. Does nothing if there
-  /// are fewer than eight failures or fewer than eight successes. After the first training it
-  /// trains again only once the samples have doubled, or have grown by a quarter and 128 more.
-  /// Fails if Booster::train() fails.
+  /// are fewer than eight failures or fewer than eight successes. After a training it trains again
+  /// only once the number of samples has doubled, or has grown by a quarter plus 128, whichever is
+  /// sooner. Fails if Booster::train() fails.
   Status learn_failures();
 
-  /// Returns the model for the workload and device of a group. Trials of other groups correct it
-  /// too, as far as their kernels are similar or the machine is the same.
+  /// Returns the model for the workload and device of a group. Trials of other groups also correct
+  /// this model, as far as their kernels are similar or were measured on the same machine.
   WorkloadModel for_group(uint64_t group) const;
 
   size_t valid_samples() const { return valid_; }

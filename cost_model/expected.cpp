@@ -7,13 +7,13 @@
 
 #include "cost_model/features.h"
 
-// The bytes of pretrained.model, between these two.
+// The bytes of pretrained.model are between these two symbols.
 extern "C" const char tw_pretrained_model_begin[], tw_pretrained_model_end[];
 
 namespace tw::cost_model {
 namespace {
 
-std::atomic<int> analytic_only = 0;  // the number of AnalyticOnly that live
+std::atomic<int> analytic_only = 0;  // number of living AnalyticOnly objects
 
 /// Returns the trees for the target; null if there are none. The corpus has trials on x86-64 only.
 const Pretrained* model_for(const Target& target) {
@@ -21,8 +21,8 @@ const Pretrained* model_for(const Target& target) {
   return !is_known || analytic_only > 0 || !shipped_model() ? nullptr : &*shipped_model();
 }
 
-/// Returns the time in ns for a time as in features, log2(1 + ns). The result is at least 0,
-/// although corrections may make the time of a kernel that does almost nothing negative.
+/// Converts a time from log2(1 + ns), as in features, to ns. The result is at least 0. Corrections
+/// may make the logarithm negative for a kernel that does almost nothing.
 double as_ns(double time) { return std::max(0.0, std::exp2(time) - 1); }
 
 }  // namespace

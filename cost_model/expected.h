@@ -25,8 +25,8 @@
 
 namespace tw::cost_model {
 
-/// The trees that are part of the program. They are read at the first call. Environment if XGBoost
-/// is not installed.
+/// Returns the trees that are part of the program. They are read at the first call. Fails with
+/// Environment if XGBoost is not installed.
 const Result<Pretrained>& shipped_model();
 
 /// While an object of this class exists, the expected times are those of the analytic model, on all
@@ -39,18 +39,18 @@ class AnalyticOnly {
   AnalyticOnly& operator=(const AnalyticOnly&) = delete;
 };
 
-/// The name of the model that predicts the expected times on the target: "pretrained " followed by
-/// Pretrained::name(), or "analytic".
+/// Returns the name of the model that predicts the expected times on the target: "pretrained "
+/// followed by Pretrained::name(), or "analytic".
 std::string expectation_name(const Target& target);
 
-/// Sets the feature `expected_ns` of each row to the time that the trees predict. Before, this
-/// feature has the analytic time. Leaves the rows unchanged if there are no trees for the target.
-/// Requires: all rows are of kernels for `target`.
+/// Sets the feature `expected_ns` of each row to the time that the trees predict. Before the call,
+/// this feature has the analytic time. Leaves the rows unchanged if there are no trees for the
+/// target, or if the prediction fails. Requires: all rows are of kernels for `target`.
 void expect(std::span<std::vector<float>* const> rows, const Target& target);
 
 /// Returns the features of a call of one kernel (extract_features_of_call()), with the feature
-/// `expected_ns` set by expect(). For many kernels call expect() once for all rows: in a batch of
-/// 64 a row takes a fifth of the time of a single row. Fails if extract_features() fails.
+/// `expected_ns` set by expect(). For many kernels, call expect() once for all rows: a row in a
+/// batch of 64 takes a fifth of the time of a row by itself. Fails if extract_features() fails.
 Result<std::vector<float>> features_with_expected_time(schedules::Program kernel,
                                                        const schedules::Problem& problem,
                                                        const Target& target, int threads);

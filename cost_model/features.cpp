@@ -28,11 +28,11 @@ enum Row : size_t {
 #undef TW_FEATURE
 };
 
-// The share of the trees' correction by which candidates are ordered (ordering_time()). It was
+// The share of the trees' correction that is used to order candidates (ordering_time()). It was
 // chosen by searches of 40 random workloads on a Zen 4 (bench --search --random 8 --seed 202, of
-// the kinds conv, dense, rows, fused and depthwise). Shares of 0, 0.3, 0.6 and 1 gave first picks
-// with 0.830, 0.863, 0.812 and 0.826 of the best known speed. The best of four trials had 0.881,
-// 0.914, 0.898 and 0.903.
+// the kinds conv, dense, rows, fused and depthwise). With shares of 0, 0.3, 0.6 and 1, the first
+// candidates had 0.830, 0.863, 0.812 and 0.826 of the best known speed, and the best of the first
+// four had 0.881, 0.914, 0.898 and 0.903.
 constexpr double trusted_correction = 0.3;
 
 double lg(double x) { return std::log2(1 + std::max(0.0, x)); }
@@ -92,7 +92,7 @@ std::vector<float> row(const KernelFacts& k, const BlockFacts& b, const PhaseFac
   const auto spent = [&](Resource resource) {
     return per(d.spent.by_resource[static_cast<size_t>(resource)], d.total_ns);
   };
-  // Beyond the task's outermost loop the footprint is the task's.
+  // An index beyond the outermost loop of the task gives the footprint of the task.
   const auto footprint = [&](size_t loop) {
     return b.footprints.empty() ? 0.0 : b.footprints[std::min(loop, b.footprints.size() - 1)];
   };

@@ -9,31 +9,35 @@
 namespace tw::cost_model {
 namespace {
 
-// Cycles that a call of exp or a similar function takes on the special-function units, which have a
-// quarter as many lanes as integer units; and the instructions that a call issues besides.
+// call_pipe_cycles are the cycles that a call of exp or a similar function takes on the
+// special-function units, which have a quarter as many lanes as integer units. call_instructions
+// are the other instructions that a call issues.
 constexpr double call_pipe_cycles = 4, call_instructions = 8;
-// L1 and shared memory deliver 128 bytes per cycle; L2 delivers 64 to one multiprocessor.
+// L1 and shared memory deliver 128 bytes per cycle. L2 delivers 64 bytes per cycle to one
+// multiprocessor.
 constexpr double l1_sectors_per_cycle = 4, l2_bytes_per_multiprocessor_cycle = 64;
-// Number of stores to whole sectors for which L2 takes as long as for one store to a part of a
-// sector (measured on an H100: 51 MB take 60 us by halves of sectors, and 24 us by whole sectors).
+// Number of stores to whole sectors that take L2 as long as one store to a part of a sector.
+// Measured on an H100: 51 MB take 60 us by halves of sectors, and 24 us by whole sectors.
 constexpr double partial_store_sectors = 2.5;
-// Latency of a TMA copy in addition to that of a load, from the request until the waiting thread
-// goes on (estimated from pipelines of two stages on an H100).
+// Latency of a TMA copy, in addition to the latency of a load, from the request until the waiting
+// thread continues (estimated from pipelines of two stages on an H100).
 constexpr double tma_latency_cycles = 700;
 // Standard deviation of the latency of a copy, as a share of the latency; estimated.
 constexpr double latency_spread = 0.125;
-// Cycles of a barrier after all threads have arrived, and cycles of the start and end of a block. A
-// multiprocessor starts one block after the other (measured on an H200: an empty kernel of 8,448
-// blocks takes 5.5 us).
+// barrier_cycles are the cycles of a barrier after all threads have arrived. block_cycles are the
+// cycles of the start and end of a block. A multiprocessor starts one block after the other
+// (measured on an H200: an empty kernel of 8,448 blocks takes 5.5 us).
 constexpr double barrier_cycles = 25, block_cycles = 150;
-// The compiler unrolls a thread's own serial loop and issues the loads of four iterations at once.
+// Number of iterations of a thread's own serial loop whose loads are issued at once, because the
+// compiler unrolls the loop.
 constexpr double iterations_in_flight = 4;
-// A spilled accumulator is stored and loaded again for each update.
+// Accesses for each update of a spilled accumulator: a store and a load.
 constexpr double spill_accesses = 2;
-// Time that each further kernel of a graph adds, estimated. An empty kernel takes 0.6 us on an
+// Estimated time that each additional kernel of a graph adds. An empty kernel takes 0.6 us on an
 // H200; a kernel that works must also fill and drain the multiprocessors.
 constexpr double launch_ns = 1200;
-// The share of its time that a unit or a transfer costs while another one is busier.
+// The share of the time of a unit or a transfer that is added to the time of a busier one, if both
+// work at the same time.
 constexpr double gpu_overlap_loss = 0.15;
 
 /// Cycles that the units of a multiprocessor are busy with one execution of a section by all warps
@@ -61,14 +65,15 @@ Pipes pipes(const SectionFacts& s, double spills, const Gpu& gpu) {
   return p;
 }
 
-/// Mean latency of a load from global memory in cycles, given the hit rates of L1 and L2.
+/// Returns the mean latency of a load from global memory in cycles. The hit rates of L1 and L2
+/// follow from the traffic of the phase.
 double global_latency(const GpuPhaseFacts& phase, const Gpu& gpu) {
   const double requested = std::max(1.0, phase.requested_bytes);
   return gpu.l1_latency_cycles + gpu.l2_latency_cycles * std::min(1.0, phase.l2_bytes / requested) +
          gpu.dram_latency_cycles * std::min(1.0, phase.dram_bytes / requested);
 }
 
-/// Cycles of one execution of a section if its block is alone on a multiprocessor.
+/// Returns the cycles of one execution of a section if its block is alone on a multiprocessor.
 double alone(const SectionFacts& s, const Pipes& p, const Gpu& gpu, double memory_latency,
              bool has_producers) {
   // A warp stays with its scheduler, so few warps use only part of the multiprocessor.
@@ -78,15 +83,16 @@ double alone(const SectionFacts& s, const Pipes& p, const Gpu& gpu, double memor
   const double ahead = s.trips > 1 ? std::min(s.trips, iterations_in_flight) : 1;
   const double loads = s.waits * memory_latency;
   const double shared = s.instructions.shared > 0 ? gpu.shared_latency_cycles : 0;
-  // No thread waits while TMA writes to shared memory. waiting() counts the time until the data is
-  // there.
+  // No thread waits while TMA writes to shared memory. waiting() counts the time until the data has
+  // arrived.
   const double written = s.warps * s.tma_cycles;
   const Spent pipes = at_once(
       {spent_on(Resource::Arithmetic, p.arithmetic / parts),
        spent_on(Resource::Issue, p.issue / parts), spent_on(Resource::Loads, p.memory - written)},
       gpu_overlap_loss);
   const double busy = std::max(pipes.total(), chain) + gpu_overlap_loss * written;
-  // With producer warps, warpgroups do not meet at barriers, so one computes while another waits.
+  // With producer warps, warpgroups do not meet at barriers, so one warpgroup computes while
+  // another waits.
   const bool overlaps = has_producers && s.warps > schedules::warpgroup_warps;
   const double drain = overlaps ? 0 : s.drains * gpu.tensor_latency_cycles;
   return busy + drain + std::max(loads, shared) / ahead;

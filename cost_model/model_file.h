@@ -16,16 +16,17 @@ struct ModelKind {
   std::string_view name;  ///< one word, such as "tilewright-pretrained"
   int version = 1;        ///< version of the content
   size_t columns = 0;     ///< number of features that the model reads
-  std::string_view what;  ///< name of the kind in messages, which say "is no <what>"
+  std::string_view what;  ///< name of the kind of model in messages of the form "is no <what>"
 };
 
 /// Returns the bytes of the file of a model: the line "<name> <version> features <feature_version>
 /// <columns> <SHA-256 of the content>", then the content.
 std::string model_bytes(const ModelKind& kind, std::string_view content);
 
-/// Returns the content of a file that model_bytes() made; the result points into `bytes`. Invalid
-/// if the header is of another kind or version, or if the hash is wrong. The message has only the
-/// reason, such as "is truncated or changed"; callers add the name of the model and the remedy.
+/// Returns the content of a file that model_bytes() made; the result points into `bytes`. Fails
+/// with Invalid if the header is of another kind or version, or if the hash is wrong. The message
+/// has only the reason, such as "is truncated or changed"; callers add the name of the model and
+/// the remedy.
 Result<std::string_view> model_content(const ModelKind& kind, std::string_view bytes);
 
 }  // namespace tw::cost_model

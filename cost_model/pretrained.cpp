@@ -15,22 +15,23 @@ namespace {
 
 constexpr int file_version = 1;
 
-// Options of the trees, which are a regression of the logarithm of the time. The numbers matter
-// little. In a comparison in which trees predicted a fifth of the workloads of two machines that
-// they were not trained on, 400 rounds of depth 5 gave first picks whose speeds were within 0.01 of
-// those by these options.
+// Options of the trees, which predict the logarithm of a time (regression). The numbers matter
+// little. For comparison, trees were trained without a fifth of the workloads of two machines and
+// predicted this fifth. With 400 rounds of depth 5, the speeds of the candidates predicted to be
+// fastest were within 0.01 of those with these options.
 constexpr BoosterOptions options = {.objective = Objective::Regression,
                                     .rounds = 300,
                                     .depth = 7,
                                     .bins = 64,
                                     .learning_rate = 0.06};
 
-// A trial that takes twice as long as the best one counts half as much.
+// Least weight of a trial in training. A trial that takes twice as long as the best one weighs half
+// as much, and so on down to this weight.
 constexpr double least_weight = 0.05;
 
 double log2_size(int64_t bytes) { return std::log2(1 + static_cast<double>(bytes)); }
 
-/// The numbers of the machine, of which times depend.
+/// Returns the numbers of the machine on which times depend.
 std::vector<float> numbers_of(const Machine& machine) {
   const Core& core = machine.core;
   std::vector<double> numbers = {log2_size(core.vector_bytes),
@@ -51,7 +52,8 @@ std::vector<float> numbers_of(const Machine& machine) {
   return {numbers.begin(), numbers.end()};
 }
 
-/// Features that the model reads: all but the last, which it gives (features.def).
+/// Returns the number of features that the model reads: all but the last one, which is the model's
+/// own prediction (features.def).
 size_t features_read() { return feature_count() - 1; }
 
 size_t columns() { return features_read() + numbers_of(Machine()).size(); }

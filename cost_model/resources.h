@@ -16,8 +16,8 @@ enum class Resource {
   Loads,       ///< load ports; on GPUs shared memory together with L1
   Stores,      ///< store ports
   Issue,       ///< issue slots of all instructions
-  /// Time in which an update of a sum waits for the previous update of this sum; on GPUs, time of
-  /// blocks that run one after another.
+  /// Time in which an update of a sum waits for the previous update of this sum; on GPUs, latencies
+  /// of blocks that run one after another.
   Latency,
   Spills,    ///< loads and stores of values for which no register is free
   Tests,     ///< branches around statements
@@ -29,12 +29,13 @@ enum class Resource {
 };
 inline constexpr size_t resource_count = 12;
 
-/// A time, as the sum of the contributions of resources. The busiest of the resources that work at
-/// the same time contributes its whole time, each other resource a share of its time. For example,
-/// 10 ns of loads beside 4 ns of stores, with a share of 0.1, are 10 + 0.4 ns.
+/// A time, as the sum of the contributions of resources. Of the resources that work at the same
+/// time, the busiest contributes its whole time, and each other resource contributes a share of its
+/// time. For example, 10 ns of loads beside 4 ns of stores, with a share of 0.1, are 10 + 0.4 ns.
 struct Spent {
   std::array<double, resource_count> by_resource{};
-  double overlap = 0;  ///< the part of the total that the shares of the others make up (0.4 ns)
+  double overlap = 0;  ///< the part of the total that is contributed by resources other than the
+                       ///< busiest (0.4 ns)
 
   double total() const {
     double sum = 0;

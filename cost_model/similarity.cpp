@@ -10,14 +10,14 @@
 namespace tw::cost_model {
 namespace {
 
-// Sum of the differences, in units of scale_of(), at which the similarity is 1 / e.
+// Sum of the differences, in units of scale_of(), for which the similarity is 1 / e.
 constexpr float length_scale = 32;
 // Cap of the difference of one feature, in units of scale_of().
 constexpr float most_apart = 3;
-// Partial sums, as compilers do not reorder additions of floats.
+// Number of partial sums. Several are used, because compilers do not reorder additions of floats.
 constexpr size_t lanes = 8;
 
-/// A difference of the feature that makes two kernels unlike.
+/// Returns a difference of the feature that makes two kernels clearly different.
 float scale_of(const FeatureInfo& feature) {
   if (feature.unit == "ratio") return 0.15F;
   return feature.unit.starts_with("log2") || feature.unit == "count" ? 1 : 4;

@@ -10,13 +10,13 @@
 
 namespace tw::cost_model {
 
-/// Standard deviations of natural logarithms of times. error_deviation is that of the errors of
-/// predicted times among the kernels of one workload; time_deviation is that of the noise of a
-/// measured time. For example, 0.1 means that a measured time is off by some 10 %.
+/// Standard deviations of natural logarithms of times. error_deviation is the standard deviation of
+/// the errors of predicted times among the kernels of one workload. time_deviation is that of the
+/// noise of a measured time: 0.1 means that a measured time is off by some 10 %.
 inline constexpr double error_deviation = 0.3, time_deviation = 0.1;
 
-/// The features of a kernel, each divided by a difference that makes two kernels clearly different:
-/// 1 for logarithms and counts, 0.15 for ratios, 4 for others.
+/// The features of a kernel. Each feature is divided by a difference that makes two kernels clearly
+/// different: 1 for logarithms and counts, 0.15 for ratios, 4 for others.
 class ScaledFeatures {
  public:
   /// Scales a row of extract_features(). The expected time, which is the last feature, is left out,

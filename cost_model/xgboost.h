@@ -32,12 +32,12 @@ struct XGBoost {
 #undef X
 };
 
-/// Opens the first of the libraries `names` that has all functions; the library stays open.
-/// Environment if no library has them.
+/// Opens the first of the libraries `names` that has all functions; the library stays open. Fails
+/// with Environment if no library has them.
 Result<XGBoost> open_xgboost(const std::vector<std::string>& names);
 
-/// The functions of the installed library, which is opened at the first call. Environment if the
-/// library is not installed.
+/// Returns the functions of the installed library, which is opened at the first call. Fails with
+/// Environment if the library is not installed.
 const Result<XGBoost>& xgboost();
 
 }  // namespace tw::cost_model

@@ -14,7 +14,7 @@
 namespace tw::schedules {
 namespace {
 
-/// The extent of the loop that a split divides; nullopt if there is no such loop.
+/// Returns the extent of the loop that a split divides; nullopt if there is no such loop.
 std::optional<int64_t> divided_extent(const Nest& nest, const Split& s) {
   const StageNest* stage = nest.find(s.stage);
   const int index = stage ? stage->find_loop(derived_name(*stage, s.loop)) : -1;
@@ -22,7 +22,7 @@ std::optional<int64_t> divided_extent(const Nest& nest, const Split& s) {
   return stage->loops[static_cast<size_t>(index)].extent;
 }
 
-/// The extent of the reduction axis that rfactor divides; nullopt if there is no such axis.
+/// Returns the extent of the reduction axis that rfactor divides; nullopt if there is no such axis.
 std::optional<int64_t> divided_extent(const Nest& nest, const Rfactor& s) {
   const StageNest* stage = nest.find(s.stage);
   if (!stage) return std::nullopt;
@@ -36,7 +36,8 @@ std::string tail_note(int64_t extent, int64_t factor) {
   return fmt::format("the last tile has {} of {} iterations", extent % factor, factor);
 }
 
-/// The step with a factor that fits the extents of the nest, and what there is to say about it.
+/// Changes the factor or tail of the step so that it fits the extents of the nest. Returns the
+/// reason of the change or a remark on the tail; may be empty.
 template <typename S>
 std::string fit(const Nest&, S&) {
   return "";
@@ -73,7 +74,8 @@ std::string fit(const Nest& nest, Winograd& s) {
   return "";
 }
 
-/// "stage 'c' has no loop 'z': its loops are m, n" of "[split] stage ...\n  c: for ...".
+/// Returns the reason alone: "stage 'c' has no loop 'z': its loops are m, n" for the message
+/// "[split] stage ...\n  c: for ...".
 std::string reason_of(const Error& error) {
   std::string reason = first_lines(error.message, 1);
   if (const size_t tag = reason.find("] "); tag != std::string::npos) reason.erase(0, tag + 2);

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::array<std::string_view, 3> stage_fields = {"stage", "consumer", "into"};
 
-/// The stage whose loops a step names; null if the step names no loops or there is no such stage.
+/// Returns the stage whose loops a step names; null if the step names no loops or there is no such
+/// stage.
 template <typename S>
 const StageNest* stage_of_loops(const Nest& nest, const S& step) {
   if constexpr (requires { step.consumer; })
@@ -45,14 +46,16 @@ bool has_tensor(const Nest& nest, const std::string& name) {
   return nest.compute.find_input(name) || nest.compute.find_stage(name);
 }
 
-/// The loop that an own name stands for, or null.
+/// Returns the derived name of the loop that an own name stands for; null if `name` is no own name.
 const std::string* own_name(const StageNest& stage, const std::string& name) {
   for (const StageNest::OwnName& own : stage.own_names)
     if (own.name == name) return &own.loop;
   return nullptr;
 }
 
-/// One part of a name between `*`: an own name, perhaps with suffixes of splits.
+/// Translates one part of a name; parts are separated by `*`. If the part is an own name, perhaps
+/// with suffixes of later splits, returns the derived name: "n.0.1" for "no.1" if `no` is n.0.
+/// Returns any other part unchanged.
 std::string derived_part(const StageNest& stage, const std::string& part) {
   std::string base = part;
   for (;;) {

@@ -16,21 +16,22 @@ namespace tw::schedules {
 /// True if the author gave an own name to a loop of any stage, even if that loop no longer exists.
 bool has_own_names(const Nest& nest);
 
-/// The derived name of the loop that `name` means. `name` is an own name, or a name that later
-/// steps derive from own names. After `split c n 16 as no ni`, "no" means "n.0". After a further
-/// `split c no 2`, "no.1" means "n.0.1". Returns `name` itself if the stage has no such loop.
+/// Returns the derived name of the loop that `name` means. `name` is an own name, or a name that
+/// later steps derive from own names. After `split c n 16 as no ni`, "no" means "n.0". After a
+/// further `split c no 2`, "no.1" means "n.0.1". Returns `name` itself if the stage has no such
+/// loop.
 std::string derived_name(const StageNest& stage, const std::string& name);
 
-/// The step with own names of loops replaced by derived names. A name that means no loop stays
-/// unchanged.
+/// Returns the step with own names of loops replaced by derived names. A name that means no loop
+/// stays unchanged.
 Step with_derived_names(const Nest& nest, Step step);
 
-/// Removes the own names that the step gives to the loops that it makes, i.e. the part after `as`.
+/// Removes the own names that the step gives to the loops that it makes: the words after `as`.
 void forget_own_names(Step& step);
 
-/// The index of the first word of the step that names a stage, a tensor or a loop that does not
-/// exist. Word 0 is the name of the step: in `split c z 16`, the missing loop `z` is word 2.
-/// Returns 0 if no word is at fault.
+/// Returns the index of the first word of the step that names a stage, a tensor or a loop that does
+/// not exist. Word 0 is the name of the step: in `split c z 16`, the missing loop `z` is word 2.
+/// Returns 0 if all names exist.
 size_t word_at_fault(const Nest& nest, const Step& step);
 
 }  // namespace tw::schedules

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Nest: the loop nests that scheduling steps rewrite. Each stage has a list of loops, outermost
-// first, and an expression for each axis in terms of the stage's loops. A step changes the entries
-// of the stages that it concerns. lower() turns the nest into a Program. A value.
+// first, and an expression for each axis in terms of the loops. A step changes the loops and
+// expressions of the stages that it names. lower() turns the nest into a Program. A Nest is a plain
+// value.
 
 #include <functional>
 #include <map>
@@ -21,14 +22,17 @@ namespace tw::schedules {
 struct NestLoop {
   std::string name;  ///< the name in steps: "x.1"
   /// The name in the Program, unique over all stages. A step that changes the meaning of a loop
-  /// gives it a new variable, as expressions of other stages may still use the old one.
+  /// gives the loop a new variable, because expressions of other stages may still use the old
+  /// variable.
   std::string variable;
   int64_t extent = 1;
   LoopKind kind = LoopKind::Serial;
   bool parallel = false;
   /// true if the loop runs over a reduction axis, or over the axis along which the stage scans
   bool reduction = false;
-  bool overlaps = false;  ///< split with a shifted tail, so iterations may share elements
+  /// true if a split with a shifted tail made the loop, so that two iterations may compute the same
+  /// element
+  bool overlaps = false;
   const TensorTile* tile = nullptr;  ///< set for the outermost loop of a tensor tile
 };
 
@@ -45,14 +49,15 @@ struct StageNest {
   };
   std::vector<OwnName> own_names;
   dsl::Substitution axis;
-  std::vector<Expr> guards;  ///< iterations run only where they hold
+  std::vector<Expr> guards;  ///< conditions; an iteration runs only if all of them hold
 
   struct Placement {
     std::string consumer, loop;
   };
   std::optional<Placement> at;
-  /// If the stage is placed: the first element of the region of its tensor that its buffer holds,
-  /// and the extents of the region. Both have one entry for each axis.
+  /// Used if the stage is computed in a loop of its consumer (`at`). The stage's buffer then holds
+  /// a region of its tensor, which begins at the indices `region_offset` and has the size
+  /// `region_extent`. Both have one entry for each axis.
   std::vector<Expr> region_offset;
   std::vector<int64_t> region_extent;
   /// A sliding window (store_at): the buffer is kept from one iteration to the next of the loop at
@@ -67,25 +72,26 @@ struct StageNest {
   std::optional<Window> window;
   /// True if the stage computes a staged operand of its consumer (cache_operand). The axes of the
   /// stage are then loops of the consumer, and `zero_filled_guards` are guards of the consumer. For
-  /// iterations in which one of these guards fails, the buffer holds the neutral element. There is
-  /// an exception: if the tensor is padded and the guard limits the consumer's results, the buffer
-  /// may hold another element of the tensor, which no result uses.
+  /// iterations in which one of these guards fails, the buffer holds the neutral element, such as 0
+  /// for a sum. Guards that limit only the results of the consumer are an exception if the tensor
+  /// is padded. Where such a guard fails, the buffer may hold any element of the tensor, because no
+  /// result uses it.
   bool is_staged_operand = false;
   std::vector<Expr> zero_filled_guards;
-  /// Set if the stage copies its consumer's results from a shared buffer to their tensor
-  /// (cache_result): for each dimension of the buffer, the variable of a loop of `at->consumer`.
-  /// Empty for any other stage.
+  /// Not empty if the stage copies its consumer's results from a shared buffer to their tensor
+  /// (cache_result). It then has an entry for each dimension of the buffer: the variable of the
+  /// loop of `at->consumer` that indexes the dimension.
   std::vector<std::string> copied_loops;
   bool copies_results() const { return !copied_loops.empty(); }
   bool prepared = false;     ///< computed once, when constants are loaded (prepare)
   bool specialised = false;  ///< producer warps issue its TMA copies (specialise)
   bool persistent = false;  ///< each block of threads computes several tasks of the stage (persist)
-  /// Number of iterations for which the buffer holds data at once (pipeline); 1 without a pipeline.
-  /// They are iterations of the loop at which the stage is computed.
+  /// Number of iterations whose data the buffer holds at once (pipeline); 1 without a pipeline. The
+  /// iterations are those of the loop at which the stage is computed.
   int64_t depth = 1;
-  /// Padding of the buffer (pad): the dimensions from `dimension` inwards are fused into one, and
-  /// `elements` unused elements follow. Padding of 8 from dimension 1 on turns [4, 32] into [4,
-  /// 40].
+  /// Padding of the buffer (pad): the dimensions from `dimension` inwards become one dimension,
+  /// with `elements` unused elements at its end. Padding of 8 from dimension 1 on turns [4, 32]
+  /// into [4, 40].
   struct Padding {
     size_t dimension;
     int64_t elements;
@@ -94,8 +100,8 @@ struct StageNest {
   int swizzle = 0;  ///< swizzle of the stage's buffer (Buffer::swizzle)
 
   /// A prefetch: while an iteration of `loop` runs, the cache lines of `tensor` that the next
-  /// iteration of `loop` reads are requested. The iterations of `at`, a loop inside of `loop`,
-  /// share the requests.
+  /// iteration of `loop` reads are requested. Each iteration of `at`, a loop inside of `loop`,
+  /// makes an equal part of the requests.
   struct Ahead {
     std::string tensor, loop, at;
   };
@@ -109,8 +115,8 @@ struct StageNest {
   std::optional<dsl::Stage> epilogue;
 
   int find_loop(const std::string& name) const;  ///< index of the loop; -1 if there is none
-  /// The tensor that the loops write: the epilogue's tensor if there is an epilogue, else the
-  /// stage's.
+  /// Returns the name of the tensor that the loops write: the epilogue's if there is an epilogue,
+  /// else the stage's.
   const std::string& result() const { return epilogue ? epilogue->name : stage.name; }
 };
 
@@ -123,7 +129,7 @@ struct Nest {
   const StageNest* find(const std::string& stage) const;
 };
 
-/// The nest before any step: each stage has one loop for each axis, in the order of the
+/// Returns the nest before any step. Each stage has one loop for each axis, in the order of the
 /// declaration, with reduction axes innermost.
 Nest default_nest(const dsl::Compute& compute);
 
@@ -139,29 +145,31 @@ bool uses_axis(const dsl::Read& read, const std::string& axis);
 /// True if the stage or its epilogue reads the tensor.
 bool reads(const StageNest& stage, const std::string& tensor);
 
-/// The operands of a reduction's term: both factors if the stage sums products, else the term
-/// alone.
+/// Returns the operands of a reduction's term: both factors if the stage sums products, else the
+/// term alone.
 std::vector<Expr> operands_of(const dsl::Stage& stage);
-/// The operand without its conversion to a wider type: a[m, k] for i32(a[m, k]). Operands are
-/// staged in this form.
+/// Returns the operand without its conversion to a wider type: a[m, k] for i32(a[m, k]). Operands
+/// are staged in this form.
 Expr unwidened(const Expr& operand);
-/// True if the stage sums products, in the types of the tile's operands and accumulators.
+/// True if the stage sums products of two factors, the tile accepts the unwidened() types of both
+/// factors, and the stage has the type of the tile's accumulators.
 bool sums_products_of(const dsl::Stage& stage, const TensorTile& tile);
 
-/// The bounds of the stage's own loop variables.
+/// Returns the bounds of the stage's own loop variables.
 Bounds bounds_of_loops(const StageNest& stage);
 
-/// The loop of the consumer at which the stage `placed` is computed.
+/// Returns the loop of the consumer at which the stage `placed` is computed.
 const NestLoop& loop_around(const Nest& nest, const StageNest& placed);
 
-/// The stage that copies the results of `stage` from a shared buffer to their tensor
+/// Returns the stage that copies the results of `stage` from a shared buffer to their tensor
 /// (cache_result); null if there is none.
 const StageNest* copy_of_results(const Nest& nest, const std::string& stage);
 
-/// The name of a loop in messages: "n.0", or "no (n.0)" if its author named it.
+/// Returns the name of a loop for messages: "n.0", or "no (n.0)" if the schedule's author named the
+/// loop `no`.
 std::string shown_name(const StageNest& stage, const NestLoop& loop);
 
-/// The loops of a stage on one line: "for k.0 in 0..4 / for x in 0..56 ...".
+/// Prints the stage and its loops on one line: "c: for k.0 in 0..4 / for x in 0..56".
 std::string describe(const StageNest& stage);
 
 }  // namespace tw::schedules

@@ -17,9 +17,9 @@ const StageNest* stage_with_result(const Nest& nest, const std::string& tensor) 
   return found == nest.stages.end() ? nullptr : &*found;
 }
 
-/// The reason why a tensor that the stage `prepared` reads is not constant. nullopt if the tensor
-/// is constant, or if its producer is computed inside of `prepared`, since such stages are checked
-/// by themselves.
+/// Returns the reason why a tensor that the stage `prepared` reads is not constant. Returns nullopt
+/// if the tensor is constant, or if its producer is computed inside of `prepared`: the caller
+/// checks such producers too.
 std::optional<std::string> why_not_constant(const Nest& nest, const StageNest& prepared,
                                             const std::string& tensor) {
   if (const dsl::Input* input = nest.compute.find_input(tensor)) {
@@ -34,8 +34,8 @@ std::optional<std::string> why_not_constant(const Nest& nest, const StageNest& p
                      tensor);
 }
 
-/// The reason why the first read of `reader` that is not constant is not; nullopt if all are.
-/// `reader` is the stage `prepared` or a stage that is computed inside of it.
+/// Finds the first read of `reader` that is not constant and returns the reason; nullopt if all
+/// reads are constant. `reader` is the stage `prepared` or a stage that is computed inside of it.
 std::optional<std::string> why_not(const Nest& nest, const StageNest& prepared,
                                    const StageNest& reader) {
   std::optional<std::string> why;

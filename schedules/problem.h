@@ -22,9 +22,9 @@ struct Problem {
   /// choose the layout of a tensor that is not listed.
   dsl::Layouts layouts = {};
   dsl::CacheState state = dsl::CacheState::Hot;
-  /// True if other algorithms than the declared sums may be used (algorithms.h).
+  /// True if other algorithms than the declared sums may be used (space/algorithms.h).
   bool algorithms = false;
-  /// Algorithms whose expected error (Rewritten::expected_error) is larger are left out.
+  /// Search spaces leave out algorithms with a larger expected error (Rewritten::expected_error).
   double most_error = std::numeric_limits<double>::infinity();
   /// True if callers keep all tensors as row-major arrays, except for those in `layouts`. If a
   /// schedule chooses another layout, each call packs the input (unless it is constant) or unpacks
@@ -43,8 +43,8 @@ inline Problem problem_of(const dsl::Workload& workload,
 /// the schedule has no error.
 Status check_layouts(const Schedule& schedule, const Problem& problem);
 
-/// Invalid if the schedule uses another algorithm than the declared one and the problem does not
-/// allow this.
+/// Invalid if the schedule uses another algorithm than the declared one, such as Winograd's, and
+/// Problem::algorithms is false.
 Status check_algorithms(const Schedule& schedule, const Problem& problem);
 
 }  // namespace tw::schedules

@@ -70,7 +70,7 @@ std::string Schedule::hash() const { return short_hash(to_string()); }
 
 namespace {
 
-/// The words of one step, and the column of each, counted from 1.
+/// The words of one step, and the column of each word, counted from 1.
 struct Sentence {
   int line = 1;
   std::vector<std::string> words;
@@ -80,7 +80,7 @@ struct Sentence {
   int column_of(size_t word) const { return word < columns.size() ? columns[word] : end_column; }
 };
 
-/// The sentences of the text, which are separated by line ends and `;`. Comments are left out.
+/// Splits the text into sentences, which end at line ends and at `;`. Comments are left out.
 std::vector<Sentence> sentences_of(std::string_view text) {
   constexpr std::string_view blank = " \t\r";
   std::vector<Sentence> sentences;
@@ -148,7 +148,7 @@ tl::expected<Schedule, Misreading> schedule_of(const dsl::Compute& compute, std:
   for (size_t i = 0; i < steps->size(); ++i) {
     schedule.add((*steps)[i]);
     if (!schedule.error()) continue;
-    // The nest of a failed step is of no use: the loops are those before it.
+    // The nest of a failed step must not be used, so the steps before it are applied again.
     const std::vector<Step> done(steps->begin(), steps->begin() + static_cast<ptrdiff_t>(i));
     const Schedule before = Schedule(compute).then(done);
     return misreading(*schedule.error(), sentences[i + 1],
@@ -167,7 +167,7 @@ tl::unexpected<Error> located(Misreading misreading, std::string_view source) {
   return fail(misreading.error.code, std::move(message));
 }
 
-/// The steps of these kinds, with commas between them.
+/// Returns the text of the steps of these kinds, separated by commas.
 template <typename... Kinds>
 std::string text_of(const std::vector<Step>& steps) {
   std::vector<std::string> texts;

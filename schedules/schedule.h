@@ -36,12 +36,12 @@ class Schedule {
  public:
   explicit Schedule(dsl::Compute compute);
 
-  /// The schedule with one more step, or with several. After a step that failed, further steps are
-  /// ignored.
+  /// Returns the schedule with one more step, or with several more. After a step that failed,
+  /// further steps are ignored.
   Schedule then(Step step) const;
   Schedule then(const std::vector<Step>& steps) const;
-  /// Appends a step, like `*this = then(step)`. If no other schedule shares the nest, it is not
-  /// copied.
+  /// Appends a step, like `*this = then(step)`, but copies the nest only if another schedule shares
+  /// it.
   void add(Step step);
 
   // Each function below appends the step of its name. The parameters are the fields of the step in
@@ -131,17 +131,18 @@ class Schedule {
 
   const std::optional<Error>& error() const { return error_; }
   const dsl::Compute& compute() const { return *compute_; }
-  /// The steps in canonical form: loops under derived names, without own names (loop_names.h).
+  /// Returns the steps in canonical form: with derived names of loops, without own names
+  /// (loop_names.h).
   const std::vector<Step>& steps() const { return steps_; }
-  /// The loop nest that the steps have built so far. Requires: no error.
+  /// Returns the loop nest that the steps have built so far. Requires: no error.
   const Nest& nest() const { return *nest_; }
 
   /// Lowers and checks the schedule. Returns its program, or the reason why it is illegal.
   Result<Program> program(const Limits& limits = {}) const;
 
-  /// The text: "tw1", then each step on a line.
+  /// Returns the text of the schedule: "tw1", then each step on a line.
   std::string to_string() const;
-  /// 16 hex digits of the text.
+  /// Returns a hash of the text, as 16 hexadecimal digits.
   std::string hash() const;
 
  private:
@@ -151,31 +152,34 @@ class Schedule {
   std::optional<Error> error_;
 };
 
-/// Parses schedule text. Its first word is the version. Steps are on lines or separated by `;`, and
-/// `#` begins a comment.
+/// Parses schedule text. It begins with the version "tw1"; the steps follow. The version and each
+/// step are on lines of their own, or are separated by `;`. A `#` begins a comment, which ends with
+/// the line. Fails if the text is no schedule or if a step is illegal.
 Result<Schedule> parse_schedule(const dsl::Compute& compute, std::string_view text);
 
-/// As parse_schedule(), for text that a person wrote. Errors give the position, after the name
-/// `source`: "[split] gemm.tw1, line 3, column 9: stage 'c' has no loop 'z': ...".
+/// As parse_schedule(), for text that a person wrote. Error messages give the position in the text.
+/// `source` is the name of the text in messages: "[split] gemm.tw1, line 3, column 9: stage 'c' has
+/// no loop 'z': ...".
 Result<Schedule> read_schedule(const dsl::Compute& compute, std::string_view text,
                                std::string_view source);
 /// As read_schedule(), but returns the steps without applying them.
 Result<std::vector<Step>> read_steps(std::string_view text, std::string_view source);
 
-/// The text of those steps that make the schedule use another algorithm than the declared
+/// Returns the text of the steps that make the schedule use another algorithm than the declared
 /// operations: "winograd out x 4, winograd out.m y 4"; empty if there are none. Such an algorithm
 /// rounds even if the declared operations are exact: Winograd's transforms multiply by fractions
 /// such as 1/6.
 std::string algorithm_text(const std::vector<Step>& steps);
-/// As above, for schedule text instead of steps; empty if the text is no schedule.
+/// As algorithm_text() of steps, for schedule text; empty if the text is no schedule.
 std::string algorithm_text(std::string_view schedule);
-/// The text of all steps that rewrite the compute: those of algorithm_text(), and pack_factors and
-/// pad_factors. Empty if there are none. Search spaces identify an algorithm by this text.
+/// Returns the text of all steps that rewrite the compute: those of algorithm_text(), and
+/// pack_factors and pad_factors. Empty if there are none. Search spaces identify an algorithm by
+/// this text.
 std::string rewriting_text(const std::vector<Step>& steps);
-/// As above, for schedule text instead of steps; empty if the text is no schedule.
+/// As rewriting_text() of steps, for schedule text; empty if the text is no schedule.
 std::string rewriting_text(std::string_view schedule);
-/// A short name of the algorithm of a schedule's text, for tables: "winograd 4 x 4", "packed", or
-/// "direct".
+/// Returns a short name of the algorithm that a schedule's text uses, for tables: "winograd 4 x 4",
+/// "packed", "padded" or "direct". "direct" also stands for text that is no schedule.
 std::string algorithm_name(std::string_view schedule);
 
 }  // namespace tw::schedules

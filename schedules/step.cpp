@@ -112,7 +112,7 @@ std::string usage() {
 
 // ---- parsing --------------------------------------------------------------------------------
 
-/// "register or local", "guard, exact or shift".
+/// Joins the names for a message: "register or local", "guard, exact or shift".
 std::string choices(std::span<const std::string_view> names) {
   std::string text(names[0]);
   for (size_t i = 1; i < names.size(); ++i)
@@ -120,7 +120,7 @@ std::string choices(std::span<const std::string_view> names) {
   return text;
 }
 
-/// Takes the words after the name of a step one field at a time; keeps the first error.
+/// Parses the words after the name of a step, one field at a time, and keeps the first error.
 class Parser {
  public:
   explicit Parser(const std::vector<std::string>& words) : words_(words) {}
@@ -161,7 +161,8 @@ class Parser {
     ++at_;
   }
 
-  /// The first error of the line, words left over after the last field included; none: nullopt.
+  /// Returns the first error of the line; nullopt if there is none. Words after the last field are
+  /// an error.
   std::optional<BadStep> error() const {
     if (error_ || is_done()) return error_;
     return bad(at_, fmt::format("'{}' is left over", words_[at_]));
@@ -179,7 +180,8 @@ class Parser {
     values.assign(words_.begin() + static_cast<ptrdiff_t>(at_), words_.end());
     at_ = words_.size();
   }
-  /// The next word, or null after a note that it is missing.
+  /// Returns the next word. If there is none, notes the error that the field is missing and returns
+  /// null.
   const std::string* next(std::string_view field) {
     if (!is_done()) return &words_[at_++];
     note(at_, fmt::format("the {} is missing", field));

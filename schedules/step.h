@@ -29,10 +29,10 @@ namespace tw::schedules {
 enum class Tail { Guard, Exact, Shift };
 std::string_view to_string(Tail tail);
 
-/// The terms of a reduction that rfactor adds to the same partial result. With factor 4 and 12
-/// terms,
-///   Interleaved: partial result 0 has the terms 0, 4 and 8;
-///   Blocks: partial result 0 has the terms 0, 1 and 2 (for a matrix product: split-K).
+/// The way in which rfactor divides the terms of a reduction among partial results. With factor 4
+/// and 12 terms there are four partial results, and
+///   Interleaved: partial result 0 sums the terms 0, 4 and 8;
+///   Blocks: partial result 0 sums the terms 0, 1 and 2 (for a matrix product: split-K).
 enum class Partition { Interleaved, Blocks };
 std::string_view to_string(Partition partition);
 
@@ -47,7 +47,7 @@ struct OwnNames {
 };
 
 /// A field of a step: its name and the member that holds its value. Schedule text may leave out an
-/// optional field, which then has the default of the struct.
+/// optional field. The field then has the default value of the struct.
 template <typename S, typename T>
 struct Field {
   using Type = T;
@@ -95,8 +95,9 @@ struct Fuse {
                       loop_field("inner", &Fuse::inner), optional("names", &Fuse::names));
   }
 };
-/// Puts the named loops into the given order, outermost first. They need not be adjacent: together
-/// they keep the places that they have now, and all other loops keep theirs.
+/// Puts the named loops into the given order, outermost first. They need not be adjacent: the named
+/// loops change places among themselves, and all other loops keep their places. For loops m, k, n,
+/// `reorder c n m` gives n, k, m.
 struct Reorder {
   static constexpr std::string_view name = "reorder";
   std::string stage;
@@ -112,10 +113,10 @@ struct Unroll {
     return std::tuple(field("stage", &Unroll::stage), loop_field("loop", &Unroll::loop));
   }
 };
-/// Turns the loop into vector operations. It must be the innermost loop and over a spatial axis.
-/// There is one exception: if the loop directly around a short innermost reduction loop is
-/// vectorized, that reduction loop may be vectorized too, and each lane then sums a dot product
-/// (dot_products.h).
+/// Turns the loop into vector operations. The loop must be innermost and run over a spatial axis.
+/// There is one exception: if the innermost loop is a reduction loop of 2 to 4 iterations, and the
+/// loop directly around it is vectorized, the innermost loop may be vectorized too. Each lane then
+/// sums a dot product (dot_products.h).
 struct Vectorize {
   static constexpr std::string_view name = "vectorize";
   std::string stage, loop;
@@ -124,7 +125,7 @@ struct Vectorize {
   }
 };
 /// Turns the loop's iterations into tasks. Parallel loops must be the outermost loops of a stage
-/// that is not computed inside of another one.
+/// that is not computed inside of another stage.
 struct Parallel {
   static constexpr std::string_view name = "parallel";
   std::string stage, loop;
@@ -132,10 +133,11 @@ struct Parallel {
     return std::tuple(field("stage", &Parallel::stage), loop_field("loop", &Parallel::loop));
   }
 };
-/// Turns the loop's iterations into threads of a block (TVM: bind to threadIdx). Bound loops that
-/// directly contain each other number the threads together, row by row. A reduction loop can be
-/// bound if it is the innermost loop and the only reduction loop of its stage. The threads of a
-/// warp then share the iterations of this loop and combine their partial results.
+/// Turns the loop's iterations into threads of a block (TVM: bind to threadIdx). Bound loops nested
+/// directly inside each other number the threads row by row: for loops i and j in 0..16, thread (i,
+/// j) is number i * 16 + j. A reduction loop can be bound if it is the innermost loop and the only
+/// reduction loop of its stage. The threads of a warp then share the iterations of this loop and
+/// combine their partial results.
 struct Bind {
   static constexpr std::string_view name = "bind";
   std::string stage, loop;
@@ -143,8 +145,8 @@ struct Bind {
     return std::tuple(field("stage", &Bind::stage), loop_field("loop", &Bind::loop));
   }
 };
-/// Computes `stage` inside of the loop `loop` of `consumer`. At the start of each iteration, the
-/// region of the stage that the iteration reads is computed.
+/// Computes `stage` inside of the loop `loop` of `consumer`. Each iteration first computes the
+/// region of the stage that it reads.
 struct ComputeAt {
   static constexpr std::string_view name = "compute_at";
   std::string stage, consumer, loop;
@@ -153,10 +155,10 @@ struct ComputeAt {
                       loop_field("loop", &ComputeAt::loop));
   }
 };
-/// Turns the buffer of a stage that is computed at a loop of `consumer` into a sliding window,
-/// which is kept from one iteration of that loop to the next. An iteration computes only the
-/// elements that no earlier iteration computed. `loop` is the loop of `consumer` directly around
-/// the one at which the stage is computed; each iteration of `loop` begins with a new window.
+/// Keeps the buffer of a stage that is computed at a loop of `consumer` from one iteration of that
+/// loop to the next, as a sliding window. An iteration computes only the elements that no earlier
+/// iteration computed. `loop` is the loop of `consumer` directly around the loop at which the stage
+/// is computed. Each iteration of `loop` begins with a new window.
 struct StoreAt {
   static constexpr std::string_view name = "store_at";
   std::string stage, consumer, loop;
@@ -165,15 +167,14 @@ struct StoreAt {
                       loop_field("loop", &StoreAt::loop));
   }
 };
-/// Replaces reads of a stage by its definition. The stage must not be a reduction.
+/// Replaces reads of a stage by the expression of the stage. The stage must not be a reduction.
 struct Inline {
   static constexpr std::string_view name = "inline";
   std::string stage;
   static constexpr auto fields() { return std::tuple(field("stage", &Inline::stage)); }
 };
-/// Computes the elementwise stage `stage` where the reduction `into` writes its result, which
-/// `stage` reads (TVM: reverse_compute_inline). The reduction's own tensor no longer exists in
-/// memory.
+/// Computes the elementwise stage `stage` where the reduction `into`, which `stage` reads, writes
+/// its result (TVM: reverse_compute_inline). The reduction's own tensor is not stored in memory.
 struct Epilogue {
   static constexpr std::string_view name = "epilogue";
   std::string stage, into;
@@ -192,8 +193,8 @@ struct CacheWrite {
                       optional("scope", &CacheWrite::scope));
   }
 };
-/// Copies the region of `tensor` that an iteration of `loop` reads to a buffer, at the start of the
-/// iteration. A new stage `<tensor>@<stage>` makes the copy.
+/// Copies a part of `tensor` to a buffer at the start of each iteration of `loop`: the region that
+/// the iteration reads. A new stage `<tensor>@<stage>` makes the copy.
 struct CacheRead {
   static constexpr std::string_view name = "cache_read";
   std::string tensor, stage, loop;
@@ -202,15 +203,16 @@ struct CacheRead {
                       loop_field("loop", &CacheRead::loop));
   }
 };
-/// Stages an operand of a reduction's term in a buffer. At the start of each iteration of `loop`, a
-/// new stage `<tensor>@<stage>` computes the values of the operand that the iteration uses. The
-/// buffer has a dimension for each of the `loops`, which must be all the loops inside of `loop`
-/// that the operand depends on. `operand` is 1 or 2 for the factors of a product, and 1 for any
-/// other term.
+/// Copies an operand of a reduction's term to a buffer before it is used. At the start of each
+/// iteration of `loop`, a new stage `<tensor>@<stage>` computes the values of the operand that the
+/// iteration uses. The buffer has a dimension for each of the `loops`, which must be all the loops
+/// inside of `loop` that the operand depends on. `operand` is 1 or 2 for the factors of a product,
+/// and 1 for any other term.
 ///
-/// If an element of the buffer lies in a tail or in padding, where there is nothing to read, it is
-/// the neutral element. So a reduction whose operands are all staged accumulates without guards.
-/// Elements that only results beyond the end of an axis use may be any elements of a padded tensor.
+/// Elements of the buffer that lie in a tail or in padding, where there is nothing to read, are the
+/// neutral element, such as 0 for a sum. Therefore a reduction whose operands are all staged
+/// accumulates without guards. There is one exception: if the tensor is padded, elements that are
+/// used only by results beyond the end of an axis may be any elements of the tensor.
 struct CacheOperand {
   static constexpr std::string_view name = "cache_operand";
   std::string stage;
@@ -226,9 +228,9 @@ struct CacheOperand {
 /// Passes the results that one iteration of the accumulator's loop (cache_write) computes through
 /// shared memory. Threads write the results to a shared buffer with a dimension for each of the
 /// `loops`, and a new stage `<result>@<stage>` copies them to the result's tensor. In the copy,
-/// neighbouring threads write neighbours in memory (TVM: cache_write to shared memory; CUTLASS: a
-/// staged epilogue). The `loops` must be all the loops inside of the accumulator's loop that do not
-/// reduce.
+/// neighbouring threads write neighbouring elements of memory (TVM: cache_write to shared memory;
+/// CUTLASS: a staged epilogue). The `loops` must be all the loops inside of the accumulator's loop
+/// that do not reduce.
 struct CacheResult {
   static constexpr std::string_view name = "cache_result";
   std::string stage;
@@ -254,9 +256,9 @@ struct Tensorize {
   }
 };
 /// Pipelines the copies of a stage that cache_operand made. They are started `depth` - 1 iterations
-/// before they are used, so that they overlap with computation (TVM: software_pipeline). The
-/// iterations are those of the loop at which the stage is computed. The buffer holds the data of
-/// `depth` iterations. All stages that are pipelined at one loop must have the same depth.
+/// before they are used, so that they overlap with computation (TVM: software_pipeline). These are
+/// iterations of the loop at which the stage is computed. The buffer holds the data of `depth`
+/// iterations. All stages that are pipelined at one loop must have the same depth.
 struct Pipeline {
   static constexpr std::string_view name = "pipeline";
   std::string stage;
@@ -265,23 +267,23 @@ struct Pipeline {
     return std::tuple(field("stage", &Pipeline::stage), field("depth", &Pipeline::depth));
   }
 };
-/// Turns the copies of a pipelined stage into TMA copies. One thread issues them. The copy engine
-/// of the GPU moves a box at a time, i.e. a tile of the source tensor (tma_copies.h). A box spans
-/// all loops of the stage.
+/// Turns the copies of a pipelined stage into TMA copies, which one thread issues. The copy engine
+/// of the GPU moves a box at a time: a tile of the source tensor (tma_copies.h). A box spans all
+/// loops of the stage.
 struct Bulk {
   static constexpr std::string_view name = "bulk";
   std::string stage;
   static constexpr auto fields() { return std::tuple(field("stage", &Bulk::stage)); }
 };
-/// Lets producer warps issue the TMA copies of the stage's pipeline, so that the threads that
-/// compute do not wait for each other (CUTLASS: warp specialisation; specialised.h).
+/// Lets producer warps issue the TMA copies of the pipeline in the stage's loops, so that the
+/// threads that compute do not wait for each other (CUTLASS: warp specialisation; specialised.h).
 struct Specialise {
   static constexpr std::string_view name = "specialise";
   std::string stage;
   static constexpr auto fields() { return std::tuple(field("stage", &Specialise::stage)); }
 };
-/// Makes the blocks of threads persistent (CUTLASS: persistent kernel): only as many blocks are
-/// launched as the GPU runs at once, and each computes several tasks of the stage one after
+/// Makes the blocks of threads persistent (CUTLASS: persistent kernel): the launch has only as many
+/// blocks as the GPU runs at once, and each block computes several tasks of the stage one after
 /// another. Producer warps start the copies of the next task while the threads that compute still
 /// store their results, so the stage must have producer warps (specialise).
 struct Persist {
@@ -305,8 +307,8 @@ struct Pad {
 /// Swizzles the shared buffer of a stage that cache_operand or cache_result made: chunks of 16
 /// bytes are permuted, so that elements of successive rows lie in different banks. `bytes` is the
 /// size of the groups in which chunks change places: 32, 64 or 128, as in
-/// CU_TENSOR_MAP_SWIZZLE_32B, _64B and _128B, the patterns that TMA and wgmma know. Neither values
-/// nor indices in the program change; Buffer::swizzle has the formula.
+/// CU_TENSOR_MAP_SWIZZLE_32B, _64B and _128B, the patterns that TMA and wgmma support. Neither
+/// values nor indices in the program change; Buffer::swizzle has the formula.
 struct Swizzle {
   static constexpr std::string_view name = "swizzle";
   std::string stage;
@@ -332,9 +334,9 @@ struct Rfactor {
 };
 /// Computes a convolution along `axis` by Winograd's algorithm F(tile, taps) of toom_cook.h, `tile`
 /// outputs at a time. The stage is replaced by four stages: `<stage>.u` (transformed weights),
-/// `<stage>.v` (transformed data), `<stage>.m` (sums of their products), and one of the same name,
-/// which transforms `<stage>.m` to the result. If the data are more than a plain element of a
-/// tensor, as with padding, a stage `<stage>.d` computes them first. A second such step, on
+/// `<stage>.v` (transformed data), `<stage>.m` (sums of their products), and a stage with the old
+/// name, which transforms `<stage>.m` to the result. If the data are more than a plain element of a
+/// tensor, as with padding, a stage `<stage>.d` computes them first. A second `winograd` step, on
 /// `<stage>.m` and along another axis, gives the two-dimensional algorithm. Must precede any other
 /// step on the stage.
 struct Winograd {
@@ -348,11 +350,11 @@ struct Winograd {
 };
 /// Packs the factors of a sum of products for an instruction that sums `multiple` products at once.
 /// A stage `<stage>.<tensor>` copies each factor. In the copy the dimension of the reduction axis
-/// is last, and zeros round its extent up to a multiple of `multiple` (TVM: pad_einsum). The copy
-/// has elements of `type`, if that is given. A factor that needs neither zeros nor another type is
-/// not copied. Each factor must be an element of a tensor, and the two tensors must differ. In each
-/// of them the axis must be the index of one dimension, which is as long as the axis. Must precede
-/// any other step on the stage.
+/// is last, and zeros at its end make its extent a multiple of `multiple` (TVM: pad_einsum). If
+/// `type` is given, the copy has elements of that type. A factor that needs neither zeros nor
+/// another type is not copied. Each factor must be an element of a tensor, and the two tensors must
+/// differ. In each tensor one dimension must have the axis itself as its index, and must be as long
+/// as the axis. Must precede any other step on the stage.
 struct PackFactors {
   static constexpr std::string_view name = "pack_factors";
   std::string stage, axis;
@@ -364,11 +366,12 @@ struct PackFactors {
                       optional("type", &PackFactors::type));
   }
 };
-/// Copies each padded factor of a sum of products, i.e. each that is 0 if its indices are outside
-/// of the tensor. A stage `<stage>.<tensor>` makes the copy, which contains the zeros, so that the
-/// products need no condition (TVM: a stage `pad`). In the copy the dimension of the reduction axis
-/// `axis` is last. The factor must be an element of the tensor, and the condition must say no more
-/// than that the factor's indices are within the tensor. Must precede any other step on the stage.
+/// Copies each padded factor of a sum of products. A factor is padded if it is 0 wherever its
+/// indices are outside of the tensor. A stage `<stage>.<tensor>` makes the copy, which contains the
+/// zeros, so that the products need no condition (TVM: a stage `pad`). In the copy the dimension of
+/// the reduction axis `axis` is last. The factor must be an element of the tensor, and the
+/// condition must say no more than that the factor's indices are within the tensor. Must precede
+/// any other step on the stage.
 struct PadFactors {
   static constexpr std::string_view name = "pad_factors";
   std::string stage, axis;
@@ -388,8 +391,9 @@ struct Prefetch {
                       loop_field("loop", &Prefetch::loop), loop_field("at", &Prefetch::at));
   }
 };
-/// Computes a stage once when constants are loaded, instead of in each call. The stage must read
-/// only constant inputs (dsl::Input::constant) and other prepared stages.
+/// Computes a stage once when constants are loaded, instead of in each call. The stage may read
+/// only constant inputs (dsl::Input::constant), other prepared stages, and stages that are computed
+/// inside of it. It must not be an output (prepared.h).
 struct Prepare {
   static constexpr std::string_view name = "prepare";
   std::string stage;
@@ -448,8 +452,8 @@ std::string to_string(const Step& step);
 /// Parses a step. Invalid if the text is no step; the message names the wrong word.
 Result<Step> parse_step(std::string_view line);
 
-/// The error for words that are no step, and the index of the wrong word. If a word is missing at
-/// the end, the index is the number of words.
+/// The error for words that are no step. `word` is the index of the wrong word. If a word is
+/// missing at the end, `word` is the number of words.
 struct BadStep {
   Error error;
   size_t word = 0;

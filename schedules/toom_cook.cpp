@@ -12,8 +12,8 @@ namespace {
 
 using Row = std::vector<Fraction>;
 
-/// The positive points a of `pairs` pairs a and -a at which the algorithm interpolates. If a is in
-/// the set, 1 / a is too, as the set always contains both 0 and infinity. Of all such sets of
+/// Returns the positive points a of `pairs` pairs a and -a at which the algorithm interpolates.
+/// With each point the set has its reciprocal, as it does for 0 and infinity. Of all such sets of
 /// fractions with numerators and denominators up to 5, these have the smallest amplification() of
 /// F(4, 3), F(6, 3), F(4, 7) and F(6, 7). Points other than 1, 2, 1/2, ... were proposed by Alam,
 /// Anderson, Barabasz and Gregg, Winograd Convolution for Deep Neural Networks: Efficient Point
@@ -30,7 +30,8 @@ Row pairs_of_points(size_t pairs) {
   return of_pairs[pairs];
 }
 
-/// The finite points: 0, then a and -a of each pair. The last pair may lack its second point.
+/// Returns the finite points: 0, then a and -a of each pair. The last pair may lack its second
+/// point.
 Row finite_points(size_t count) {
   Row points = {fraction(0)};
   for (const Fraction& point : pairs_of_points(count / 2)) {
@@ -41,7 +42,7 @@ Row finite_points(size_t count) {
   return points;
 }
 
-/// 1, a, a^2, ...
+/// Returns 1, a, a^2, ...
 Row powers_of(const Fraction& a, size_t count) {
   Row row = {fraction(1)};
   while (row.size() < count) row.push_back(row.back() * a);
@@ -49,8 +50,8 @@ Row powers_of(const Fraction& a, size_t count) {
   return row;
 }
 
-/// The coefficients, lowest first, of the product of (x - point) over all points except point
-/// number `without`. The row has `length` entries; missing coefficients are 0.
+/// Returns the coefficients, lowest first, of the product of (x - point) over all points except the
+/// point with index `without`. The row has `length` entries; missing coefficients are 0.
 Row product_of_roots(const Row& points, size_t without, size_t length) {
   Row polynomial = {fraction(1)};
   for (size_t i = 0; i < points.size(); ++i) {
@@ -66,7 +67,8 @@ Row product_of_roots(const Row& points, size_t without, size_t length) {
   return polynomial;
 }
 
-/// The value at the point of that index of the product of (x - point) over the other points.
+/// Returns the value, at the point with index `at`, of the product of (x - point) over all other
+/// points.
 Fraction value_at_root(const Row& points, size_t at) {
   Fraction value = fraction(1);
   for (size_t i = 0; i < points.size(); ++i)
@@ -99,7 +101,8 @@ Fraction fraction(int64_t numerator, int64_t denominator) {
   const int64_t divisor = sign * std::gcd(numerator, denominator);
   return {numerator / divisor, denominator / divisor};
 }
-// Common factors are divided out first, so that no intermediate number is larger than needed.
+// The operators below divide common factors out first, so that no intermediate number is larger
+// than needed.
 Fraction operator+(const Fraction& a, const Fraction& b) {
   const int64_t common = std::gcd(a.denominator, b.denominator);
   return fraction(a.numerator * (b.denominator / common) + b.numerator * (a.denominator / common),
@@ -111,11 +114,11 @@ Fraction operator*(const Fraction& a, const Fraction& b) {
   return {left.numerator * right.numerator, left.denominator * right.denominator};
 }
 
-// The product of two polynomials of degrees m - 1 and r - 1 follows from its values at the points
-// and its leading coefficient, its value "at infinity", by interpolation. Transposed, the bilinear
-// algorithm for that product is one for the filter: evaluation of the first factor becomes the
-// transform of the output, and interpolation that of the input (Blahut, Fast Algorithms for Signal
-// Processing, section 5.4).
+// Interpolation gives the product of two polynomials of degrees m - 1 and r - 1 from its values at
+// the points and its leading coefficient, which is called its value at infinity. Transposing this
+// bilinear algorithm gives an algorithm for the filter: evaluation of the first factor becomes the
+// transform of the output, and interpolation becomes the transform of the input (Blahut, Fast
+// Algorithms for Signal Processing, section 5.4).
 ToomCook toom_cook(int64_t outputs, int64_t taps) {
   TW_CHECK(outputs >= 1 && taps >= 1 && outputs + taps - 1 <= most_products, "a short filter");
   const auto m = static_cast<size_t>(outputs), r = static_cast<size_t>(taps);

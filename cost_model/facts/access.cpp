@@ -14,8 +14,8 @@ namespace {
 using dsl::BinaryOp;
 using dsl::Expr;
 
-/// The part of an IndexTerm that the operations around a subexpression of an index determine, and
-/// that is the same for all terms of the subexpression. For example, in `(x + y) / 4` both x and y
+/// The part of an IndexTerm that is the same for all terms of a subexpression of an index. The
+/// operations around the subexpression determine it. For example, in `(x + y) / 4` both x and y
 /// have the factor 1/4.
 struct Movement {
   double factor = 1;
@@ -51,7 +51,8 @@ void append_atom(const Expr& atom, Movement movement, const std::vector<Level>& 
       }
     }
   }
-  // A data-dependent or clamped index: each variable in it is taken to move by one.
+  // In an index that is clamped or depends on data, each variable is assumed to have the
+  // coefficient 1.
   dsl::for_each(atom, [&](const Expr& e) {
     if (e.as<dsl::Var>()) append_atom(e, movement, levels, form);
   });
@@ -202,10 +203,10 @@ CacheLines lines_of(const CacheLevel& cache) {
 Footprint footprint(const Access& access, std::span<const Extent> extents, CacheLines lines) {
   const double size = size_bytes(access.buffer->type);
   double runs = 1, run = 1;  // `runs` stretches of memory of `run` elements each
-  double sets = 1;           // different first sets of those stretches
-  int64_t step = 0;          // bytes that divide all their distances
-  double row = 1;            // elements that one step of the dimension moves by
-  bool whole_rows = true;    // all inner dimensions are touched, but for less than a line
+  double sets = 1;           // number of different sets in which these stretches begin
+  int64_t step = 0;          // greatest common divisor of the distances of the stretches, in bytes
+  double row = 1;            // number of elements between successive indices of the dimension
+  bool whole_rows = true;  // true if all inner dimensions are touched, except for less than a line
   for (size_t d = extents.size(); d > 0; --d) {
     const Extent& e = extents[d - 1];
     const bool dense = e.span * row * size <= e.distinct * std::max(row * size, lines.bytes);

@@ -30,18 +30,18 @@ struct CacheLines {
 };
 CacheLines lines_of(const CacheLevel& cache);
 
-/// Pattern of the addresses of the lanes of one vector access: contiguous elements, the same
-/// element, elements at equal steps, or any others.
+/// Pattern of the addresses of the lanes of one vector access. Contiguous: neighbouring elements.
+/// Broadcast: the same element. Strided: elements at equal distances. Gather: any others.
 enum class Pattern { Contiguous, Broadcast, Strided, Gather };
 
-/// A term of an index: the movement of the index when one level advances by an iteration. For
-/// example, the index `4 * x + k` has two terms, with the coefficient 4 for x and the coefficient 1
-/// for k.
+/// A term of an index: the number by which the index changes when one level advances by an
+/// iteration. For example, the index `4 * x + k` has two terms, with the coefficient 4 for x and
+/// the coefficient 1 for k.
 struct IndexTerm {
   size_t level;
-  double coefficient;      ///< mean movement per iteration: 1/4 for the index x / 4
-  double most = 1e300;     ///< limit on the total movement over the level: 3 for `x % 4`
-  double unit = 0;         ///< all movements are multiples of this: 2 for 2 * (x / 4)
+  double coefficient;      ///< mean change of the index per iteration: 1/4 for the index x / 4
+  double most = 1e300;     ///< limit on the total change over the level: 3 for `x % 4`
+  double unit = 0;         ///< all changes are multiples of this: 2 for 2 * (x / 4)
   bool irregular = false;  ///< true if the index is not affine in the level, as in x / 4 or x % 4
 };
 /// The index of one dimension of the buffer, as a sum of terms.
@@ -138,8 +138,9 @@ struct Origins {
   double count = 1;            ///< number of different indices
 
   void add(double origin);
-  /// Extent of all accesses together, if a single access has the extent `one`. For example, three
-  /// taps with the origins 0, 1 and 2, each over 14 pixels, together have a span of 16 indices.
+  /// Returns the extent of all accesses together, if a single access has the extent `one`. For
+  /// example, three taps with the origins 0, 1 and 2, each over 14 pixels, together have a span of
+  /// 16 indices.
   Extent extent(const Extent& one, double buffer_extent) const {
     const double span = std::min(buffer_extent, one.span + last - first);
     return {std::min(span, one.distinct * count), span};
@@ -174,9 +175,9 @@ double distinct_elements(const Access& access, const std::vector<Level>& levels,
 struct Footprint {
   double bytes = 0;
   /// Bytes of L1 that the lines need because they share few sets; 0 if they spread over the sets
-  /// evenly. It is the number of lines in each used set, times the bytes of a way. For example, 14
-  /// lines at distances of 2 KiB use 2 sets of a way of 4 KiB, 7 lines in each. They need 7 * 4 KiB
-  /// = 28 KiB of L1. If L1 is smaller, they evict each other.
+  /// evenly. This is the number of lines in each used set, times the bytes of a way. For example,
+  /// 14 lines at distances of 2 KiB use 2 sets of a way of 4 KiB, 7 lines in each. They need 7 * 4
+  /// KiB = 28 KiB of L1. If L1 is smaller, they evict each other.
   double aliased_bytes = 0;
   /// Runs are stretches of memory without a gap of a line or more. `lines_a_run` is the number of
   /// lines in each run. `distance` is the greatest common divisor of the distances of runs, in

@@ -22,7 +22,7 @@ class CallSequence {
     for (const Fetched& fetched : phases_[phase])
       for (size_t cache = 0; cache < cache_levels; ++cache) {
         const double lost = evicted_share(all_bytes(), cache);
-        // A buffer that is not known to all phases is local to a task.
+        // A buffer that is no argument and no scratch buffer is local to a task.
         const double cold =
             fetched.buffer < known_.size() ? cold_share(phase, fetched.buffer, cache) : lost;
         const double bytes = fetched.once[cache] + fetched.again[cache];
@@ -33,7 +33,8 @@ class CallSequence {
         facts.waits[cache] += fetched.waits[cache] * share;
         if (cache + 1 < cache_levels) continue;
         facts.begun += fetched.begun * share;
-        // Lines that were stored to are written back. Memory reads or writes, caches do both.
+        // Lines that were stored to are written back to memory. This traffic is added only for
+        // memory, which either reads or writes at a time, while caches do both at once.
         const double written_back = fetched.is_stored ? bytes * lost : 0;
         traffic[cache] += written_back;
         facts.written_back += written_back;
@@ -46,7 +47,8 @@ class CallSequence {
   /// they fill all of the cache, or if other operators evicted the buffer; in between it grows
   /// linearly.
   double cold_share(size_t phase, size_t buffer, size_t cache) const {
-    size_t back = 1;  // phases since the last use of the buffer, in this call or the previous one
+    // number of phases since the last use of the buffer, in this call or the previous one
+    size_t back = 1;
     while (back < phases_.size() && !touches(before(phase, back), buffer)) ++back;
     if (back > phase && is_evicted(cache, known_[buffer])) return 1;
     return evicted_share(bytes_since(phase, back), cache);
@@ -62,9 +64,10 @@ class CallSequence {
     return bytes;
   }
 
-  /// Returns the bytes that are touched between the use of an element in the phase that ran `back`
-  /// phases before, and its use in this phase: all bytes of the phases in between, and half of the
-  /// bytes of these two phases, because an element may lie anywhere in its buffer.
+  /// Returns the bytes that are touched between two uses of an element: the use in the phase that
+  /// ran `back` phases before, and the use in this phase. These are all bytes of the phases in
+  /// between, and half of the bytes of these two phases, because an element may lie anywhere in its
+  /// buffer.
   double bytes_since(size_t phase, size_t back) const {
     double bytes = 0;
     for (size_t buffer = 0; buffer < known_.size(); ++buffer) {

@@ -118,7 +118,8 @@ double GpuPhaseWalk::add_access(SectionFacts& s, const Buffer& buffer,
                                 const std::vector<Expr>& indices, bool is_store,
                                 const std::vector<Expr>& conditions, double turns) {
   const Access access = make_access(buffer, indices, levels_);
-  // For indices that wrap around only the hull of the accessed elements is known.
+  // For indices with remainders, distinct_elements() may count elements that are not accessed, so
+  // the number of copies is a bound.
   const double elements = std::min(copies(), distinct_elements(access, levels_, [&](size_t level) {
                                      return is_straight(levels_[level]);
                                    }));
@@ -138,7 +139,8 @@ double GpuPhaseWalk::add_access(SectionFacts& s, const Buffer& buffer,
     (is_store ? s.instructions.global_stores : s.instructions.global_loads) += count;
     add_global_traffic(s, access, is_store, count, warp, static_cast<double>(bytes));
   } else {
-    // cp.async writes 16 bytes to shared memory past L1, and fewer by way of it.
+    // An asynchronous copy (cp.async) of 16 bytes writes to shared memory past L1. A smaller one
+    // goes through L1 and counts as an access of shared memory.
     if (!is_asynchronous_ || bytes < widest_access) s.instructions.shared += count;
     s.shared_cycles += count * warp.bank_cycles;
   }
@@ -152,7 +154,7 @@ void GpuPhaseWalk::add_global_traffic(SectionFacts& s, Access access, bool is_st
   s.sectors += count * warp.sectors;
   if (is_store) s.stored_sectors += count * warp.sectors;
   s.instructions.integer += 1;
-  // Addresses of copies ahead of a pipeline need no registers inside of it.
+  // Addresses of copies that are made before a pipeline need no registers inside of it.
   if (!is_asynchronous_ || around_.in_pipeline) address_count_ += 1;
   const double executions = s.executions * s.warps * count;
   facts_.ideal_sectors += facts_.blocks * executions * std::ceil(warp.lanes * bytes / sector_bytes);
@@ -234,7 +236,8 @@ void GpuPhaseWalk::find_traffic() {
     }
     const double bytes = std::min(use.requested, into_l1(use, working_sets));
     if (use.is_tma) facts_.tma_bytes += facts_.blocks * bytes;
-    // Another statement finds in L1 what one has read, if all that the block reads fits.
+    // If all that the block reads fits into L1, a statement finds there the data that another
+    // statement has read.
     if (stays)
       raise(fetched, use.access.buffer, bytes);
     else

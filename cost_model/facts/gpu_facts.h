@@ -30,9 +30,9 @@ struct WarpInstructions {
   void add(const WarpInstructions& other, double times);
 };
 
-/// Facts of a section of straight-line code of threads: statements that have the same innermost
-/// serial loop, or lie directly in the same nest of thread loops. Numbers are those of one
-/// execution by one warp, unless a comment says otherwise.
+/// Facts of a section of straight-line code of threads. The statements of a section have the same
+/// innermost serial loop, or lie directly in the same nest of thread loops. Numbers are those of
+/// one execution by one warp, unless a comment says otherwise.
 struct SectionFacts {
   WarpInstructions instructions;
   double executions = 0;  ///< executions by one block
@@ -40,13 +40,15 @@ struct SectionFacts {
   double sectors = 0;     ///< 32-byte sectors, loaded and stored
   double stored_sectors = 0;
   double tma_sectors = 0;    ///< the part of `sectors` that TMA copies, which bypasses L1
-  double tma_cycles = 0;     ///< the part of `shared_cycles` of writes by TMA
+  double tma_cycles = 0;     ///< the part of `shared_cycles` in which TMA writes
   double shared_cycles = 0;  ///< cycles of shared memory, bank conflicts included
   double accumulators = 1;   ///< independent sums
-  double chain = 0;          ///< updates of one sum, which wait for each other
-  double tensor_chain = 0;   ///< the part of `chain` by tensor tiles
-  double tensor_fma = 0;     ///< multiply-adds of tensor tiles, as equivalents of 16-bit ones
-  double drains = 0;        ///< times that a warpgroup waits until its tensor instructions are done
+  double chain = 0;          ///< updates of one sum, each of which waits for the one before
+  double tensor_chain = 0;   ///< updates of one sum by tensor tiles, which wait for each other
+  double tensor_fma = 0;     ///< multiply-adds of tensor tiles, in units of the time of one 16-bit
+                             ///< multiply-add
+  double drains = 0;  ///< number of times that a warpgroup waits until its tensor instructions are
+                      ///< done
   double operands = 0;      ///< registers for values in flight
   double partial_sums = 0;  ///< registers of products that are added to the sums outside of tiles
   double trips = 1;         ///< iterations of a thread's own innermost serial loop
@@ -65,14 +67,15 @@ struct PipelineFacts {
 
 struct GpuPhaseFacts {
   double blocks = 0;
-  double threads = 0;  ///< threads of a block; the numbers up to `barriers` are of a block, too
+  double threads = 0;  ///< threads of a block; warps, shared_bytes and barriers are numbers of a
+                       ///< block, too
   double warps = 0;
   double registers = 0;  ///< estimated registers of a thread: private buffers, operands, addresses
-  double spills = 0;     ///< registers beyond those that a thread can have
+  double spills = 0;     ///< registers of a thread beyond those that it can have
   double shared_bytes = 0;
   double barriers = 0;
   double resident = 0;   ///< blocks per multiprocessor at once; 0: a block does not fit
-  double occupancy = 0;  ///< resident threads / threads that fit
+  double occupancy = 0;  ///< resident threads / threads that can be resident
   double waves = 0;      ///< number of blocks / blocks that run at once on all multiprocessors
   /// Blocks on the busiest multiprocessor / mean number of blocks on a multiprocessor. For example,
   /// if 4 multiprocessors share 5 blocks, this is 2 / 1.25 = 1.6.
@@ -84,10 +87,11 @@ struct GpuPhaseFacts {
   double pipeline_depth = 0;   ///< iterations that the deepest pipeline keeps in shared memory
   std::vector<SectionFacts> sections;
   std::vector<PipelineFacts> pipelines;
-  WarpInstructions instructions;  ///< all numbers from here on are of the whole phase
+  WarpInstructions instructions;  ///< instructions of the whole phase; the numbers below are of the
+                                  ///< whole phase, too
   double useful_lanes = 0;        ///< active lanes / all lanes, of memory instructions, 0 to 1
-  /// Sectors that accesses touch, and sectors that the same accesses would touch if the active
-  /// lanes of each warp accessed adjacent elements.
+  /// `sectors` is the number of sectors that accesses touch. `ideal_sectors` is the number that the
+  /// same accesses would touch if the active lanes of each warp accessed adjacent elements.
   double sectors = 0, ideal_sectors = 0;
   double shared_cycles = 0;
   double wide_bytes = 0;           ///< mean bytes of one global access of a thread
@@ -97,15 +101,16 @@ struct GpuPhaseFacts {
   double partial_store_bytes = 0;  ///< the part of `l2_bytes` in sectors that stores write in part
   double dram_bytes = 0;
   double bytes_in_flight = 0;  ///< largest number of bytes that a block requests before it waits
-  double unique_bytes = 0;     ///< different bytes: the traffic if no byte is fetched twice
+  double unique_bytes = 0;  ///< number of different bytes, i.e. the traffic if no byte is fetched
+                            ///< twice
 };
 
 struct GpuFacts {
   std::vector<GpuPhaseFacts> phases;
 };
 
-/// Extracts the facts of a program. Fails if the program is not well formed, as extract_facts()
-/// does. Requires: the target is a GPU.
+/// Extracts the facts of a program. Fails if the program is not well formed (see extract_facts()).
+/// Requires: the target is a GPU.
 Result<GpuFacts> extract_gpu_facts(const schedules::Program& program, const Target& target);
 
 }  // namespace tw::cost_model

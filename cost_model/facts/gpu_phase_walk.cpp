@@ -11,16 +11,17 @@
 namespace tw::cost_model::facts {
 namespace {
 
-// Registers that the compiler needs for thread and block numbers, loop counters and temporaries,
-// and registers of the 64-bit address of each access to memory. With these numbers, a tile of 8x8
-// accumulators needs about 110 registers, as in the code of nvcc.
+// base_registers are the registers that the compiler needs for thread and block indices, loop
+// counters and temporaries. address_registers are those of the 64-bit address of each access to
+// memory. With these numbers, a tile of 8x8 accumulators needs about 110 registers, as in the code
+// of nvcc.
 constexpr double base_registers = 20, address_registers = 2;
 
 // Upper bound on registers for loads that are issued before the first of them is used.
 constexpr double most_operands = 48;
 
 // Number of registers that ptxas uses for partial sums of tensor tiles even if it then has to
-// spill. It uses more for them while registers are free (nvrtc 13.0, products in split tf32).
+// spill. While registers are free, it uses more than these (nvrtc 13.0, products in split tf32).
 constexpr double least_partial_sums = 64;
 
 // Instructions of a division by a constant: a shift or mask if the constant is a power of two, else
@@ -36,11 +37,11 @@ constexpr double lane_sums = schedules::tile_part * schedules::tile_part;
 // Instructions that compute the two descriptors of a warpgroup's tensor tile.
 constexpr double descriptor_instructions = 4;
 
-// Instructions that a warp needs to issue a TMA copy, which the copy engine then makes alone; and
-// the bytes that shared memory accepts per cycle.
+// tma_instructions are the instructions by which a warp issues a TMA copy, which the copy engine
+// then makes alone. shared_line_bytes are the bytes that shared memory accepts per cycle.
 constexpr double tma_instructions = 8, shared_line_bytes = 128;
 
-/// A read and the condition under which it is executed, which is that of the selects around it.
+/// A read and the conditions of the selects around it, under which it is executed.
 struct GuardedRead {
   const dsl::Read* read;
   std::vector<Expr> conditions;
@@ -131,13 +132,14 @@ Status GpuPhaseWalk::visit(const Stmt& stmt) {
       [&](const Allocate& allocate) { return visit_allocate(allocate); },
       [&](const Barrier&) {
         barrier_copies_ = copies();
-        // Consumers wait for copies that arrived long ago, and not for each other.
+        // With producer warps, barriers in a pipeline cost nothing: consumers wait for copies that
+        // arrived long before, and not for each other.
         if (!facts_.has_producers || !around_.in_pipeline)
           facts_.barriers += around_.executions * barrier_copies_;
         has_waited_ = false;
         return Status{};
       },
-      // Commits and waits are accounted for by the pipelined loop.
+      // The cost of commits and waits is part of the cost of the pipelined loop.
       always<Commit, Wait, schedules::PrefetchLines>(Status{}));
 }
 
@@ -145,7 +147,8 @@ Status GpuPhaseWalk::visit_loop(const Loop& loop) {
   if (loop.tile) return visit_tile(loop);
   if (loop.kind == LoopKind::Bulk) return visit_tma_copy(loop);
   if (loop.kind == LoopKind::Thread && !around_.in_nest) nest_ = schedules::thread_nest(loop);
-  // The lanes of a warp share the iterations, and combine their results in five steps.
+  // The lanes of a warp share the iterations of a Reduce loop, and combine their results in five
+  // steps.
   const bool by_warp = loop.kind == LoopKind::Reduce;
   levels_.push_back(make_level(levels_, loop.variable, loop.begin, loop.end,
                                by_warp ? LoopKind::Serial : loop.kind));
@@ -198,14 +201,16 @@ Status GpuPhaseWalk::visit_allocate(const Allocate& allocate) {
 
 Status GpuPhaseWalk::visit_assign(const Assign& assign) {
   is_asynchronous_ = assign.asynchronous && schedules::copies_asynchronously(target_);
-  // One instruction copies, or writes zeros if there is nothing to copy.
+  // One asynchronous instruction copies, or writes zeros if there is nothing to copy, so the
+  // statement that writes zeros does not count.
   if (is_asynchronous_ && !assign.value.as<dsl::Read>()) return {};
   SectionFacts& s = section();
   // A section that begins under a condition may continue outside of it.
   const double share = s.executions > 0 ? around_.executions / s.executions : 0;
   points_ = sample_warps(levels_);
   const double executed = warps_under({}).executed * share * copies();
-  // No loop belongs to a block, so none is asked whether it stores to a buffer.
+  // As `first_inner` is levels_.size(), the function that tells whether loops store is never
+  // called.
   const Operations operations = count_operations(assign, levels_, levels_.size(), {});
   s.instructions.fma += executed * operations.fma;
   s.instructions.arithmetic += executed * (operations.arithmetic + operations.selects);
@@ -255,8 +260,8 @@ Status GpuPhaseWalk::visit_tile(const Loop& loop) {
     return {};
   }
   const size_t outside = levels_.size();
-  // If a product takes several tensor instructions, ordinary additions add it to the accumulators,
-  // not the tensor cores (codegen/gpu/prelude.cpp).
+  // If a product takes several tensor instructions, the products are added to the accumulators by
+  // ordinary additions and not by the tensor cores (codegen/gpu/prelude.cpp).
   if (tile.instructions > 1) {
     s.instructions.arithmetic += copies() * lane_sums * share;
     s.partial_sums += copies() * lane_sums;
@@ -266,7 +271,7 @@ Status GpuPhaseWalk::visit_tile(const Loop& loop) {
         make_level(levels_, part->variable, part->begin, part->end, LoopKind::Unrolled));
   add_chain(s, make_access(*sums, nest.sum->indices, levels_));
   s.tensor_chain = std::max(s.tensor_chain, s.chain * tile.instructions);
-  const std::string element = "%element";  // no variable of a program is named so
+  const std::string element = "%element";  // no variable of a program has this name
   levels_.push_back(
       make_level(levels_, element, 0, schedules::lane_elements(tile), LoopKind::Vector));
   points_ = sample_warps(levels_);

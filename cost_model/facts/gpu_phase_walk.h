@@ -43,8 +43,8 @@ using schedules::Wait;
 
 inline constexpr double register_bytes = 4;
 
-// Numbers of integer instructions. A condition costs two each time that it is tested: compare and
-// branch. An iteration of a serial loop costs one on average: the compiler unrolls the loop, and
+// Numbers of integer instructions. A condition costs two, compare and branch, each time that it is
+// tested. An iteration of a serial loop costs one on average: the compiler unrolls the loop, and
 // several iterations share the three instructions that count, compare and branch.
 inline constexpr double condition_instructions = 2, iteration_instructions = 1;
 
@@ -74,8 +74,9 @@ struct GlobalUse {
 
 /// The memory that the lanes of a warp touch in one access.
 struct WarpAccess {
-  double executed = 0;  // share of the warps that execute the access, because some lane takes part
-  double lanes = 0;     // active lanes of a warp that executes the access
+  // share of the warps that execute the access, i.e. in which some lane makes it
+  double executed = 0;
+  double lanes = 0;  // active lanes of a warp that executes the access
   double sectors = 0, bank_cycles = 0;
 };
 
@@ -118,8 +119,8 @@ class GpuPhaseWalk {
   /// that its lanes hold, and the tensor instructions.
   Status visit_tile(const Loop& loop);
 
-  /// Counts the costs of one warp for `instructions` warpgroup instructions, which four warps
-  /// execute together. Such an instruction reads both factors from shared memory itself, and
+  /// Counts the costs of one warp for `instructions` warpgroup instructions, each of which four
+  /// warps execute together. Such an instruction itself reads both factors from shared memory, and
   /// overlaps with earlier instructions.
   static void add_warpgroup(SectionFacts& s, const schedules::TensorNest& nest,
                             double instructions);
@@ -154,8 +155,9 @@ class GpuPhaseWalk {
   void add_chain(SectionFacts& s, const Access& access);
 
   /// Returns the number of instructions for the divisions and remainders in `expr`. Loop-invariant
-  /// divisions are computed before the loop. A division with the same value in all threads, such as
-  /// for the slot of a pipeline, is computed once for many accesses and so counts as 1.
+  /// divisions are computed before the loop. A division that has the same value in all threads,
+  /// such as the one for the slot of a pipeline, is computed once for many accesses and so counts
+  /// as 1.
   double divisions(const Expr& expr) const;
 
   // ---- accesses ----
@@ -184,8 +186,9 @@ class GpuPhaseWalk {
 
   /// Counts an access by all copies of the statement. `conditions` are those of the selects around
   /// the read. `turns` is the number of times that a copy makes the access in one execution of the
-  /// section: below 1 if the load is moved before a loop, or if a condition skips the statement.
-  /// Returns the number of registers that hold the loaded values; 0 for a store.
+  /// section; it is below 1 if the load is moved before a loop, or if a condition skips the
+  /// statement. Returns the number of registers that hold the loaded values; 0 for a store, and for
+  /// buffers that are private to a thread.
   double add_access(SectionFacts& s, const Buffer& buffer, const std::vector<Expr>& indices,
                     bool is_store, const std::vector<Expr>& conditions, double turns);
 
@@ -195,13 +198,13 @@ class GpuPhaseWalk {
   void add_global_traffic(SectionFacts& s, Access access, bool is_store, double count,
                           const WarpAccess& warp, double bytes);
 
-  /// Returns the bytes that all threads of a block touch while the serial loops from level `first`
-  /// on run completely and the serial loops before stay at one iteration. Loops over threads,
-  /// unrolled loops and vector loops always run completely.
+  /// Returns the bytes that all threads of a block touch while the serial loops from the level
+  /// `first` on run completely and the serial loops before it stay at one iteration. Loops over
+  /// threads, unrolled loops and vector loops always run completely.
   double within(const Access& access, size_t first) const;
 
-  /// True if a private buffer of a thread has to be in memory and not in registers, because an
-  /// index changes with a serial loop and so is not constant after unrolling.
+  /// True if a private buffer of a thread has to be in memory and not in registers. This is so if
+  /// an index changes with a serial loop and thus is not constant after unrolling.
   bool is_in_memory(const Buffer& buffer, const std::vector<Expr>& indices) const;
 
   /// Returns the number of loaded values that registers have to keep for reuse, out of `elements`.
@@ -229,8 +232,8 @@ class GpuPhaseWalk {
   void find_traffic();
 
   /// Returns the bytes of L1 that one resident block can use as a cache. L1 and shared memory are
-  /// parts of one memory, which resident blocks share equally. A block's shared memory is
-  /// subtracted from its part.
+  /// parts of one memory, of which each resident block gets an equal part. A block's shared memory
+  /// is subtracted from its part.
   double l1_of_block() const;
 
   /// Returns the bytes that one block fetches into L1 for an access. `working_sets` has the bytes
@@ -240,13 +243,13 @@ class GpuPhaseWalk {
 
   /// Computes the traffic between L2 and DRAM. `fetched` has the bytes of each buffer that one
   /// block loads from L2. Blocks that run at the same time share the data that they fetch. If the
-  /// data of the phase fits into L2, later blocks find it there, and the share of it that a call
-  /// finds there from the previous call depends on the size of all buffers of the kernel:
-  /// everything if they fill at most half of L2, nothing if they fill all of it.
+  /// data of the phase fits into L2, blocks that start later find it there. The share of it that a
+  /// call finds there from the previous call depends on the size of all buffers of the kernel. It
+  /// is everything if they fill at most half of L2, and nothing if they fill all of it.
   void find_dram_traffic(const ByBuffer& fetched);
 
-  /// Returns the bytes that `blocks` consecutive blocks touch together by an access. Of the axes
-  /// that number the blocks, the last varies fastest.
+  /// Returns the bytes that `blocks` consecutive blocks touch together by an access. Of the task
+  /// axes, which number the blocks, the last varies fastest.
   double touched(const GlobalUse& use, double blocks) const;
   const Gpu& gpu_;
   const Target& target_;

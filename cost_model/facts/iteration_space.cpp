@@ -15,13 +15,13 @@ namespace {
 using dsl::BinaryOp;
 using dsl::Expr;
 
-// Limit on the number of points of outer loops that are enumerated; of more points a sample is
-// drawn. A sample of 64 points gives the average trip count of a window of 3 over 56 rows within
-// 1 % of the true 2.96, and takes about 10 us.
+// Limit on the number of points of outer loops that are enumerated. If there are more points, a
+// sample of `sampled_points` is drawn. A sample of 64 points gives the average trip count of a
+// window of 3 over 56 rows within 1 % of the true 2.96, and takes about 10 us.
 constexpr int64_t enumerated_points = 128;
 constexpr int sampled_points = 64;
 
-/// Values of the levels that matter; the others are never asked for.
+/// The values of the variables of all levels. Only those of the relevant levels are set.
 using Point = std::vector<int64_t>;
 
 struct Variables {
@@ -121,7 +121,7 @@ std::vector<size_t> relevant_levels(const std::vector<Level>& levels,
   return relevant;
 }
 
-/// The expression, and the operands of the nested minimum or maximum that it may be.
+/// Returns the expression and, if it is a nested minimum or maximum, its operands.
 std::vector<Expr> parts_of(const Expr& expr, BinaryOp op) {
   std::vector<Expr> parts = schedules::alternatives(expr, op);
   if (parts.size() > 1) parts.push_back(expr);
@@ -129,9 +129,10 @@ std::vector<Expr> parts_of(const Expr& expr, BinaryOp op) {
 }
 
 /// Returns the number of iterations of a loop whose bounds depend on data but differ by a constant;
-/// nullopt if they do not. For example, the loop max(0, index[i])..min(9, index[i] + 1) of a gather
-/// or scatter has 1 iteration. If both bounds also have literals, the result is at most the
-/// distance of the literals. A literal may leave the loop empty, which is ignored.
+/// nullopt if their difference is not constant. For example, the loop max(0, index[i])..min(9,
+/// index[i] + 1) of a gather or scatter has 1 iteration. If both bounds also have literals (here 0
+/// and 9), the result is at most the difference of the literals. The function ignores that a
+/// literal may leave the loop empty.
 std::optional<double> trips_of_data(const Expr& begin, const Expr& end) {
   std::optional<int64_t> fewest, first, last;
   for (const Expr& from : parts_of(begin, BinaryOp::Max)) {

@@ -7,7 +7,7 @@
 namespace tw::cost_model {
 namespace {
 
-constexpr double shared_granule = 128;  // bytes that are handed out at once
+constexpr double shared_granule = 128;  // unit of allocation in bytes
 
 double round_up(double value, double granule) { return std::ceil(value / granule) * granule; }
 

@@ -9,7 +9,7 @@
 
 namespace tw::cost_model {
 
-// Resources are allocated in units: whole warps, 8 registers per thread, 128 bytes of shared
+// Units in which resources are allocated: whole warps, 8 registers per thread, 128 bytes of shared
 // memory. CUDA also reserves 1 KiB of shared memory for each block. The units and the reserved
 // memory are those of CUDA's occupancy calculator.
 inline constexpr double registers_granule = 8, reserved_shared_bytes = 1024;
@@ -20,11 +20,13 @@ struct Residency {
   double by_threads = 0;
   double by_registers = 0;
   double by_shared_memory = 0;
-  double by_slots = 0;  ///< limit of the multiprocessor on blocks of any size
+  double by_slots = 0;  ///< limit of the multiprocessor on the number of blocks, whatever their
+                        ///< size
 
-  /// Number of resident blocks; 0 if not even one block fits.
+  /// Returns the number of resident blocks; 0 if not even one block fits.
   double blocks() const;
-  /// Name of the limiting resource: "threads", "registers", "shared memory" or "slots for blocks".
+  /// Returns the name of the limiting resource: "threads", "registers", "shared memory" or "slots
+  /// for blocks".
   std::string_view limit() const;
 };
 

@@ -11,11 +11,12 @@ using dsl::BinaryOp;
 using dsl::Expr;
 using schedules::Assign;
 
-// Time of tanh, in calls of exp. tanh computes the polynomial of an exponential and then a rational
-// function. On a Sapphire Rapids it took 21 cycles for a register, exp 12.
+// Time of tanh, in units of the time of exp. tanh computes the polynomial of an exponential and
+// then a rational function. On a Sapphire Rapids, tanh of a register took 21 cycles, exp 12.
 constexpr double tanh_calls = 1.75;
 
-/// The multiplication under casts and a select with a constant, as in `select(inside, a * b, 0)`.
+/// Returns the multiplication inside of casts and of selects, as in `select(inside, a * b, 0)`;
+/// nullptr if there is none.
 const dsl::Binary* multiplication(const Expr& expr) {
   if (const dsl::Cast* c = expr.as<dsl::Cast>()) return multiplication(c->a);
   if (const dsl::Select* s = expr.as<dsl::Select>()) return multiplication(s->a);
@@ -112,7 +113,7 @@ class OperationCounter {
       add(operations_.calls, calls * share(expr), calls);
   }
 
-  /// True if a loop of the block changes the value.
+  /// True if a loop of the block changes the value of the expression.
   bool varies(const Expr& expr) const {
     bool found = first_inner_ >= levels_.size();
     for (size_t i = first_inner_; !found && i < levels_.size(); ++i) found = varies_in(i, expr);
@@ -126,7 +127,8 @@ class OperationCounter {
     for (const Expr& index : read.indices) visit_table_reads(index);
   }
 
-  /// Index arithmetic is free (address modes, hoisting); a table that it reads is a load.
+  /// Adds the reads in an index or a condition. The arithmetic of indices is free (address modes,
+  /// hoisting), but an element of a table that an index reads has to be loaded.
   void visit_table_reads(const Expr& index) {
     dsl::for_each(index, [&](const Expr& e) {
       if (const dsl::Read* r = e.as<dsl::Read>()) operations_.index_reads.push_back(r);
@@ -134,14 +136,15 @@ class OperationCounter {
   }
 
   /// True for a division of floats that uses the divider in each execution of the block. A division
-  /// by a literal does not, because it is a multiplication by the inverse. A division whose
-  /// operands no loop of the block changes is computed before the block.
+  /// by a literal does not use it, because it is a multiplication by the inverse. A division whose
+  /// operands are not changed by any loop of the block is computed before the block.
   bool takes_divider(const dsl::Binary& b) const {
     return b.op == BinaryOp::Div && is_float(b.b.type()) && !b.b.as<dsl::Const>() &&
            (varies(b.a) || varies(b.b));
   }
 
-  /// The multiplication that an addition does in the same instruction, or nullptr.
+  /// Returns the multiplication that one instruction computes together with the addition or
+  /// subtraction `b`, or nullptr.
   static const dsl::Binary* fused_product(const dsl::Binary& b) {
     if (b.op != BinaryOp::Add && b.op != BinaryOp::Sub) return nullptr;
     const dsl::Binary* product = multiplication(b.a);
@@ -182,8 +185,9 @@ class OperationCounter {
   const std::vector<Level>& levels_;
   const size_t first_inner_;
   const IsStoredIn& is_stored_in_;
-  std::vector<size_t> unrolled_;           // loops of the block
-  std::vector<const dsl::Binary*> fused_;  // multiplications that an instruction above includes
+  std::vector<size_t> unrolled_;  // indices of the block's unrolled loops
+  // multiplications that are part of a multiply-add counted before
+  std::vector<const dsl::Binary*> fused_;
   Operations operations_;
 };
 

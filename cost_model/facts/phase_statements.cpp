@@ -9,8 +9,8 @@
 namespace tw::cost_model::facts {
 namespace {
 
-// The time of f64 divisions, divided by the time of f32 divisions of as many bytes: 8 cycles and 5
-// cycles for 32 bytes on Intel's cores since Ice Lake.
+// The time of f64 divisions, divided by the time of f32 divisions of the same number of bytes.
+// Intel's cores since Ice Lake take 8 and 5 cycles for 32 bytes.
 constexpr double division_of_doubles = 1.6;
 
 }  // namespace
@@ -44,7 +44,8 @@ Site PhaseWalk::make_site(const Assign& assign, const Buffer& target) {
   site.first_inner_level = current().first_inner_level;
   for (size_t i = site.first_inner_level; i < levels_.size(); ++i)
     site.copies *= code_copies(levels_[i]);
-  // Wider operands (f32 accumulators of bf16 products) decide how many registers a copy needs.
+  // The type of the target decides how many registers a copy needs, because narrower operands are
+  // widened to it (f32 accumulators of bf16 products).
   site.registers = registers_for(lanes(), size_bytes(target.type));
   site.weight = site.copies * around_.weight;
   return site;
@@ -73,14 +74,14 @@ void PhaseWalk::add_operations(BlockFacts& block, const Site& site, const Operat
   const double instructions = site.weight * site.registers;
   block.instructions.fma += instructions * operations.fma;
   block.instructions.arithmetic += instructions * (operations.arithmetic + operations.selects);
-  // AVX2 has no masked multiply-add: it takes a multiplication, a mask and an addition.
+  // AVX2 has no masked multiply-add, so a multiplication, a mask and an addition take its place.
   const bool has_mask_registers = machine_.core.vector_bytes >= 64;
   if (around_.masked && !has_mask_registers)
     block.instructions.arithmetic += 2 * instructions * operations.fma;
   block.instructions.arithmetic += instructions * operations.roots;
   block.instructions.divisions +=
       instructions * divider_work(site) * (operations.divisions + operations.roots);
-  // Calls of values that the loop does not change are made once before it.
+  // Calls whose operands the innermost loop does not change are made once, before the loop.
   const double trips = first_varying_level() < current().first_inner_level ? current().trips : 1;
   block.instructions.calls +=
       instructions * operations.calls + operations.hoisted * around_.weight / std::max(1.0, trips);
@@ -119,7 +120,7 @@ Status PhaseWalk::add_reads(BlockFacts& block, const Site& site, const Operation
     TW_TRY(const Operand operand, add_read(block, site, *read, target));
     operands += operand.registers;
   }
-  // An index that all lanes share is in a scalar register.
+  // An index that all lanes share is in a scalar register, so it needs no vector register.
   for (const dsl::Read* read : operations.index_reads) {
     TW_TRY(const Operand operand, add_read(block, site, *read, target));
     if (operand.how != Pattern::Broadcast) operands += operand.registers;
@@ -149,8 +150,8 @@ PhaseWalk::Operand PhaseWalk::add_load(BlockFacts& block, const Site& site, cons
   const auto runs = [&](size_t level) { return is_unrolled(level, site); };
   const double of_statement = distinct_elements(access, levels_, runs);
   // The taps of a window are separate statements if padding cuts some of them. A value that several
-  // statements read is loaded once and kept, unless a store or a branch lies between the
-  // statements.
+  // statements read is loaded once and kept in a register, unless a store or a branch lies between
+  // the statements.
   double addresses = of_statement;
   if (into_registers && around_.weight == 1) {
     Loaded& loaded = loaded_from(*current().block, buffer);
@@ -242,7 +243,7 @@ void PhaseWalk::add_store(BlockFacts& block, const Site& site, const Access& acc
   const double elements = current().iterations() * site.weight * lanes();
   if (known_[target].is_output) kernel_.output_writes += elements;
   if (site.assign->combine == dsl::Combine::None) return;
-  // Read, combine, write: the read is a load of its own.
+  // The target is read, combined and written; the read is an additional load.
   (scattered ? block.instructions.strided_loads : block.instructions.vector_loads) += stores;
   kernel_.combine_bytes += 2 * elements * size_of(access);
   kernel_.loaded_bytes += elements * size_of(access);

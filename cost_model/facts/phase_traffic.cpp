@@ -7,31 +7,32 @@
 namespace tw::cost_model::facts {
 namespace {
 
-constexpr int64_t page_bytes = 4 << 10;  // whose place in memory the system chooses
+constexpr int64_t page_bytes = 4 << 10;  // the system chooses the place of each page in memory
 
-// Properties of hardware prefetchers and cores: the lines that are loaded at the beginning of a
-// stretch of memory before a prefetcher follows it; the number of stretches that prefetchers follow
-// at a time; and the number of loads for which a core waits at once.
+// Properties of hardware prefetchers and cores. lines_until_trained is the number of lines at the
+// beginning of a stretch of memory that are loaded before a prefetcher follows the stretch.
+// most_followed is the number of stretches that prefetchers follow at a time. most_side_by_side is
+// the number of loads for which a core waits at once.
 constexpr double lines_until_trained = 4, most_followed = 16, most_side_by_side = 10;
 
-// Bytes at the beginning of a stretch until prefetchers are far ahead. They request few lines ahead
-// at the beginning of a stretch, and more as it goes on. A Zen 4 read whole arrays at 28 GB/s. It
-// read stretches that do not continue each other at 9 to 11 GB/s (256 bytes to 8 KiB), 14 GB/s (16
-// KiB) and 20 GB/s (32 KiB).
+// Bytes at the beginning of a stretch until prefetchers are far ahead. Prefetchers request few
+// lines ahead at the beginning of a stretch, and more as the stretch continues. A Zen 4 read whole
+// arrays at 28 GB/s. It read stretches that do not continue each other at 9 to 11 GB/s (256 bytes
+// to 8 KiB), 14 GB/s (16 KiB) and 20 GB/s (32 KiB).
 constexpr double bytes_until_far_ahead = 8 << 10;
 
-// Largest length in bytes of a stretch for which no prefetcher fetches lines: a Zen 4 read
+// Largest length in bytes of a stretch for which no prefetcher fetches lines. A Zen 4 read
 // stretches of one or two lines at 5 to 6 GB/s.
 constexpr double bytes_without_prefetch = 128;
 
-// Limit on the lines that a core may read of one stretch before it turns to the next, so that
-// prefetchers can follow several stretches. A Zen 4 that read 2 to 16 stretches in turns, and did
-// nothing else, lost a tenth of its speed with turns of 512 bytes, a third with 1 KiB and nearly
-// half with 4 KiB. Kernels compute meanwhile and give prefetchers more time: a product by weights
-// of 4 bits lost a tenth with turns of 2 KiB.
+// Limit on the number of lines of one stretch that a core may read before it turns to the next, so
+// that prefetchers can follow several stretches. A Zen 4 that read 2 to 16 stretches in turns, and
+// did nothing else, lost a tenth of its speed with turns of 512 bytes, a third with 1 KiB and
+// nearly half with 4 KiB. Kernels that also compute give prefetchers more time: a product by
+// weights of 4 bits lost a tenth with turns of 2 KiB.
 constexpr double most_lines_in_turns = 32;
 
-/// The probability that a Poisson variable of this mean is `count` or more.
+/// Returns the probability that a Poisson variable of this mean is `count` or more.
 double at_least(int count, double mean) {
   if (mean > 4.0 * count) return 1;
   double term = std::exp(-mean), below = 0;
@@ -53,7 +54,9 @@ Use& PhaseWalk::use_of(Node& node, size_t buffer) {
 
 void PhaseWalk::touch(const Access& access, size_t buffer) {
   if (access.is_store) stored_.insert(buffer);
-  // A loop's footprint is that of its parent's body where no unrolled loop stands between.
+  // The footprint of all iterations of a loop equals the footprint of one iteration of its parent,
+  // unless an unrolled loop is between them. If they are equal, the footprint is computed only
+  // once.
   size_t from = levels_.size() + 1;
   Footprint of_one;
   for (int n = around_.node; n >= 0; n = nodes_[static_cast<size_t>(n)].parent) {
@@ -147,7 +150,8 @@ void PhaseWalk::finish_traffic() {
       const double lost = lost_share(c, body);
       for (Use& use : node.uses) {
         const double anew = node.trips * use.direct[c];
-        // One iteration can fetch more than the loop touches, if inner loops fetch lines again.
+        // One iteration can fetch more bytes than the loop touches, if inner loops fetch lines
+        // again.
         const double once = std::min(anew, std::max(use.direct[c], use.loop.bytes));
         const bool is_aliased = c == 0 && use.body_aliased > capacity(c);
         const double fetched = is_aliased ? anew : once + lost * (anew - once);

@@ -8,20 +8,20 @@
 namespace tw::cost_model::facts {
 namespace {
 
-// Latency of a shuffle and an addition after it, in additions.
+// Latency of a shuffle and an addition after it, in units of the latency of an addition.
 constexpr double shuffled_updates = 1.5;
 
 // Cycles from the start of a tile's products until its sums are ready (Intel 64 and IA-32
 // Architectures Optimization Reference Manual, "Intel AMX").
 constexpr double core_tile_latency_cycles = 52;
 
-// The time of the addition after a dot product, and of widening a factor, as a share of the time of
-// a multiplication. Cores multiply on two ports, and add integers on these and on one or two
-// others. The share was chosen for quantized networks on a Zen 3; with it, predicted times are
-// still above the measured times.
+// The time of the addition after a dot product, and the time of widening a factor, as shares of the
+// time of a multiplication. Cores multiply on two ports, and add integers on these ports and on one
+// or two others. The share was chosen for quantized networks on a Zen 3; with it, predicted times
+// are still above the measured times.
 constexpr double light_share = 0.25;
 
-/// The variables of the loops in the body that contain a store to the buffer.
+/// Returns the variables of the loops in `body` that contain a store to the buffer.
 std::vector<std::string> storing_loops(const Block& body, const std::string& buffer) {
   std::vector<std::string> loops;
   schedules::for_each(body, [&](const Stmt& stmt) {
@@ -89,7 +89,7 @@ Status PhaseWalk::visit(const Stmt& stmt) {
       [&](const Assign& assign) { return visit_assign(assign); },
       [&](const Allocate& allocate) { return visit_allocate(allocate); },
       [&](const schedules::PrefetchLines& prefetch) { return visit_prefetch(prefetch); },
-      // Synchronization of GPU threads costs nothing here: gpu_phase_walk.cpp counts it.
+      // Synchronization of GPU threads costs nothing here, because gpu_phase_walk.cpp counts it.
       always<schedules::Barrier, schedules::Commit, schedules::Wait>(Status{}));
 }
 
@@ -144,7 +144,7 @@ Status PhaseWalk::visit_core_tile(const Loop& loop) {
   block.instructions.slow_dots += (multiply_adds - 1) * tile.weight;
   block.statements += tile.copies;
   add_chains(block, tile, sums, target, core_tile_latency_cycles / core.fma_latency_cycles);
-  // Sums are loaded and stored where the loops begin and end that compute nothing but tiles.
+  // Sums are loaded before, and stored after, the loops that compute nothing but core tiles.
   const double moved = rows * tile.weight / iterations_of_sums(sums, around_.tile_sums->outside);
   block.instructions.stores += moved;
   if (!around_.tile_sums->begin_with_zero) block.instructions.vector_loads += moved;
@@ -287,9 +287,9 @@ Status PhaseWalk::add_dot_product(const DotProduct& dot,
   block.statements += site.copies * site.registers * (instruction.accumulates ? 1 : 2);
   add_target(block, site, target);
   describe(block, site, *known_[target].buffer);
-  // dot.own differs by lane, so the products of a lane are its innermost level. dot.shared is the
-  // same for all lanes; for it the two levels are swapped below, so that lanes are the innermost
-  // level and the load is a broadcast.
+  // For dot.own, which differs by lane, the products of a lane are the innermost level. For
+  // dot.shared, which is the same for all lanes, the two levels are swapped below, so that lanes
+  // are the innermost level and the load is a broadcast.
   levels_.push_back(
       make_level(levels_, dot.depth->variable, dot.depth->begin, dot.depth->end, LoopKind::Vector));
   Operations multiply_add;
@@ -306,7 +306,7 @@ Status PhaseWalk::add_dot_product(const DotProduct& dot,
   std::swap(levels_[levels_.size() - 2], levels_.back());
   const double broadcasts = block.instructions.broadcast_loads;
   TW_TRY(const Operand shared, add_read(block, site, *dot.shared, target));
-  // Loads broadcast 4 bytes or more; of fewer, they are a shuffle of their own.
+  // A load can broadcast 4 bytes or more. A broadcast of fewer bytes takes an additional shuffle.
   const int64_t bytes = instruction.depth * size_bytes(dot.shared->type);
   const int shuffles = (bytes < 4 ? 1 : 0) + (dot.shared->type != instruction.shared ? 1 : 0);
   block.instructions.arithmetic += shuffles * (block.instructions.broadcast_loads - broadcasts);
@@ -390,7 +390,7 @@ int PhaseWalk::add_node(double trips, bool has_literal_bounds, bool is_task_axis
   if (around_.node >= 0) {
     const Node& parent = current();
     node.entries_per_iteration = around_.weight;
-    // The node's own level is the last one; those between it and the parent are unrolled.
+    // The node's own level is the last one. The levels between it and the parent's are unrolled.
     for (size_t i = parent.first_inner_level; i + 1 < levels_.size(); ++i)
       node.entries_per_iteration *= code_copies(levels_[i]);
     node.entries = parent.iterations() * node.entries_per_iteration;

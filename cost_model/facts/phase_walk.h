@@ -5,8 +5,8 @@
 // phase_statements.cpp has the computations and loads of a block's statements; phase_traffic.cpp
 // has the data that loops fetch from caches and memory. Private to the cost model. Not thread-safe.
 //
-// A stretch, or run, is a range of memory that is read from end to end without a gap of a line or
-// more.
+// In these files a stretch, or run, is a range of memory that is read from end to end without a gap
+// of a cache line or more.
 
 #include <algorithm>
 #include <cstddef>
@@ -40,7 +40,7 @@ using schedules::Stmt;
 inline double bytes_of(const Buffer& buffer) { return static_cast<double>(buffer.bytes()); }
 inline double elements_of(const Buffer& buffer) { return static_cast<double>(buffer.elements()); }
 
-/// A buffer in scope, and what the walk learns about it.
+/// A buffer in scope, and facts that the walk finds out about it.
 struct Known {
   const Buffer* buffer;
   bool is_output = false;
@@ -51,8 +51,8 @@ struct Known {
   std::optional<std::vector<std::string>> storing_loops = {};  // set when it is first needed
 };
 
-/// Stretches of memory that inner loops read in turns: some lines of the first stretch, then some
-/// lines of the second, and so on, and then the next lines of the first.
+/// Stretches of memory that inner loops read in turns. They read some lines of the first stretch,
+/// then some lines of the second, and so on, and then the next lines of the first.
 struct Turns {
   double runs = 0;   ///< number of stretches; 0: no inner loop reads in turns
   double lines = 0;  ///< lines that are read of one stretch before the turn of the next stretch
@@ -66,10 +66,12 @@ struct Use {
   Footprint body = {}, loop = {};
   double body_aliased = 0;  // largest Footprint::aliased_bytes of one iteration
   Traffic direct{};         // bytes that one iteration fetches into each cache
-  Traffic waits{};   // loads of one iteration that wait in sequence, since nothing fetched ahead
+  // loads of one iteration that wait one after another, since no prefetcher fetched ahead
+  Traffic waits{};
   double begun = 0;  // bytes of one iteration at the beginnings of stretches (PhaseFacts::begun)
-  // True if an iteration of an inner loop leaves gaps within a page and later iterations fill these
-  // gaps. For example, the first reads the lines 0, 4 and 8 of a page, the second 1, 5 and 9.
+  // True if an iteration of an inner loop leaves gaps within a page, and later iterations fill
+  // these gaps. For example, the first iteration reads the lines 0, 4 and 8 of a page, the second
+  // reads 1, 5 and 9.
   bool is_scattered = false;
   Turns turns = {};
   AllOrigins origins = {};  // origins of all accesses to the buffer in the loop
@@ -79,7 +81,7 @@ struct Use {
 /// for the phase itself and has no loop.
 struct Node {
   int parent = -1;
-  size_t first_inner_level = 0;  // levels from here on run within one iteration
+  size_t first_inner_level = 0;  // levels from this index on run within one iteration
   size_t depth = 0;              // number of serial nodes from the phase to this node
   bool is_task_axis = false;
   double trips = 1;
@@ -122,10 +124,10 @@ struct Sums {
   double targets = 0;  // number of different elements
 };
 
-/// Bytes of a buffer that a phase fetches into each cache, if no cache holds any of the buffer when
-/// the phase starts. `once` has the bytes of the first fetch of each line, `again` the bytes of
-/// lines that are fetched again because they were evicted in between. `waits` and `begun` are those
-/// of PhaseFacts.
+/// Bytes of a buffer that a phase fetches into each cache if no cache holds any of the buffer when
+/// the phase starts. `once` has the bytes of the first fetch of each line. `again` has the bytes of
+/// lines that are fetched again because they were evicted since. `waits` and `begun` are explained
+/// at PhaseFacts.
 struct Fetched {
   size_t buffer;
   Traffic once{}, again{}, waits{};
@@ -156,9 +158,9 @@ class PhaseWalk {
     for (const Buffer& buffer : program.scratch) known_.push_back({&buffer});
   }
 
-  /// The arguments and scratch buffers, in an order that is the same for all phases.
+  /// Returns the arguments and scratch buffers, in an order that is the same for all phases.
   const std::vector<Known>& known() const { return known_; }
-  /// The arguments and scratch buffers that the phase touches. Requires: walk() was called.
+  /// Returns the arguments and scratch buffers that the phase touches. Requires: walk() was called.
   const std::vector<Fetched>& fetched() const { return fetched_; }
 
   Result<PhaseFacts> walk(const schedules::Phase& phase);
@@ -166,8 +168,8 @@ class PhaseWalk {
  private:
   // ---- the walk ----
 
-  /// Sums of tiles of a core (such as tiles of Intel AMX) that stay in tile registers, because the
-  /// loops of a statement compute nothing else.
+  /// Sums of core tiles (tensor tiles of a CPU core, such as Intel AMX) that stay in tile registers
+  /// while a statement runs, because the loops of the statement compute nothing else.
   struct TileSums {
     size_t outside;        ///< number of loops around the statement
     bool begin_with_zero;  ///< true if the sums begin as 0 and need no load
@@ -178,8 +180,9 @@ class PhaseWalk {
     double weight = 1;      ///< probability that the conditions inside of the node hold
     bool masked = false;    ///< true under a condition that differs between lanes
     double lane_share = 1;  ///< share of the lanes that meet the condition
-    size_t body = 0;        ///< number of the body of the innermost loop that is no vector loop
-    std::optional<TileSums> tile_sums = {};  ///< set inside of a statement that computes only tiles
+    size_t body = 0;        ///< index of the body of the innermost loop that is not a vector loop
+    std::optional<TileSums> tile_sums = {};  ///< set inside of a statement that computes only core
+                                             ///< tiles
   };
 
   Status visit(const Block& body);
@@ -192,7 +195,7 @@ class PhaseWalk {
     return status;
   }
 
-  /// True if `stmt` sets to 0 the sums that `next` computes by tiles of a core. Tile registers then
+  /// True if `stmt` sets the sums to 0 that `next` computes by core tiles. Tile registers then
   /// begin as 0, and the sums need not be loaded.
   bool begins_tiles(const Stmt& stmt, const Stmt& next) const;
   Status visit(const Stmt& stmt);
@@ -203,13 +206,13 @@ class PhaseWalk {
   /// such instruction, each of these products is a multiply-add of whole vectors.
   Status visit_dot_product(const DotProduct& dot);
 
-  /// Counts a tile of a core: one instruction, which takes the time of many multiply-adds. The sums
-  /// of the tile are loaded before the loops that add to them, and stored after these loops.
+  /// Counts a core tile: one instruction, which takes the time of many multiply-adds. The sums of
+  /// the tile are loaded before the loops that add to them, and stored after these loops.
   Status visit_core_tile(const Loop& loop);
 
-  /// Counts the loads of one factor of a tile of a core. Each iteration of the loop `rows` is a row
-  /// of the factor. A row has the elements that two loops access: `neighbours` and, inside of it,
-  /// the loop over the terms of a group.
+  /// Counts the loads of one factor of a core tile. Each iteration of the loop `rows` is a row of
+  /// the factor. The elements of a row are those that two loops access: `neighbours` and, inside of
+  /// it, the loop over the terms of a group.
   Status add_tile_load(BlockFacts& block, const schedules::CoreNest& nest, const dsl::Read& read,
                        const Loop& rows, const Loop& neighbours);
   void enter(const Loop& loop, LoopKind kind);
@@ -217,9 +220,10 @@ class PhaseWalk {
   Status visit_allocate(const Allocate& allocate);
   Status visit_assign(const Assign& assign);
 
-  /// True if the buffer that is read may hold other values in each iteration of a loop, given as an
-  /// index into levels_: the loop stores to the buffer, or is around its allocation, so that each
-  /// iteration has a buffer of its own. False for arguments and scratch buffers.
+  /// True if the buffer of the read may hold other values in each iteration of a loop. This is the
+  /// case if the loop stores to the buffer, or if it is around the buffer's allocation, so that
+  /// each iteration has a buffer of its own. `loop` is the index of the loop in levels_. False for
+  /// arguments and scratch buffers.
   bool is_stored_in(const dsl::Read& read, size_t loop);
 
   /// Returns the distance, in elements, between the accesses of successive iterations of a level;
@@ -246,13 +250,13 @@ class PhaseWalk {
   // ---- trees ----
 
   /// Returns the index in levels_ of the first loop that repeats the statements of the current
-  /// block: the innermost serial loop around it. If the block is not in a serial loop, returns the
-  /// index of the first unrolled or vector loop of the block.
+  /// block. This is the innermost serial loop around the block. If the block is not in a serial
+  /// loop, it is the first unrolled or vector loop of the block.
   size_t first_varying_level();
 
   /// Returns the number of partial sums that the innermost loop, which is unrolled, adds to a
   /// single element. A reduction over the lanes of a vector ends with such a loop: 16 lanes of f32
-  /// leave 16 partial sums. Returns 0 for all other statements.
+  /// leave 16 partial sums. Returns 0 if the statement is not of this kind.
   double terms_of_tree(const Site& site, const Operations& operations, size_t target) const;
 
   /// Counts the additions of `terms` partial sums. LLVM adds the sums in vector registers: first
@@ -370,34 +374,36 @@ class PhaseWalk {
   /// before a prefetcher follows the stretch.
   static double untrained(const Footprint& footprint);
 
-  /// Returns the number of loads that wait in sequence if one iteration reads several stretches
-  /// side by side that are a page or more apart. Returns 0 for a single stretch, and for stretches
-  /// within a page, because prefetchers follow these.
+  /// Returns the number of loads that wait one after another if one iteration reads several
+  /// stretches side by side that are a page or more apart. Returns 0 for a single stretch, and for
+  /// stretches within a page, because prefetchers follow these.
   static double waits_of(const Footprint& body);
 
   /// Returns the bytes at the beginnings of stretches (PhaseFacts::begun) if `runs` stretches have
   /// `bytes` bytes in all. For example, 4 stretches of 16 KiB each have 32 KiB at their beginnings.
   static double begun_of(double bytes, double runs);
 
-  /// True if each iteration of a loop continues the stretches of the iteration before, and
-  /// prefetchers can follow that many stretches at a time.
+  /// True if each iteration of a loop continues the stretches of the iteration before, and these
+  /// are so few that prefetchers can follow all of them at a time.
   static bool goes_on(const Use& use);
 
   /// Returns the share of the bytes of all iterations of a loop that the loop fetches into a cache:
   /// `fetched` divided by the bytes that it would fetch if each iteration fetched its data anew.
   static double share_of(const Node& node, const Use& use, size_t cache, double fetched);
 
-  /// Returns the number of loads that wait in sequence in all iterations of a loop, which fetches
-  /// `fetched` bytes into a cache. If goes_on(use), only loads at the beginnings of stretches wait.
+  /// Returns the number of loads that wait one after another in all iterations of a loop, which
+  /// fetches `fetched` bytes into a cache. If goes_on(use), only loads at the beginnings of
+  /// stretches wait.
   static double waits_of(const Node& node, const Use& use, size_t cache, double fetched);
 
-  /// True if goes_on(use) and prefetchers are far ahead of the loop while it goes on: it reads a
-  /// single stretch, or a few stretches in different pages that it reads in short turns.
+  /// True if goes_on(use) and prefetchers are far ahead of the loop while it continues its
+  /// stretches. This is so if it reads a single stretch, or a few stretches in different pages that
+  /// it reads in short turns.
   static bool is_followed(const Use& use);
 
   /// Returns the turns in which one iteration of a loop reads its stretches. If an inner loop reads
-  /// at least as many stretches in turns, these are the turns of the inner loop. Else the iteration
-  /// is a single turn: it reads all its lines of one stretch, then those of the next.
+  /// at least as many stretches in turns, these are the turns of the inner loop. Otherwise the
+  /// iteration reads all its lines of one stretch, then all its lines of the next.
   static Turns turns_of(const Use& use);
 
   /// Returns the bytes at the beginnings of stretches (PhaseFacts::begun) of all iterations of a
@@ -406,8 +412,8 @@ class PhaseWalk {
   static double total_footprint(const Node& node);
 
   /// Computes the traffic of all loops, inner loops first. If the data of one iteration fits into a
-  /// cache, the next iteration finds there what both use, and the loop fetches each line once. If
-  /// the data does not fit, each iteration fetches its data anew.
+  /// cache, the next iteration finds in the cache the data that both iterations use, and the loop
+  /// fetches each line once. If the data does not fit, each iteration fetches its data anew.
   void finish_traffic();
   double capacity(size_t cache) const { return capacity_of(machine_, cache); }
 
@@ -424,10 +430,10 @@ class PhaseWalk {
   double registers_of(const std::vector<size_t>& buffers) const;
   void finish_blocks();
 
-  /// Returns the number of vector registers that a block can use: all registers, or all but one if
-  /// its reduction is unrolled and multiply-adds cannot take a broadcast factor from memory. LLVM
-  /// then loads the next factor ahead. For example, a tile of 14 x 1 on AVX2 has 8 to 80 spill
-  /// instructions if its reduction is unrolled, and none if it is not.
+  /// Returns the number of vector registers that a block can use. These are all registers, or all
+  /// but one if the reduction is unrolled and multiply-adds cannot read a broadcast factor from
+  /// memory. LLVM then loads the next factor ahead. For example, a tile of 14 x 1 on AVX2 has 8 to
+  /// 80 spill instructions if its reduction is unrolled, and none if it is not.
   double available_registers(const BlockFacts& block) const;
 
   /// Returns the number of values that have to be loaded again although an earlier statement of the

@@ -14,7 +14,8 @@ using dsl::BinaryOp;
 using dsl::Expr;
 using schedules::LoopKind;
 
-// Warps differ in how they begin (row, border), rarely in more: four of them see it.
+// Number of sampled iterations. Warps mainly differ in the place where they begin (row, border),
+// and four samples show these differences.
 constexpr int sampled_warps = 4;
 
 template <typename F>
@@ -85,7 +86,8 @@ std::optional<LaneValues> apply(dsl::UnaryOp op, const LaneValues& a) {
   }
 }
 
-/// The threads of one warp: numbered row by row over the thread levels.
+/// Sets the values of thread levels in the lanes of one warp: the first warp, or a random one.
+/// Consecutive threads of a warp differ first in the innermost thread level.
 void set_threads(const std::vector<Level>& levels, Random* random, WarpPoint& point) {
   int64_t threads = 1;
   bool any = false;
@@ -114,7 +116,7 @@ WarpPoint make_point(const std::vector<Level>& levels, Random* random) {
   set_threads(levels, random, point);
   for (size_t i = 0; i < levels.size(); ++i) {
     if (levels[i].kind == LoopKind::Thread) continue;
-    // Bounds that differ between lanes are taken from the first.
+    // If bounds differ between lanes, those of the first lane are used.
     const auto begin = evaluate(levels[i].begin, levels, point);
     const auto end = evaluate(levels[i].end, levels, point);
     const int64_t low = begin ? (*begin)[0] : 0, high = end ? (*end)[0] : 0;

@@ -20,17 +20,17 @@ inline constexpr int shared_banks = 32;     ///< banks of 4 bytes; each serves o
 
 using LaneValues = std::array<int64_t, warp_threads>;
 
-/// One iteration of all levels, as the 32 lanes of a warp see it: the value of each level's
-/// variable in each lane, and the lanes that are threads of the block (active).
+/// One iteration of all levels, as the 32 lanes of a warp see it. `values` has, for each level, the
+/// value of its variable in each lane. `active` tells which lanes are threads of the block.
 struct WarpPoint {
   std::vector<LaneValues> values;
   std::array<bool, warp_threads> active{};
   int count() const;
 };
 
-/// Samples iterations of the levels for a warp: the first iteration, and others that are always the
-/// same for the same levels. Variables of vector levels are 0. If there is no thread level, only
-/// lane 0 is active.
+/// Samples iterations of the levels for a warp: the first iteration, and a few random ones, which
+/// are the same in each run. Variables of vector levels keep their first value. If there is no
+/// thread level, only lane 0 is active.
 std::vector<WarpPoint> sample_warps(const std::vector<Level>& levels);
 
 /// Evaluates an expression in each lane; nullopt if the expression is not integer arithmetic over

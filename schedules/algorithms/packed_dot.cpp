@@ -20,20 +20,20 @@ using dsl::Compute;
 using dsl::Stage;
 
 // The largest time of the packed products, as a fraction of the time of the products as they are
-// declared. The time that is saved pays for the copies.
+// declared. The rest of the time must suffice for the copies.
 constexpr double most_time = 0.75;
 // The time of products that widen their factors, as a multiple of the time of other products.
 // Layers of u8 and i8 with `vpmaddwd` ran at 1.13 times the f32 peak of a Zen 4 that was limited to
 // AVX2, where twice the peak is possible.
 constexpr double time_of_widening = 2 / 1.13;
-// The smallest number of products for each copied element at which packing is worth it. A product
-// with a single row has one product for each weight, and would read the wider weights at the speed
-// of memory.
+// The smallest number of products for each copied element for which packing is worthwhile. A
+// product with a single row has only one product for each weight. Packed, it would read the wider
+// weights at the speed of memory.
 constexpr double least_packed_products = 8;
 
-/// The time of the products along an axis by a dot product, divided by the time of the same
-/// products by multiply-adds of vectors. It includes the terms that are added to reach the depth of
-/// the instruction.
+/// Returns the time of the products along an axis by a dot product, divided by the time of the same
+/// products by multiply-adds of vectors. The time includes the terms that are added to reach the
+/// depth of the instruction.
 double time_of(const Axis& axis, const DotInstruction& dot, const Target& target) {
   const double terms = static_cast<double>(round_up(axis.extent, dot.depth));
   return terms / static_cast<double>(axis.extent) / dot.speed(target.machine.core);
@@ -43,12 +43,14 @@ bool fits(const Axis& axis, const StageDot& dot) {
   return axis.extent % dot.instruction->depth == 0;
 }
 
-/// True if the axis is blocked when it is as long as the dot product asks.
+/// True if the axis, padded to a multiple of the dot product's depth, is long enough to be split
+/// into blocks.
 bool is_blocked(const Axis& axis, const StageDot& dot) {
   return round_up(axis.extent, dot.instruction->depth) >= least_blocked_extent;
 }
 
-/// The least time of the products of the stage as they are.
+/// Returns the least time of the products of the stage without packing, by multiply-adds of vectors
+/// or by dot products. Its unit is that of time_of().
 double time_as_it_is(const Stage& stage, const Target& target) {
   double least = 1;
   for (const Axis& axis : stage.reduction)
@@ -59,14 +61,14 @@ double time_as_it_is(const Stage& stage, const Target& target) {
   return least;
 }
 
-/// True if the tensor is not copied, or has enough products for each element of the copy.
+/// True if the tensor is not copied, or if each element of the copy is used in enough products.
 bool pays(const Schedule& schedule, const Stage& stage, const std::string& tensor) {
   const Stage* copy = schedule.nest().compute.find_stage(stage.name + "." + tensor);
   return !copy ||
          dsl::evaluations_of(stage) >= least_packed_products * dsl::elements_of(copy->shape());
 }
 
-/// True if the factor that differs between lanes is constant, or a copy that can be prepared.
+/// True if the factor that differs between lanes is a constant, or is a copy that can be prepared.
 bool can_be_packed(const Schedule& schedule, const Stage& stage, const std::string& own) {
   const dsl::Input* input = schedule.compute().find_input(own);
   const std::string copy = stage.name + "." + own;
@@ -75,7 +77,8 @@ bool can_be_packed(const Schedule& schedule, const Stage& stage, const std::stri
   return !prepared.error() && can_be_prepared(prepared.nest(), *prepared.nest().find(copy));
 }
 
-/// The schedule with the step on a stage; nullopt where it is illegal, or gives no dot products.
+/// Returns the schedule with the step pack_factors for the stage. nullopt if the step is illegal,
+/// if the lanes' factor cannot be packed, or if a copy is not worthwhile.
 std::optional<Schedule> packed(const Schedule& schedule, const Stage& stage, const Axis& axis,
                                const StageDot& dot) {
   const DotInstruction& row = *dot.instruction;
@@ -89,7 +92,8 @@ std::optional<Schedule> packed(const Schedule& schedule, const Stage& stage, con
   return all_pay ? std::optional(std::move(next)) : std::nullopt;
 }
 
-/// The schedule with the step that makes the products of the stage fastest, if it pays.
+/// Returns the schedule with the step that makes the products of the stage fastest; nullopt if no
+/// step is worthwhile.
 std::optional<Schedule> packed(const Schedule& schedule, const Stage& stage, const Target& target) {
   double least = std::numeric_limits<double>::infinity();
   std::optional<Schedule> best;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The algorithm padded_tile copies the padded factors of sums together with the zeros of the
-// padding. Core tiles need whole rows, and the rows of a padded convolution are whole only in such
-// a copy.
+// padding. Core tiles (tensor tiles of a CPU core) need whole rows, and only in such a copy the
+// rows of a padded convolution are whole.
 
 #include "schedules/nest.h"
 #include "schedules/program/core_tiles.h"
@@ -14,10 +14,11 @@ using dsl::Axis;
 using dsl::Compute;
 using dsl::Stage;
 
-// The least number of products for each element that is copied.
+// The smallest number of products for each copied element for which copying is worthwhile.
 constexpr double least_padded_products = 8;
 
-/// The schedule with the step on a stage; nullopt where it is illegal, or does not pay.
+/// Returns the schedule with the step pad_factors for the stage; nullopt if the step is illegal or
+/// not worthwhile.
 std::optional<Schedule> padded(const Schedule& schedule, const Stage& stage, const Target& target) {
   const TensorTile* tile = core_tile_for(target, stage);
   if (!tile) return std::nullopt;

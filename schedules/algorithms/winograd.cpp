@@ -20,16 +20,16 @@ using dsl::Stage;
 
 constexpr int most_directions = 2;
 // The algorithm is used if there are at least this many products for each transformed element, and
-// for each sum. A depthwise convolution has one product for each, and its transforms take longer
-// than its products.
+// for each sum. For comparison, a depthwise convolution has one product for each, and its
+// transforms take longer than its products.
 constexpr double least_products = 8;
 
-// The largest error of a sum of n products is this factor times u sqrt(n / taps) times the largest
-// sum, where u is the unit roundoff. Measured in f32: 0.44 to 0.55, for 64 to 512 channels and N(0,
-// 1) data.
+// The largest error of a sum of n products, as a fraction of the largest sum, is this factor times
+// u sqrt(n / taps) times the amplification of the transforms, where u is the unit roundoff.
+// Measured in f32: the factor is 0.44 to 0.55, for 64 to 512 channels and N(0, 1) data.
 constexpr double error_of_sums = 0.5;
-// An algorithm with a larger expected error is left out, as no measurement would find it accurate
-// enough for `fast`.
+// An algorithm with a larger expected error is left out, because measurements would never find it
+// accurate enough for `fast`.
 constexpr double hopeless_error = 2 * dsl::error_of_fast;
 
 /// True if there are at least `least_products` products for each transformed element and for each
@@ -41,12 +41,14 @@ bool pays(const Compute& compute, const std::string& products, double length) {
          dsl::evaluations_of(*compute.find_stage(products)) >= least_products * transformed;
 }
 
-/// Products of a tile along one direction.
+/// Returns the number of products of a tile along one direction.
 int64_t products_of(const Schedule& schedule, const std::string& weights) {
   return schedule.nest().compute.find_stage(weights)->axes[0].extent;
 }
 
-/// The schedule with a step along each direction of the stage's window, the last direction first.
+/// Returns the schedule with a step along each direction of the stage's window, at most two
+/// directions, the last one first. nullopt if no step is legal, if the algorithm is not worthwhile,
+/// or if its expected error is hopeless.
 std::optional<Rewritten> rewritten(const Compute& compute, const Stage& stage, int64_t tile) {
   Schedule schedule(compute);
   std::string products = stage.name;

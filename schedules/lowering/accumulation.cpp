@@ -23,8 +23,8 @@ Accumulator buffer_for_accumulator(const StageNest& s, size_t start, Scope scope
   return acc;
 }
 
-/// The scope of a scan's running values. They are registers if all loops over them inside of the
-/// scan are unrolled or vectors, which leave no loop in the code.
+/// Returns the scope of a scan's running values: registers, unless a spatial loop of the core is
+/// serial. Unrolled and vector loops leave no loop in the code that would index the values.
 Scope scope_of_running_values(const StageNest& s, size_t start) {
   const bool any_serial =
       std::any_of(s.loops.begin() + static_cast<ptrdiff_t>(start), s.loops.end(),

@@ -12,7 +12,7 @@ namespace tw::schedules {
 /// Checks the loops at which windows (store_at), pipelines and prefetches are placed, and calls
 /// check_prepared(). Invalid
 ///   - if the iterations of the loop along which a window slides do not run in order,
-///   - if a nest with a window has thread loops,
+///   - if one stage has a window and any stage of the nest has thread loops,
 ///   - if the loop of a pipeline is not serial,
 ///   - if pipelines at one loop have different depths, or there is a window at the loop too,
 ///   - if a stage with a window or pipeline reads a stage that is computed at the same loop, or

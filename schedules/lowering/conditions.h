@@ -10,15 +10,15 @@
 
 namespace tw::schedules {
 
-/// The expression that is true if all conditions hold; the literal true if there are none.
+/// Returns an expression that is true if all conditions hold; the literal true if there are none.
 inline Expr conjunction(const std::vector<Expr>& conditions) {
   Expr all = dsl::constant_int(Bool, 1);
   for (const Expr& condition : conditions) all = all && condition;
   return all;
 }
 
-/// The expression that is true if at least one condition holds; the literal false if there are
-/// none.
+/// Returns an expression that is true if at least one condition holds; the literal false if there
+/// are none.
 inline Expr disjunction(const std::vector<Expr>& conditions) {
   Expr any = dsl::constant_int(Bool, 0);
   for (const Expr& condition : conditions) any = any || condition;

@@ -58,7 +58,8 @@ class Emitter {
     return around(s, s.loops[i], from(s, i + 1));
   }
 
-  /// The loop around the body, with the stages that are computed in it.
+  /// Makes the loop `l` around the body, with the stages and prefetches that are placed in this
+  /// loop.
   Block around(const StageNest& s, const NestLoop& l, Block body) {
     body = with_prefetches(s, l, with_placed(s, l, std::move(body)));
     const std::vector<const StageNest*> copied = pipelined_at(s, l);
@@ -140,10 +141,10 @@ class Emitter {
   }
   static Block loop(const NestLoop& l, Block body) { return single({loop_of(l, std::move(body))}); }
 
-  /// Loop number `i` of the stage, as it is in the code that initialises or writes accumulators. In
-  /// this code the loops of a tensor tile are unrolled, and the innermost one is a vector over a
-  /// lane's neighbours. The loop over the rows of a core tile stays, since the sums are then in
-  /// memory.
+  /// Returns the loop with index `i` of the stage for code that initialises or writes accumulators.
+  /// In this code the loops of a tensor tile are unrolled, and the innermost loop of the tile is a
+  /// vector over a lane's neighbours. The loop over the rows of a core tile stays a loop, since the
+  /// sums are then in memory.
   static NestLoop init_or_write_loop(const StageNest& s, size_t i) {
     NestLoop l = s.loops[i];
     const bool is_innermost = std::all_of(s.loops.begin() + static_cast<ptrdiff_t>(i) + 1,
@@ -184,7 +185,8 @@ class Emitter {
     });
   }
 
-  /// The loops from `i` on around `leaf`; reduction loops only if `with_reduction`.
+  /// Makes the loops from index `i` on around `leaf`. Reduction loops are left out unless
+  /// `with_reduction` is true.
   Block loops(const StageNest& s, size_t i, bool with_reduction, const Leaf& leaf) {
     if (i == s.loops.size()) return leaf();
     if (s.loops[i].reduction && !with_reduction) return loops(s, i + 1, with_reduction, leaf);
@@ -193,14 +195,15 @@ class Emitter {
                           : loop(init_or_write_loop(s, i), std::move(inner));
   }
 
-  /// True if the stage is copied ahead of its use into memory that threads share.
+  /// True if the stage is pipelined into memory that threads share.
   bool is_copied_ahead(const StageNest& s) const {
     return s.depth > 1 &&
            scope_at(nest_, *nest_.find(s.at->consumer), loop_around(nest_, s)) == Scope::Shared;
   }
 
-  /// True if the copy of `value` may be asynchronous. No thread of the phase may write the copy's
-  /// source, and no two iterations of a shifted tail may write one element.
+  /// True if the copy of `value` may be asynchronous. The stage must be copied ahead into shared
+  /// memory, and `value` must be an element of a tensor that no thread of the phase writes. No two
+  /// iterations may write one element, as those of a shifted tail do.
   bool is_asynchronous(const StageNest& s, const Expr& value) const {
     const bool overlaps = std::ranges::any_of(s.loops, &NestLoop::overlaps);
     const dsl::Read* r = is_copied_ahead(s) && !overlaps ? value.as<dsl::Read>() : nullptr;
@@ -246,7 +249,7 @@ class Emitter {
     });
   }
 
-  /// The loops of a scan, beginning with its outermost loop along the axis:
+  /// Makes the loops of a scan, from the outermost loop along the scanned axis inwards:
   ///
   ///     acc = 0;  for j:  acc += term(j);  out[j] = acc
   ///
@@ -299,7 +302,8 @@ class Emitter {
       append(blocks.is_later,
              set(inside, acc.buffer.name, acc.at, dsl::read(s.result(), result_at, s.stage.type)));
     append(always, loops(s, start, true, [&] {
-             // A sum that continues from a stored value has no such value beyond the end.
+             // If sums continue from stored values, terms beyond the end of an axis are left out,
+             // because no value is stored there.
              Expr taken = over_loops(nest_, s, s.stage, term.condition);
              if (reads_staged_operands(nest_, s)) {
                taken = guards_not_zero_filled(nest_, s) && taken;

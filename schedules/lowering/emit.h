@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// emit(): the first pass of lower(). It makes a phase of loops and statements from a stage,
-// including the accumulator, the epilogue, and the producers that are computed in the stage's
-// loops. Guards are `if` statements directly around the statements that compute. A copy of an
-// operand stands before the statements that read it. Tensors are indexed by logical indices, [n, c,
-// y, x]; finish() replaces them by indices of the storage layout.
+// emit(): the first pass of lower(). It makes a phase of loops and statements from a stage. The
+// phase includes the accumulator, the epilogue, and the producers that are computed in the stage's
+// loops. Guards are `if` statements directly around the statements that compute. Copies of an
+// operand stand before the statements that read the operand. Tensors have logical indices, [n, c,
+// y, x], which finish() replaces by indices of the storage layout.
 
 #include "base/result.h"
 #include "schedules/nest.h"

@@ -67,7 +67,8 @@ class Finisher {
     if (may_choose && is_chosen_by(loop) && write_out(loop, result)) return;
     result.push_back({finish(loop)});
   }
-  /// Appends the iterations one by one. False for a loop whose ends are no literals.
+  /// Appends the iterations one by one. Returns false, and appends nothing, if the bounds of the
+  /// loop are not literals.
   bool write_out(const Loop& loop, Block& result) {
     const auto begin = dsl::as_int(simplify(loop.begin, bounds_));
     const auto end = dsl::as_int(simplify(loop.end, bounds_));
@@ -82,8 +83,9 @@ class Finisher {
     return true;
   }
 
-  /// The expression `e` with each choice by `variable` replaced by the alternative that iteration i
-  /// takes. Substituting the variable in all alternatives would be slow.
+  /// Returns the alternative that iteration i chooses if `e` is a choice by `variable`, and also
+  /// resolves choices in that alternative in the same way. Returns any other expression unchanged.
+  /// Substituting the variable in all alternatives would be slow.
   static Expr chosen(const Expr& e, const std::string& variable, int64_t i) {
     const dsl::Binary* choice = dsl::choosing_comparison(e);
     const dsl::Var* v = choice ? choice->a.as<dsl::Var>() : nullptr;
@@ -145,8 +147,9 @@ class Finisher {
   }
 
   /// Simplifies each term of a conjunction under all other terms, since the whole conjunction
-  /// guards the statement. A term that reads memory is simplified only under the terms before it,
-  /// since those guard the read.
+  /// guards the statement. If the conjunction reads memory, each term is simplified only under the
+  /// terms before it, which guard its reads. Inside of a TMA copy each term is simplified by
+  /// itself.
   Expr rewrite_condition(const Expr& condition) {
     const dsl::Unary* u = condition.as<dsl::Unary>();
     if (u && u->op == dsl::UnaryOp::Not) return !rewrite_condition(u->a);
@@ -206,13 +209,14 @@ class Finisher {
         },
         [&](const dsl::Const&) { return expr; }, [&](const dsl::Var&) { return expr; });
   }
-  /// An index, simplified by what is known of the loops around.
+  /// Simplifies an index by the bounds of the variables in scope.
   Expr simple(const Expr& index, bool speculative) {
     return dsl::reads_tensors(index) ? simplify(rewrite(index, speculative), bounds_)
                                      : simplify(index, bounds_);
   }
 
-  /// Indices of the tensor's storage, from simplified ones.
+  /// Converts simplified logical indices to indices of the tensor's storage layout. If
+  /// `speculative` is true, clamps the indices into the tensor first.
   std::vector<Expr> stored(const std::string& tensor, std::vector<Expr> indices, bool speculative) {
     const auto shape = shapes_.find(tensor);
     for (size_t d = 0; speculative && shape != shapes_.end() && d < indices.size(); ++d) {
@@ -228,7 +232,7 @@ class Finisher {
 
   const Nest& nest_;
   std::map<std::string, std::vector<int64_t>> shapes_;
-  bool any_choice_ = false;       ///< some stage chooses between expressions by an index
+  bool any_choice_ = false;       ///< true if a stage chooses between expressions by an index
   std::vector<std::string> box_;  ///< variables of the bulk loops around the statement
   Bounds bounds_;
 };

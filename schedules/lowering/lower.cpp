@@ -36,7 +36,7 @@ Buffer scratch_buffer(const Nest& nest, const std::string& name) {
   return buffer;
 }
 
-/// Appends the phases of the stages that are prepared, or of those that are not.
+/// Appends the phases of all prepared stages if `prepared` is true, else those of all other stages.
 Status add_phases(const Nest& nest, bool prepared, const Limits& limits, Program& program) {
   for (const StageNest& s : nest.stages) {
     if (s.at || s.prepared != prepared) continue;
@@ -48,7 +48,8 @@ Status add_phases(const Nest& nest, bool prepared, const Limits& limits, Program
     phase.body = block(std::move(*resolved));
     program.phases.push_back(std::move(phase));
   }
-  // Indices are finished last: many nests turn out too large before.
+  // Indices are finished after all phases are resolved, because many nests turn out to be too large
+  // before.
   finish(nest, program.arguments, program.phases);
   for (Phase& phase : program.phases)
     if (has_threads(*phase.body)) phase.body = block(mark_uniform(place_barriers(*phase.body)));
@@ -66,7 +67,7 @@ std::set<std::string> buffers_read(const Program& program) {
   return names;
 }
 
-/// Moves the prepared stages to Program::preparation. Results that calls read are outputs of the
+/// Lowers the prepared stages to Program::preparation. Results that calls read are outputs of the
 /// preparation and arguments of the program. Results that only other prepared stages read are
 /// scratch buffers of the preparation.
 Status add_preparation(const Nest& nest, const Limits& limits, Program& program) {

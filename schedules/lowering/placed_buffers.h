@@ -13,13 +13,15 @@
 
 namespace tw::schedules {
 
-/// The loop of a pipeline.
+/// The iterations of a pipelined loop, and how far its copies run ahead.
 struct PipelineTrip {
   int64_t trips = 1;  ///< iterations of the loop
   int64_t ahead = 0;  ///< iterations from the start of a copy to the use of its data
   int64_t slots() const { return std::min(ahead + 1, trips); }
 };
 
+/// Returns the PipelineTrip of `loop` for copies that are pipelined with this depth
+/// (StageNest::depth).
 PipelineTrip pipeline_trip(const NestLoop& loop, int64_t depth);
 
 /// True if the producer is computed at the start of each iteration of loop `l` of the stage `s`.
@@ -29,18 +31,18 @@ bool is_placed_at(const StageNest& producer, const StageNest& s, const NestLoop&
 /// True if the stage `s`, or a stage that is computed inside of `s`, has thread loops.
 bool phase_has_threads(const Nest& nest, const StageNest& s);
 
-/// The scope of the buffer of a stage that is placed in loop `l` of stage `s`. The buffer is Local
-/// (private to a thread) if `l` is inside of a thread loop, or if the phase has no threads.
-/// Otherwise the buffer is Shared by the threads.
+/// Returns the scope of the buffer of a stage that is placed in loop `l` of stage `s`. The buffer
+/// is Local (private to a thread) if `l` is a thread loop or inside of one, or if the phase has no
+/// threads. Otherwise the buffer is Shared by the threads.
 Scope scope_at(const Nest& nest, const StageNest& s, const NestLoop& l);
 
-/// The buffer of `producer`, which is placed in loop `l` of the stage `s`.
+/// Returns the buffer of `producer`, which is placed in loop `l` of the stage `s`.
 Buffer placed_buffer(const Nest& nest, const StageNest& s, const NestLoop& l,
                      const StageNest& producer);
 
-/// The extents of the buffer of a placed stage, with its padding and the slots of its pipeline. A
-/// region of 4 x 32 elements, padded by 8 from dimension 1 on, takes {4, 40}; with a pipeline of
-/// depth 3 it takes {3, 4, 40}.
+/// Returns the extents of the buffer of a placed stage, including its padding and the slots of its
+/// pipeline. A region of 4 x 32 elements that is padded by 8 from dimension 1 on has the extents
+/// {4, 40}. With a pipeline of depth 3 they are {3, 4, 40}.
 std::vector<int64_t> buffer_extents(const Nest& nest, const StageNest& placed);
 
 /// Converts `indices`, which address an element of a placed stage's tensor, to the indices of this

@@ -51,9 +51,10 @@ class NextPart {
     return all;
   }
 
-  /// The part of the tensor that the next iteration of the loop reads. In the last iteration it is
-  /// the part that the last iteration reads itself. Invalid if the part is not contiguous or does
-  /// not depend on the loop, or if the stage is computed inside of another stage.
+  /// Returns the part of the tensor that the next iteration of the loop reads. The last iteration
+  /// has no next iteration and gets the part that it reads itself. Invalid if the part is not
+  /// contiguous or does not depend on the loop, or if the stage is computed inside of another
+  /// stage.
   Result<Part> find() const {
     if (stage_.at)
       return not_prefetched(fmt::format("'{}' is computed inside another stage", stage_.stage.name),
@@ -75,9 +76,9 @@ class NextPart {
   const Bounds& bounds() const { return bounds_; }
 
  private:
-  /// The part of the tensor that an iteration reads; nullopt if the part is not contiguous. It is
-  /// contiguous if the iteration fixes the indices of the outer dimensions, reads a range of the
-  /// next dimension, and reads the dimensions inside of that dimension as a whole.
+  /// Returns the part of the tensor that an iteration reads; nullopt if the part is not contiguous.
+  /// The part is contiguous if the iteration fixes the indices of the outer dimensions, reads a
+  /// range of the next dimension, and reads all further dimensions as a whole.
   std::optional<Part> contiguous() const {
     if (elements() == 0 || is_data(indices_)) return std::nullopt;
     Part part{Expr(0), elements()};
@@ -109,9 +110,9 @@ class NextPart {
                        [&](const NestLoop& l) { return dsl::uses_var(index, l.variable); });
   }
 
-  /// Length of the range that an index runs through within an iteration of the loop. The range
-  /// begins at the value of the index in the first iterations of all loops inside. nullopt if the
-  /// index is not known to stay in such a range.
+  /// Returns the number of values that an index may have within an iteration of the loop. They form
+  /// a range that begins at the value of the index in the first iterations of all loops inside.
+  /// Returns nullopt if the index is not proved to stay in such a range.
   std::optional<int64_t> range_inside(const Expr& index) const {
     const Expr within = simplify(index - at_first_iterations(index), bounds_);
     const auto low = bounds_.lower(within), high = bounds_.upper(within);
@@ -134,9 +135,9 @@ class NextPart {
   std::vector<Expr> indices_;
 };
 
-/// The number of lines that an iteration of `loop` requests if `turns` iterations share `lines`.
-/// Invalid if the loop is not serial, has no iterations, or would request more than
-/// most_prefetched_lines.
+/// Returns the number of lines that an iteration of `loop` requests if `turns` iterations share
+/// `lines`. Invalid if the loop is not serial, has no iterations, or would request more than
+/// most_prefetched_lines in an iteration.
 Result<int64_t> share_of(int64_t lines, int64_t turns, const NestLoop& loop,
                          const StageNest& stage) {
   if (loop.kind != LoopKind::Serial || loop.parallel)
@@ -153,7 +154,8 @@ Result<int64_t> share_of(int64_t lines, int64_t turns, const NestLoop& loop,
   return share;
 }
 
-/// The iterations of the loops after `loop` up to `at`, numbered.
+/// The iterations of the loops inside of `loop` down to `at`, which are numbered row by row. For
+/// loops i in 0..3 and j in 0..4, `turn` is i * 4 + j and `count` is 12.
 struct Turns {
   Expr turn = 0;
   int64_t count = 1;
@@ -181,9 +183,9 @@ Result<PrefetchLines> prefetch_lines(const Nest& nest, const StageNest& stage,
   const int64_t line = next.elements_of_line(), lines = next.lines_of(part);
   TW_TRY(const int64_t share,
          share_of(lines, turns.count, stage.loops[static_cast<size_t>(at)], stage));
-  // If there are more turns than lines, none are left for the last turns, which request the last
-  // lines again. A request at the end of the tensor begins earlier, so that all its lines begin
-  // inside of the tensor.
+  // If there are more turns than lines, no line is left for the last turns. These turns request the
+  // last lines again. A request at the end of the tensor begins earlier, so that all its lines
+  // begin inside of the tensor.
   const Expr begin = dsl::min(turns.turn * Expr(share), Expr(lines - share)) * Expr(line);
   const Expr last = Expr(next.elements() - 1 - (share - 1) * line);
   return PrefetchLines{ahead.tensor, simplify(dsl::min(part.first + begin, last), next.bounds()),

@@ -35,17 +35,17 @@ inline constexpr int64_t most_prefetched_lines = 64;
 ///   - if the stage is computed inside of another stage,
 ///   - if an iteration of `ahead.loop` reads no contiguous part of the tensor,
 ///   - if every iteration of `ahead.loop` reads the same part, or
-///   - if the loop `ahead.at` is not serial, or one of its iterations would request more than
-///     most_prefetched_lines.
+///   - if the loop `ahead.at` is not serial or never runs, or one of its iterations would request
+///     more than most_prefetched_lines.
 Result<PrefetchLines> prefetch_lines(const Nest& nest, const StageNest& stage,
                                      const StageNest::Ahead& ahead);
 
-/// Chooses the loop `at` for a prefetch in `loop`: the outermost loop inside of `loop` each of
-/// whose iterations requests at most `few_lines`. In the example above with few_lines = 4,
-/// iterations of m.0 would request 16 lines each, so the result is "k". A loop further inside may
-/// have more iterations than there are lines, and would request lines repeatedly. If iterations of
-/// every loop request more than `few_lines`, the result is the innermost loop in which the step is
-/// legal. nullopt if the step is illegal in every loop.
+/// Chooses the loop `at` for a prefetch in `loop`: the outermost loop inside of `loop` in which
+/// each iteration requests at most `few_lines`. In the example above with few_lines = 4, iterations
+/// of m.0 would request 16 lines each, so the result is "k". A loop further inside may have more
+/// iterations than there are lines, and would request lines repeatedly. If iterations of every loop
+/// request more than `few_lines`, the result is the innermost loop in which the step is legal.
+/// Returns nullopt if the step is illegal in every loop.
 std::optional<std::string> prefetch_site(const Nest& nest, const StageNest& stage,
                                          const std::string& tensor, const std::string& loop,
                                          int64_t few_lines);

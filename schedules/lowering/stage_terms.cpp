@@ -25,7 +25,7 @@ Expr with_simple_choices(const StageNest& s, const Expr& expr) {
   });
 }
 
-/// The expression with indices of placed stages relative to the regions in their buffers.
+/// Replaces the indices in reads of placed stages by indices of their buffers.
 Expr relative(const Nest& nest, const Expr& expr) {
   const bool places = std::any_of(nest.stages.begin(), nest.stages.end(),
                                   [](const StageNest& s) { return s.at.has_value(); });

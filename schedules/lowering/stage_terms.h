@@ -15,14 +15,14 @@ namespace tw::schedules {
 /// that stage's buffer (buffer_indices()).
 Expr over_loops(const Nest& nest, const StageNest& s, const dsl::Stage& definition,
                 const Expr& expr);
-/// The indices of the element that an iteration computes: in the stage's buffer if the stage is
-/// placed, else in the tensor of the result.
+/// Returns the indices of the element that an iteration computes. They are indices of the stage's
+/// buffer if the stage is placed, else of the tensor of the result.
 std::vector<Expr> result_indices(const Nest& nest, const StageNest& s);
-/// The expression of the epilogue with `reduced` in place of reads of the reduction's result. For
-/// out = max(c[m, n] + bias[n], 0) and reduced = c.acc[0] it is max(c.acc[0] + bias[n], 0).
+/// Returns the epilogue's expression with `reduced` in place of reads of the reduction's result.
+/// For out = max(c[m, n] + bias[n], 0) and reduced = c.acc[0] it is max(c.acc[0] + bias[n], 0).
 Expr epilogue_of(const Nest& nest, const StageNest& s, const Expr& reduced);
 
-/// The conjunction of the guards that use no variable of a reduction loop.
+/// Returns the conjunction of the guards that use no variable of a reduction loop.
 Expr spatial_guard(const StageNest& s);
 /// True if the stage reduces over an axis of extent 0, so that its loops never run.
 bool reduces_nothing(const StageNest& s);
@@ -30,8 +30,8 @@ bool reduces_nothing(const StageNest& s);
 /// (cache_operand), since their buffers can be read even if a guard fails. The sums must go to an
 /// accumulator (cache_write), since an accumulator also has elements for iterations beyond the end.
 bool reads_staged_operands(const Nest& nest, const StageNest& s);
-/// The guards on reduction loops that remain necessary in a reduction with staged operands
-/// (cache_operand), as a conjunction. A guard is unnecessary if the buffer of an operand holds the
+/// Returns the guards on reduction loops that a reduction with staged operands (cache_operand)
+/// still needs, as a conjunction. A guard is not needed if the buffer of an operand holds the
 /// neutral element wherever the guard fails, because the term then adds nothing.
 Expr guards_not_zero_filled(const Nest& nest, const StageNest& s);
 

@@ -19,7 +19,7 @@ Affine negated(const Affine& affine) {
   return result;
 }
 
-/// sum + factor * value. The builtins store wrapped results.
+/// Returns sum + factor * value, wrapped to int64. The builtins store wrapped results.
 int64_t wrapping_sum(int64_t sum, int64_t factor, int64_t value) {
   int64_t product;
   __builtin_mul_overflow(factor, value, &product);
@@ -27,10 +27,11 @@ int64_t wrapping_sum(int64_t sum, int64_t factor, int64_t value) {
   return sum;
 }
 
-/// |value|; the least int64 wraps to itself.
+/// Returns |value|; the least int64 wraps to itself.
 int64_t magnitude(int64_t value) { return value < 0 ? wrapping_sum(0, -1, value) : value; }
 
-/// True if an element of i64, or a float as i64, is in the expression.
+/// True if the expression contains an element of an i64 tensor, or a float that is converted to
+/// i64.
 bool has_wide_element(const Expr& expr) {
   bool has = false;
   dsl::for_each(expr, [&](const Expr& e) {
@@ -46,9 +47,10 @@ bool depends_on_axes_alone(const Expr& expr) {
   return !reads && !dsl::as_int(expr);
 }
 
-/// True if elements of i64 are compared with each other or with literals. The terms of such a
-/// comparison may not change sides, because an element may have any value, and sums wrap. Elements
-/// that are compared with axes have 62 bits and a sign.
+/// True if elements of i64 are compared with each other or with literals, and no axis is in the
+/// comparison. Terms of such a comparison must not be moved to its other side, because an element
+/// may have any value, and the sums would wrap. Elements that are compared with axes must be
+/// between -2^62 and 2^62 (docs/expressions.md).
 bool compares_elements(const Affine& left, const Affine& right) {
   bool elements = false, axes = false;
   for (const Affine* side : {&left, &right})
@@ -128,14 +130,15 @@ void rejoin_digits(Affine& affine) {
 
 namespace {
 
-/// A minimum or maximum that is e itself where scale * e <= limit (of a maximum: >=).
+/// A minimum that equals e if scale * e <= limit, or a maximum that equals e if scale * e >= limit.
 struct Limit {
   Expr e;
   BinaryOp op = BinaryOp::Min;
   int64_t scale = 1, limit = 0;
 };
 
-/// min(e, 9), where e <= 9; or min(e, 9 - e), where 2 e <= 9. nullopt for any other expression.
+/// Recognises min(e, 9), which equals e if e <= 9, and min(e, 9 - e), which equals e if 2 e <= 9;
+/// also the maxima of this form. Returns nullopt for any other expression.
 std::optional<Limit> limit_of(const Expr& index) {
   const Binary* b = index.as<Binary>();
   if (!b || (b->op != BinaryOp::Min && b->op != BinaryOp::Max)) return std::nullopt;
@@ -176,7 +179,8 @@ Expr to_expr(const Affine& affine) {
       sum = positive ? sum + term : sum - term;
     }
   };
-  // Positive terms first, `x - y` rather than `0 - y + x`; without any the constant, `1 - y`.
+  // Positive terms come first: `x - y` rather than `0 - y + x`. If there are none, the constant
+  // comes first: `1 - y`.
   for (const bool positive : {true, false})
     for (const Affine::Term& term : affine.terms)
       if ((term.coefficient > 0) == positive)
@@ -215,7 +219,7 @@ Constraints split_condition(const Expr& condition) {
 }
 
 Expr to_condition(const Affine& at_least_zero) {
-  // `0 <= a` prints with the negated negative part of `a` on the left: `x + 3 <= n`.
+  // Writes 0 <= a with the negative terms of `a` on the left side: `x + 3 <= n` for a = n - x - 3.
   Affine left, right;
   for (const Affine::Term& term : at_least_zero.terms) {
     Affine& side = term.coefficient < 0 ? left : right;

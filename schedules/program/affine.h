@@ -26,23 +26,24 @@ struct Affine {
   int64_t constant = 0;
   std::vector<Term, PoolAllocator<Term>> terms;
 
-  /// Sums and products of coefficients and constants wrap, as values of i64 do.
+  /// add() adds coefficient * atom, or factor * other. Its sums and products wrap, as values of i64
+  /// do.
   void add(const Expr& atom, int64_t coefficient);
   void add(const Affine& other, int64_t factor = 1);
   int64_t coefficient(const Expr& atom) const;
   bool is_constant() const { return terms.empty(); }
 };
 
-/// a * b; nullopt if the product or its negative overflows.
+/// Returns a * b; nullopt if the product or its negative does not fit int64.
 inline std::optional<int64_t> checked_factor(int64_t a, int64_t b) {
   const auto product = checked_mul(a, b);
   return product != std::numeric_limits<int64_t>::min() ? product : std::nullopt;
 }
 
 /// Splits `factor * expr` into a constant and terms: adds the constant to `constant`, and calls
-/// `add(atom, coefficient)` for each term. Atoms are those of an Affine. A literal or a product is
-/// an atom if the constant or the coefficient would overflow. Requires: `factor` is not the least
-/// int64.
+/// `add(atom, coefficient)` for each term. Atoms are those of an Affine. A literal or a product
+/// becomes an atom if the constant or the coefficient would overflow. Requires: `factor` is not the
+/// least int64.
 template <typename Add>
 void split_sum(const Expr& expr, int64_t factor, int64_t& constant, const Add& add) {
   if (const auto value = dsl::as_int(expr)) {
@@ -78,8 +79,8 @@ Expr to_expr(const Affine& affine);
 /// `m*n` as f, 10 * (m*n / 10) + m*n % 10 becomes m*n.
 void rejoin_digits(Affine& affine);
 
-/// The offset of an element in dense row-major memory, in elements: m * 10 + n for extents {6, 10}
-/// and indices {m, n}. Requires: an extent for each index.
+/// Returns the offset, in elements, of an element in dense row-major memory: m * 10 + n for extents
+/// {6, 10} and indices {m, n}. Requires: an extent for each index.
 Affine linear_address(const std::vector<int64_t>& extents, const std::vector<Expr>& indices);
 
 /// An index without its clamps, and the constraints `a >= 0` under which this index equals the
@@ -96,8 +97,8 @@ struct Unclamped {
 };
 Unclamped unclamp(const Expr& index);
 
-/// The operands of a nested maximum: {a, b, c} for max(max(a, b), c). With `max_or_min` = Min,
-/// those of a nested minimum. Any other expression is the only element of the list.
+/// Returns the operands of a nested maximum: {a, b, c} for max(max(a, b), c). If `max_or_min` is
+/// Min, returns those of a nested minimum. Any other expression is the only element of the list.
 std::vector<Expr> alternatives(const Expr& expr, dsl::BinaryOp max_or_min);
 
 /// The terms of a conjunction. A comparison of affine indices becomes one or two constraints `a >=

@@ -17,15 +17,16 @@ using dsl::BinaryOp;
 
 namespace {
 
-// Limits on the use of rules other than elimination by ranges: in one proof, and in the whole
-// search for a proof. Proofs about the loops of schedules use such rules 0 to 3 times. The second
-// limit bounds the work if there is no proof.
+// Elimination by ranges is free; the other rules of bound_below() are limited. One proof uses at
+// most `most_rules` of them, and the whole search for a proof takes at most `search_steps` steps.
+// Proofs about the loops of schedules use such rules 0 to 3 times. The limit of steps bounds the
+// work if there is no proof.
 constexpr int most_rules = 6;
 constexpr int search_steps = 400;
 
-// Number of search steps after which witnesses are asked whether the search can succeed, and the
-// number of witnesses. Among 48 witnesses there is mostly one in which the row and the kernel
-// position lie beyond an edge.
+// After this number of search steps, witnesses are evaluated to find out whether the search can
+// succeed. Of 48 witnesses there is nearly always one in which both the row and the kernel position
+// lie beyond an edge.
 constexpr int steps_before_witnesses = 2;
 constexpr size_t witness_count = 48;
 
@@ -46,26 +47,28 @@ void add_product(int64_t factor, int64_t value, int64_t& sum, bool& overflows) {
 constexpr __int128 least_int64 = std::numeric_limits<int64_t>::min();
 constexpr __int128 largest_int64 = std::numeric_limits<int64_t>::max();
 
-/// Largest sum of a WideRange. A product of a coefficient and a value is at most 2^126, so one more
-/// product does not overflow.
+/// The largest sum of a WideRange. A product of a coefficient and a value is at most 2^126, so
+/// adding a product to such a sum does not overflow 128 bits.
 constexpr __int128 most_sum = __int128{1} << 120;
 
-/// If the greater side of a comparison exceeds int64 by at most 2^62, it wraps to less than -2^62.
-/// Then the comparison fails if the lesser side is at least -2^61. The same holds for a lesser side
-/// below int64.
+/// If the greater side of a comparison exceeds int64 by at most `most_excess`, it wraps to at most
+/// -2^62. Then the comparison fails if the lesser side is at least -`most_compared`. The same
+/// holds, with signs exchanged, for a lesser side below int64.
 constexpr __int128 most_excess = __int128{1} << 62, most_compared = __int128{1} << 61;
 
-/// Values of 16 bits: those of narrow types, and of wider types that are masked or shifted.
+/// True if the values are within -65536..65535. This holds for values of types of at most 16 bits,
+/// and of wider types that are masked or shifted.
 bool is_narrow(const Range& values) { return values.low >= -65536 && values.high <= 65535; }
 
-/// True for comparisons of indices other than !=. Narrower integers wrap: a - b <= 3 is not a <= b
-/// + 3.
+/// True for a comparison of indices (Int64) by <=, < or ==. Comparisons of narrower integers do not
+/// count, because their sums wrap: a - b <= 3 does not imply a <= b + 3.
 bool compares_indices(const Binary& b) {
   const bool compares = b.op == BinaryOp::Le || b.op == BinaryOp::Lt || b.op == BinaryOp::Eq;
   return compares && b.a.type() == Int64;
 }
 
-/// The divisor of an integer division or modulo by a literal; 0 for other expressions.
+/// Returns the divisor of an integer division or modulo by a positive literal; 0 for any other
+/// expression.
 int64_t positive_divisor(const Expr& expr) {
   const Binary* b = expr.as<Binary>();
   if (!b || (b->op != BinaryOp::Div && b->op != BinaryOp::Mod) || is_float(expr.type())) return 0;
@@ -121,7 +124,7 @@ Bounds::Linear Bounds::Linear::negated() const {
   return result;
 }
 
-// An open hash table of the numbers, at most half full.
+// slots_ is a hash table of the numbers with open addressing. It is kept at most half full.
 int Bounds::number(const Expr& expr) const {
   if (2 * (atoms_.size() + 1) > slots_.size()) {
     slots_.assign(std::max<size_t>(64, 2 * slots_.size()), -1);
@@ -177,7 +180,8 @@ int Bounds::enter(const Expr& expr) const {
     dsl::for_each(expr, [&](const Expr& e) {
       if (e.as<dsl::Var>()) atom.inside.push_back(number(e));
     });
-  // Numbering the subexpressions may have taken slots and grown the table.
+  // The slot is searched only now, because numbering the subexpressions may take slots and grow the
+  // table.
   const int id = static_cast<int>(atoms_.size());
   if (const dsl::Var* v = expr.as<dsl::Var>())
     numbered_variables_.push_back({std::hash<std::string>()(v->name), id});
@@ -234,7 +238,8 @@ Bounds::WideRange Bounds::range_in_any_scope(const Linear& linear) const {
   return sum;
 }
 
-/// True for nearly all indices: 16 products of a factor up to 2^24 and a value of 32 bits fit.
+/// True if the sum of the terms certainly fits int64, as 16 products of a factor up to 2^24 and a
+/// value of 32 bits do. This quick test suffices for nearly all indices.
 bool Bounds::is_small(const Linear& linear) const {
   constexpr int64_t most_constant = int64_t{1} << 60, most_factor = 1 << 24;
   const auto is_within = [](int64_t value, int64_t most) {
@@ -287,15 +292,15 @@ bool Bounds::is_min_or_max(int atom) const {
   return kind == AtomKind::Min || kind == AtomKind::Max;
 }
 
-/// True for a term c * min(a, b) with c > 0, which is at least x only if both c a and c b are. The
-/// same holds for c * max(a, b) with c < 0.
+/// True for a term c * min(a, b) with c > 0. The term is at least x only if both c * a and c * b
+/// are at least x. The same holds for c * max(a, b) with c < 0.
 bool Bounds::needs_both(const Linear::Term& term) const {
   return atoms_[static_cast<size_t>(term.atom)].kind ==
          (term.coefficient > 0 ? AtomKind::Min : AtomKind::Max);
 }
 
-/// The form linear * k in which the floor of the term +-floor(e / k) is removed. Then linear >= 0
-/// if and only if the result is >= 0, and linear is the result divided by k, rounded down.
+/// Returns the form linear * k without the floor of its term +-floor(e / k). Then linear >= 0 if
+/// and only if the result is >= 0, and linear is the result divided by k, rounded down.
 ///   floor(e/k) + r  ->  e + k r
 ///   r - floor(e/k)  ->  k r - e + k - 1
 Bounds::Unfloored Bounds::without_floor(const Linear& linear, const Linear::Term& term) const {
@@ -338,9 +343,11 @@ void Bounds::push_condition(const Expr& condition) {
   });
 }
 
-// If the greater side leaves int64, it wraps to a number that is less than the other side, and the
-// comparison does not hold. So a fact about the sum of its terms is valid where the sum can only be
-// too large; likewise for the lesser side, where the sum can only be too small.
+// A fact about the terms of a side is valid only if the sum of the terms does not wrap. If the sum
+// may wrap, the side is one atom. There is one exception: a sum of the greater side that can only
+// be too large. Where it wraps, it becomes less than the other side, so the comparison fails there.
+// The comparison then proves the fact about the terms too. The same holds for a sum of the lesser
+// side that can only be too small.
 void Bounds::add_comparison(const Expr& less, const Expr& more, int64_t gap) {
   const auto add = [&](Linear fact, const Linear& subtracted) {
     fact.add(subtracted, -1);
@@ -380,8 +387,9 @@ void Bounds::add_fact(Linear at_least_zero) {
   facts_.push_back({std::move(at_least_zero), depth});
 }
 
-/// Derives a fact without a digit of a fused loop, or without an inner loop, if the other terms
-/// have a common divisor: 39 - 4 x - t / 32 >= 0 with t / 32 >= 0 implies 9 - x >= 0.
+/// Derives a fact without a term that is a digit of a fused loop (t / 32 or t % 32) or a variable.
+/// The other coefficients must have a common divisor that is larger than the coefficient of the
+/// term. 39 - 4 x - t / 32 >= 0 with t / 32 >= 0 implies 39 - 4 x >= 0, which is 9 - x >= 0.
 void Bounds::derive_without_digit(const Linear& at_least_zero) {
   for (const Linear::Term& term : at_least_zero.terms) {
     const AtomKind kind = atoms_[static_cast<size_t>(term.atom)].kind;
@@ -576,7 +584,8 @@ Bounds::Bound Bounds::atom_bound(int id, bool below, int rules) const {
   }
 }
 
-/// Bound of an atom by ranges alone, cached: one question asks for the same atoms many times.
+/// Returns the bound of an atom that follows from ranges alone. It is cached, because one proof
+/// uses the same atoms many times.
 Bounds::Bound Bounds::atom_bound_by_ranges(int id, bool below) const {
   Atom& atom = atoms_[static_cast<size_t>(id)];
   KnownBound& known = below ? atom.known_low : atom.known_high;
@@ -584,8 +593,8 @@ Bounds::Bound Bounds::atom_bound_by_ranges(int id, bool below) const {
   return known.bound;
 }
 
-/// True if no fact mentions the variables of the form. The smallest value of the form then follows
-/// from the variables' ranges.
+/// True if all terms of the form are variables that no fact mentions. The smallest value of the
+/// form then follows from the variables' ranges.
 bool Bounds::only_ranges_apply(const Linear& linear) const {
   return std::all_of(linear.terms.begin(), linear.terms.end(), [&](const Linear::Term& term) {
     const Atom& atom = atoms_[static_cast<size_t>(term.atom)];
@@ -598,8 +607,8 @@ bool Bounds::has_choice(const Linear& linear) const {
                      [&](const Linear::Term& term) { return is_min_or_max(term.atom); });
 }
 
-/// The bound that follows from ranges alone: the sum of the bounds of the terms. The order of
-/// elimination does not matter.
+/// Returns the bound that follows from ranges alone: the sum of the bounds of the terms. The order
+/// of elimination does not matter.
 Bounds::Bound Bounds::bound_by_ranges(const Linear& linear) const {
   int64_t sum = linear.constant;
   bool overflows = linear.overflows;
@@ -648,10 +657,10 @@ Bounds::Bound Bounds::bound_below(const Linear& linear, int rules, Bound enough)
   return result;
 }
 
-// Chooses the atom to eliminate next: an innermost one. If there are several, atoms that are not
-// variables come first, since they may contain the variables. A minimum or maximum for which both
-// sides must be proved comes before one of which a single side may be chosen, so that the choice
-// may differ between the two proofs.
+// Chooses the atom to eliminate next: one whose variables are innermost. If there are several,
+// atoms that are not variables come first, since they may contain the variables. If the chosen atom
+// is a minimum or maximum of which either side may be used, a minimum or maximum that needs_both()
+// sides comes before it. Its two proofs may then choose different sides.
 Bounds::Linear::Term Bounds::next_to_eliminate(const Linear& linear) const {
   const Linear::Term* next = &linear.terms[0];
   int deepest = depth_of(next->atom);
@@ -780,8 +789,8 @@ void Bounds::update_witnesses() const {
   witnessed_ = mark();
 }
 
-/// The value of a variable in a witness: the smallest in the first witness, the largest in the
-/// second, and any value in the others.
+/// Returns the value of a variable in a witness: its smallest value in witness 0, its largest in
+/// witness 1, and a value that a hash chooses in the others.
 int64_t Bounds::chosen_value(size_t witness, const Variable& variable, size_t position) const {
   const int64_t low = variable.low.value_or(variable.high.value_or(0));
   const int64_t high = variable.high.value_or(low);

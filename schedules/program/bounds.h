@@ -21,8 +21,8 @@
 // tried. A witness that violates the claim shows that there is no proof.
 //
 // A search lowers thousands of schedules, each of which asks for hundreds of bounds. For speed,
-// atoms are numbered when they are first seen, and the elimination works on numbers alone. A value;
-// not thread-safe, not even for const calls.
+// each atom (affine.h) gets a number when it is first seen, and the elimination works on these
+// numbers alone. Bounds is a value. It is not thread-safe, not even for const calls.
 
 #include <cstdint>
 #include <deque>
@@ -39,12 +39,13 @@ namespace tw::schedules {
 
 class Bounds {
  public:
-  /// Adds a variable in [begin, end). `begin` may be a max(...) and `end` a min(...) of affine
-  /// expressions.
-  /// Returns the range of its values that is proved, in which an end may be unknown.
+  /// Adds a variable with values in [begin, end). `begin` may be a max(...) and `end` a min(...) of
+  /// affine expressions. Returns the inclusive range of the variable that is proved; an unknown end
+  /// is the least or the largest int64.
   Range push_loop(const std::string& variable, const Expr& begin, const Expr& end);
-  /// Adds the facts of a conjunction, from left to right: 0 <= x && x < 100 shows that x + 1, in a
-  /// later term, does not wrap.
+  /// Adds the facts that a condition states. The terms of a conjunction are added from left to
+  /// right, so earlier terms help later ones: 0 <= x && x < 100 proves that x + 1, in a later term,
+  /// does not wrap.
   void push_condition(const Expr& condition);
   /// The numbers of variables and facts at one moment. Call mark() at the beginning of a scope, and
   /// restore() with the result at its end; restore() removes all that was added in between.
@@ -54,8 +55,8 @@ class Bounds {
   Mark mark() const { return {variables_.size(), facts_.size()}; }
   void restore(Mark mark);
 
-  /// The best constant lower (or upper) bound of the expression that can be proved; nullopt if none
-  /// can.
+  /// lower() returns the best constant lower bound of the expression that is proved, and upper()
+  /// the best upper bound. Bounds are inclusive. nullopt if none is proved.
   std::optional<int64_t> lower(const Expr& expr) const;
   std::optional<int64_t> upper(const Expr& expr) const;
   std::optional<int64_t> lower(const Affine& affine) const;
@@ -70,8 +71,9 @@ class Bounds {
   /// True unless the sum of the expression's terms, without wrapping, is proved to fit int64.
   bool may_wrap(const Expr& expr) const { return may_wrap(linear(expr)); }
   bool may_wrap(const Affine& affine) const { return may_wrap(linear(affine)); }
-  /// The value of floor(affine / divisor) if it is proved to be the same for all values of the
-  /// variables in scope, as it is 2 for x + 32 and divisor 16 if x is in 0..16; nullopt otherwise.
+  /// Returns floor(affine / divisor) if it is proved to have the same value for all values of the
+  /// variables in scope; nullopt otherwise. For x + 32 with x in 0..16, and the divisor 16, it is
+  /// 2.
   std::optional<int64_t> quotient(const Affine& affine, int64_t divisor) const;
 
  private:
@@ -84,7 +86,8 @@ class Bounds {
     };
     int64_t constant = 0;
     SmallVector<Term, 6> terms;
-    bool overflows = false;  ///< a coefficient or the constant, or its negative, has left int64
+    /// true if a coefficient or the constant, or the negative of one of them, does not fit int64
+    bool overflows = false;
 
     void add_constant(int64_t value, int64_t factor = 1);
     void add(int atom, int64_t coefficient);
@@ -110,7 +113,7 @@ class Bounds {
   struct Atom {
     Expr expr;
     AtomKind kind = AtomKind::Other;
-    Linear a, b;  ///< operands: numerator of a division; both sides of a minimum or maximum
+    Linear a, b;  ///< operands: numerator of a division; both sides of a minimum, maximum or choice
     Linear sum;   ///< of a minimum or maximum: a + b
     /// True if a and b have opposite slopes, so that `sum` has fewer terms than a or b: for min(x,
     /// 9 - x) the sum is 9.
@@ -120,8 +123,8 @@ class Bounds {
     int position = -1;        ///< index of a variable in variables_; -1 if it is out of scope
     int facts = 0;            ///< number of facts in which the atom occurs
     std::optional<int64_t> low, high;  ///< for Other: range of its type
-    Range values;                      ///< of the atom, for any values of the loop variables
-    bool fits_int32 = false;           ///< true if all these values do
+    Range values;                      ///< of the atom, for all 32-bit values of the variables
+    bool fits_int32 = false;           ///< true if all `values` fit 32 bits
     KnownBound known_low, known_high;
   };
   struct Variable {
@@ -135,10 +138,10 @@ class Bounds {
   };
   struct Fact {
     Linear at_least_zero;
-    int depth;  ///< depth of its innermost variable
+    int depth;  ///< position in variables_ of its innermost variable; -1 if it has none
   };
-  /// A linear form multiplied by k in which the term floor(e / k) was replaced by e. From x / 4 + y
-  /// * 3 it is x + y * 12, with the divisor k = 4.
+  /// The result of replacing floor(e / k) by e in a linear form that is multiplied by k. For x / 4
+  /// + y * 3 it is x + y * 12, with the divisor k = 4.
   struct Unfloored {
     Linear linear;
     int64_t divisor;
@@ -156,7 +159,8 @@ class Bounds {
   int enter(const Expr& atom) const;
   Linear linear(const Expr& expr) const;
   Linear linear(const Affine& affine) const;
-  /// The linear form of the expression, or the whole expression as an atom if the form may wrap.
+  /// Returns the linear form of the expression, or the whole expression as one atom if the form may
+  /// wrap.
   Linear value(const Expr& expr) const;
   /// Like value(), but does not use the facts, so the result stays valid when the scope changes.
   Linear value_in_any_scope(const Expr& expr) const;
@@ -165,8 +169,8 @@ class Bounds {
   bool is_small(const Linear& linear) const;
   bool fits_in_any_scope(const Linear& linear) const;
   bool may_wrap(const Linear& linear) const;
-  /// Appends the constraints `a >= 0` of a conjunction to `out`. Returns false if a term of the
-  /// conjunction cannot be written as such constraints.
+  /// Appends the constraints `a >= 0` that a conjunction consists of to `out`. Returns false if a
+  /// term of the conjunction cannot be written as such constraints.
   bool split(const Expr& condition, std::vector<Linear>& out) const;
   /// Adds the facts that follow from more - less >= gap.
   void add_comparison(const Expr& less, const Expr& more, int64_t gap);
@@ -198,8 +202,9 @@ class Bounds {
   Bound atom_bound(int atom, bool below, int rules) const;
   Bound atom_bound_by_ranges(int atom, bool below) const;
 
-  /// The least value of the linear form for the witnesses that satisfy all facts. Stops at the
-  /// first value below `enough` and returns that. nullopt if no witness satisfies all facts.
+  /// Returns the least value of the linear form for the witnesses that satisfy all facts. Stops at
+  /// the first value below `enough` and returns that value. nullopt if no witness satisfies all
+  /// facts.
   Bound least_witnessed(const Linear& linear, Bound enough) const;
   /// Counts the different values of floor(linear / divisor) for the witnesses that satisfy all
   /// facts, up to 2: the result 2 means that there are at least two values.
@@ -214,8 +219,8 @@ class Bounds {
   mutable std::deque<Atom> atoms_;
   mutable std::vector<NumberedVariable> numbered_variables_;
   mutable std::vector<int> slots_;  ///< hash table of atom numbers; -1 marks a free slot
-  mutable int steps_ = 0;           ///< steps left of the current search
-  size_t ranges_ = 1;               ///< grows when the variables in scope change
+  mutable int steps_ = 0;           ///< number of steps that the current search may still take
+  size_t ranges_ = 1;               ///< version of the variables in scope; grows with each change
   mutable std::vector<Witness> witnesses_;
   mutable Mark witnessed_ = {0, 0};  ///< the scope for which witnesses_ are valid
 };

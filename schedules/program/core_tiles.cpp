@@ -40,19 +40,21 @@ PerfectNest perfect_nest(const Loop& outermost) {
   return nest;
 }
 
-/// True if the loop runs from 0 to a literal of at most `most`.
+/// True for a Tensor loop that runs from 0 to a literal of at most `most`.
 bool is_counted(const Loop& loop, int64_t most) {
   return loop.kind == LoopKind::Tensor && dsl::is_int(loop.begin, 0) &&
          dsl::as_int(loop.end).value_or(most + 1) <= most;
 }
 
-/// The element of memory that a factor is, widened to the type of the sum.
+/// Returns the read of a factor that is an element of memory, possibly widened to the type of the
+/// sum; null for any other factor.
 const dsl::Read* factor_read(const Expr& factor, const TensorTile& tile) {
   const dsl::Read* read = unwidened(factor).as<dsl::Read>();
   return read && takes(tile, read->type) && factor.type() == tile.accumulator ? read : nullptr;
 }
 
-/// The coefficients of the loops in the address; nullopt if the address is not affine in them.
+/// Returns the coefficients of the tile's loops (row, column, group, term) in the address of an
+/// element; nullopt if the address is not affine in them.
 std::optional<std::array<int64_t, 4>> coefficients(const CoreNest& nest, const Buffer& buffer,
                                                    const std::vector<Expr>& indices,
                                                    const Bounds& bounds) {
@@ -112,7 +114,7 @@ class CoreTileChecker {
           fmt::format("'{}' takes the sums of {}, which stay in registers of a task: cache_write",
                       name, nest.tile->name),
           loop);
-    // Each shape of a factor takes a register of its own.
+    // Each shape of a factor needs a tile register of its own.
     const Shape shape = {nest.rows(), nest.columns(), nest.groups()};
     if (shapes_.try_emplace(&sums, shape).first->second != shape)
       return illegal_core_tile(
@@ -142,7 +144,8 @@ class CoreTileChecker {
         bounds_);
     bounds_.restore(mark);
     if (!strides) return tl::unexpected(strides.error());
-    // The rest of an axis is a tile of fewer rows than the buffer has for one.
+    // Tiles must begin at multiples of their size. They do not if a tile is the rest of an axis,
+    // with fewer rows than the buffer has for a tile.
     const Affine first = linear_address(sums.extents, first_of_tile(nest, nest.sum->indices));
     const int64_t elements = nest.rows() * nest.columns();
     const bool follow_each_other = first.constant % elements == 0 &&
@@ -164,10 +167,10 @@ class CoreTileChecker {
 
   Bounds bounds_;
   BuffersByName buffers_;                       ///< all buffers of the program
-  std::vector<std::string> rolled_;             ///< variables of loops around, unrolled ones not
+  std::vector<std::string> rolled_;             ///< variables of loops around, except unrolled ones
   using Shape = std::array<int64_t, 3>;         ///< rows, columns and groups of a tile
-  std::map<const Buffer*, Shape> shapes_;       ///< of tiles, by their sums
-  std::map<std::string, size_t> loops_around_;  ///< how many of these are around an allocation
+  std::map<const Buffer*, Shape> shapes_;       ///< shape of the tiles that sum in a buffer
+  std::map<std::string, size_t> loops_around_;  ///< by buffer: how many of rolled_ are around it
 };
 
 }  // namespace

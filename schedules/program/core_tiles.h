@@ -32,21 +32,23 @@ inline constexpr int64_t most_core_extent = 16;
 /// A core has 8 tile registers. At most 6 hold sums, and the other two hold the two factors.
 inline constexpr int64_t core_tile_registers = 8, most_core_sums = core_tile_registers - 2;
 
-/// Number of terms in a group of 4 bytes, i.e. the extent of the loop t: 4 for i8, 2 for bf16.
+/// Returns the number of terms in a group of 4 bytes, i.e. the extent of the loop t: 4 for i8, 2
+/// for bf16.
 int64_t group_terms(const TensorTile& tile);
 
 /// True if the target's cores have the tile's instruction.
 bool has_core_tile(const TensorTile& tile, const Target& target);
 /// True if the target's cores have any tile.
 bool has_core_tiles(const Target& target);
-/// The core tile that can compute the stage's sum of products on the target; null if there is none.
+/// Returns the core tile that can compute the stage's sum of products on the target; null if there
+/// is none.
 const TensorTile* core_tile_for(const Target& target, const dsl::Stage& stage);
-/// Throughput of the tile's instruction, in dot products of vectors per cycle. One dot product of
-/// vectors multiplies one group of terms of one row by all columns, which are the lanes. So an
-/// instruction on a full tile of 16 rows and 16 groups counts as 256 dot products.
+/// Returns the throughput of the tile's instruction, in dot products of vectors per cycle. One dot
+/// product of vectors multiplies one group of terms of one row by all columns, which are the lanes.
+/// So an instruction on a full tile of 16 rows and 16 groups counts as 256 dot products.
 double dots_per_cycle(const TensorTile& tile, const Core& core);
-/// Number of terms that the tile's instruction adds to each sum in the time of one multiply-add of
-/// a vector, which adds one term to each lane.
+/// Returns the number of terms that the tile's instruction adds to each sum in the time of one
+/// multiply-add of a vector, which adds one term to each lane.
 double speed_of(const TensorTile& tile, const Core& core);
 
 /// The loops of a core tile in a program, its sum, and the reads of its factors. The pointers point
@@ -81,21 +83,22 @@ struct CoreStrides {
 Result<CoreStrides> core_strides(const CoreNest& nest, const CoreBuffers& buffers,
                                  const Bounds& bounds);
 
-/// Indices of the tile's first element.
+/// Returns `indices` for the tile's first element, i.e. with the variables of the tile's loops set
+/// to 0.
 std::vector<Expr> first_of_tile(const CoreNest& nest, const std::vector<Expr>& indices);
 
-/// The name of the buffer whose sums are in tile registers while the statement runs. The statement
-/// must be a tile that the target's cores have, or a loop or condition that contains nothing but
-/// such tiles, all of which sum in this buffer. Null for any other statement.
+/// Returns the name of the buffer for whose sums tile registers are used while the statement runs.
+/// The statement must be a tile that the target's cores have, or a loop or condition that contains
+/// nothing but such tiles, all of which sum in this buffer. Null for any other statement.
 const std::string* sums_of_tiles(const Stmt& stmt, const Target& target);
 /// True if the statement sets all elements of the buffer to 0 and does nothing else. If such a
 /// statement precedes the tiles, their registers begin with zeros and need not be loaded.
 bool sets_to_zero(const Stmt& stmt, const Buffer& buffer);
 
 /// Checks the core tiles of the phase. Each must have the form of its tile, and its elements must
-/// lie in memory as the instruction reads them. The sums must fit the tile registers: their buffer
-/// is private to the task and holds tiles of one shape, one after the other, and the loops whose
-/// variables select a tile are unrolled. Fails with ErrorCode::Invalid.
+/// lie in memory as the instruction reads them. The sums must fit the tile registers. Their buffer
+/// is therefore private to the task and holds tiles of one shape, one after the other, and loops
+/// whose variables select a tile in it are unrolled. Fails with ErrorCode::Invalid.
 Status check_core_tiles(const Program& program, const Phase& phase);
 
 }  // namespace tw::schedules

@@ -11,8 +11,8 @@
 namespace tw::schedules {
 namespace {
 
-// The back end of Halide chooses the instructions. It has AVX512-VNNI only for processors with all
-// features of Zen 4, and it has no AVX-VNNI.
+// The features that an instruction needs are those for which Halide's back end chooses it. The back
+// end uses AVX512-VNNI only for processors with all features of Zen 4, and never uses AVX-VNNI.
 constexpr std::string_view zen4[] = {"avx512_bf16", "avx512_bitalg",    "avx512_vbmi2",
                                      "avx512_vnni", "avx512_vpopcntdq", "avx512ifma",
                                      "avx512vbmi"};
@@ -28,10 +28,11 @@ constexpr DotInstruction rows[] = {
     {"udot", UInt8, UInt8, Int32, 4, arm, &Core::byte_dots_per_cycle, true},
 };
 
-// The largest second factor of which two products with 8 bits fit 16: 2 * 127 * 128 < 2^15.
+// The largest second factor for which the sum of two products with factors of 8 bits fits 16 bits:
+// 2 * 127 * 128 < 2^15.
 constexpr int64_t largest_of_pairs = 127;
 
-/// The values of a factor that is an integer.
+/// Returns the least and the largest value of an integer factor.
 IntegerLimits limits_of(const dsl::Read& read, const std::optional<Digit>& digit) {
   return digit ? IntegerLimits{0, digit->mask} : integer_limits(read.type);
 }
@@ -54,7 +55,7 @@ bool widens(const DotInstruction& row, const DotFactors& factors) {
          size_bytes(factors.own->type) < size_bytes(row.own);
 }
 
-/// A factor where it is not the 0 of a padding.
+/// Returns the factor without the condition that makes it 0 in a padding.
 Expr unpadded_factor(const Expr& factor) {
   if (const dsl::Cast* cast = factor.as<dsl::Cast>())
     return dsl::cast(cast->type, unpadded_factor(cast->a));
@@ -84,7 +85,7 @@ Expr uncast(Expr expr) {
   return expr;
 }
 
-/// An element of memory, or a digit of one.
+/// An element of memory, or some bits of it (Digit).
 struct Factor {
   const dsl::Read* read = nullptr;
   std::optional<Digit> digit = {};
@@ -188,7 +189,8 @@ bool multiplies(const Target& target, DType type) {
     });
   }
   const Core& core = target.machine.core;
-  // Tiles multiply i8 by i8, too. Products of i8 that have no tiles would lose u8's dot products.
+  // Core tiles also multiply i8 by i8, but do not count for i8. Otherwise data of i8 would stay i8
+  // instead of becoming u8, and products that have no tiles would lose the dot products of u8.
   const bool has_tiles =
       type != Int8 && std::ranges::any_of(tensor_tiles(), [&](const TensorTile& tile) {
         return has_core_tile(tile, target) && takes(tile, type) && speed_of(tile, core) > 1;

@@ -26,18 +26,18 @@
 
 namespace tw::schedules {
 
-/// A row of the table of dot-product instructions. A row may also stand for two instructions
-/// (by_pairs), such as vpmaddubsw and vpmaddwd: the first adds pairs of products, and the second
+/// A row of the table of dot-product instructions. A row with `by_pairs` stands for two
+/// instructions, such as vpmaddubsw and vpmaddwd: the first adds pairs of products, and the second
 /// adds pairs of these sums.
 struct DotInstruction {
   std::string_view name;
-  DType shared, own;  ///< types of the factors; narrower integers are widened to these first
+  DType shared, own;  ///< types of the factors; narrower integers are first widened to them
   DType accumulator;
   int64_t depth;                               ///< number of products that a lane adds
   std::span<const std::string_view> features;  ///< target features that the instruction needs
   double Core::*per_cycle;                     ///< number of instructions per cycle
-  /// true if the instruction also adds the sum to the accumulator; false if this takes a separate
-  /// addition
+  /// true if the instruction also adds the sum to the accumulator; false if a separate addition
+  /// does
   bool accumulates;
   /// True for two instructions. The sum of a pair of products has 16 bits, so values of the second
   /// factor must be at most 127: 2 * 127 * 128 < 2^15.
@@ -45,8 +45,8 @@ struct DotInstruction {
 
   /// Number of multiply instructions for one dot product of each lane.
   int multiplications() const { return by_pairs ? 2 : 1; }
-  /// The time of one multiply instruction, in f32 multiply-adds of vectors: 2 if the core starts
-  /// two multiply-adds but only one of these instructions per cycle.
+  /// The time of one multiply instruction, in units of f32 multiply-adds of vectors. It is 2 if the
+  /// core starts two such multiply-adds but only one of these instructions per cycle.
   double multiply_adds(const Core& core) const { return core.fma_per_cycle / core.*per_cycle; }
   /// Number of terms that each lane adds in the time of one f32 multiply-add of vectors.
   double speed(const Core& core) const {
@@ -57,8 +57,8 @@ struct DotInstruction {
 /// The largest `depth` of an instruction.
 inline constexpr int64_t most_dot_depth = 4;
 
-/// The instructions that the target has. The table may have several rows for one name, which differ
-/// in the types of factors; the list has the first row only.
+/// Lists the instructions that the target has. Several rows of the table may have one name and
+/// differ in the types of factors; the list has the first such row only.
 std::vector<const DotInstruction*> dot_instructions(const Target& target);
 
 /// A number in some bits of an unsigned element: (element >> shift) & mask. For the upper weight of
@@ -78,13 +78,13 @@ struct DotFactors {
   std::optional<Digit> digit;
 };
 /// Finds the factors of a product in a dot product. `lane` is the variable that numbers the lanes,
-/// and `term` the variable that numbers the terms of a lane. nullopt if the product is no term of a
-/// dot product over these variables.
+/// and `term` the variable that numbers the terms of a lane. Returns nullopt if the product is no
+/// term of a dot product over these variables.
 std::optional<DotFactors> dot_factors(const Expr& product, const std::string& lane,
                                       const std::string& term);
 
-/// The target's instruction that multiplies these factors and adds, in each lane, `depth` products
-/// to an accumulator of the type `accumulator`; null if there is none.
+/// Returns the target's instruction that multiplies these factors and adds, in each lane, `depth`
+/// products to an accumulator of the type `accumulator`; null if there is none.
 const DotInstruction* find_dot_instruction(const Target& target, const DotFactors& factors,
                                            DType accumulator, int64_t depth);
 
@@ -93,32 +93,33 @@ struct StageDot {
   const DotInstruction* instruction;
   std::string lanes;  ///< the axis along which the lanes lie
   std::string own;    ///< tensor of the factor that differs between lanes
-  /// True if the axis of the terms alone is an index of the shared factor, as k is in a[m, k] but
-  /// not in a[m, 2 * k]. The terms are then neighbours along one dimension of that factor's tensor.
+  /// True if one index of the shared factor is just the axis of the terms, as k in a[m, k] but not
+  /// 2 * k in a[m, 2 * k]. The terms are then neighbours along one dimension of that factor's
+  /// tensor.
   bool is_shared_along;
   bool widens;  ///< true if elements of a factor are narrower than the instruction reads
 };
-/// The dot products by which the stage can be computed with terms along the reduction axis `terms`.
-/// They are in the order of the axes along which lanes lie; for one such axis, the dot product with
-/// the most terms is first. The extents of the axes need not be multiples of an instruction's lanes
-/// and terms.
+/// Returns the dot products by which the stage can be computed with terms along the reduction axis
+/// `terms`. They are in the order of the axes along which lanes lie. For one such axis, the dot
+/// product with the most terms is first. The extents of the axes need not be multiples of an
+/// instruction's lanes and terms.
 std::vector<StageDot> dots_along(const Target& target, const dsl::Stage& stage,
                                  const std::string& terms);
 
-/// The product without the conditions under which factors are 0 in a padding: a[i] * w[i] for
-/// select(inside, a[i], 0) * w[i].
+/// Returns the product without the conditions under which factors are 0 in a padding: a[i] * w[i]
+/// for select(inside, a[i], 0) * w[i].
 Expr unpadded(const Expr& product);
 
-/// The largest number of terms that the target adds in the time of one multiply-add of a vector, by
-/// dot products or core tiles, over all stages of the compute; 1 if no stage can use such an
-/// instruction.
+/// Returns the largest number of terms that the target adds in the time of one multiply-add of a
+/// vector, by dot products or core tiles, over all stages of the compute; 1 if no stage can use
+/// such an instruction.
 double dot_speed(const Target& target, const dsl::Compute& compute);
 
 /// True if the target has instructions that multiply data of this type without converting the data
 /// to f32 first. For a GPU these are tensor tiles. For a CPU they are dot-product instructions that
-/// also accumulate, and core tiles, if they are faster than multiply-adds of f32. On a CPU the
-/// other factor has the same type for floats and is i8 for integers, and core tiles do not count
-/// for data of i8.
+/// also accumulate, and core tiles, and only those that are faster than multiply-adds of f32. The
+/// other factor of a dot product has the same type if it is a float, and is i8 if it is an integer.
+/// For data of i8, core tiles do not count.
 bool multiplies(const Target& target, DType type);
 
 /// The factors, loops and sum of a dot product. The pointers point into the program.
@@ -126,7 +127,7 @@ struct DotProduct : DotFactors {
   const Loop *lanes, *depth;
   const Assign* sum;
 };
-/// The dot product that a vector loop computes; nullopt if it computes none.
+/// Returns the dot product that a vector loop computes; nullopt if it computes none.
 std::optional<DotProduct> dot_product(const Loop& loop);
 
 }  // namespace tw::schedules

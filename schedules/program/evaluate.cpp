@@ -19,30 +19,32 @@ using dsl::UnaryOp;
 using dsl::Value;
 
 constexpr int64_t never = -1;
-constexpr int64_t most_threads = 1 << 20;  // numbers reserved for the threads of a stretch
+constexpr int64_t most_threads = 1 << 20;  // number of actors reserved for each stretch
 
-/// The number of an actor. An actor is a thread of a task within a stretch, the time between two
+/// Index of an actor. An actor is a thread of a task within a stretch, i.e. the time between two
 /// barriers. Actors are numbered in the order in which they run.
 using Actor = int64_t;
 
-/// The number of a commit group, i.e. of asynchronous copies that are waited for together. The
-/// groups of all tasks are numbered together.
+/// Index of a commit group. A group is a set of asynchronous copies that are waited for together.
+/// One sequence numbers the groups of all tasks.
 using CommitGroup = int64_t;
 
-/// A buffer's elements, and for each the actors that last wrote and read it.
+/// The elements of a buffer, and for each element the actors that last wrote it and read it.
 struct Memory {
   const Buffer* buffer = nullptr;
   bool is_input = false;
-  bool is_shared = false;  ///< shared between tasks, or between the threads of one
+  bool is_shared = false;  ///< true if several tasks, or several threads of a task, see the buffer
   std::byte* data = nullptr;
   std::vector<std::byte> own;
   std::vector<char> written;
   std::vector<Actor> writer, reader;
-  std::vector<CommitGroup>
-      commit_group;  ///< group of the asynchronous copy that an element arrives with
+  /// for each element, the group of the asynchronous copy that wrote it last; never if a plain
+  /// store did
+  std::vector<CommitGroup> commit_group;
 
-  /// Forgets accesses before the task that begins with the actor `task_begin`. Later accesses are
-  /// kept, because a shared buffer that a loop allocates is the same memory in each iteration.
+  /// Forgets accesses by tasks before the task that begins with the actor `task_begin`. Accesses by
+  /// this task are kept, because a shared buffer that a loop allocates is the same memory in each
+  /// iteration.
   void reset(Actor task_begin) {
     const auto elements = static_cast<size_t>(buffer->elements());
     written.assign(elements, is_input);
@@ -69,7 +71,8 @@ struct Command {
   enum class Kind { Loop, Thread, If, Assign, Allocate, Barrier, Commit, Wait, Prefetch } kind;
   const Stmt* statement = nullptr;
   size_t slot = 0;             ///< slot of the variable or buffer
-  std::vector<Node> operands;  ///< bounds; condition; indices, value and guard
+  std::vector<Node> operands;  ///< bounds; condition; or indices, value, and condition and literal
+                               ///< of the guard
   std::vector<Command> body;
 };
 
@@ -319,8 +322,8 @@ class Evaluator {
     if (in_nest_) iterations_.pop_back();
   }
 
-  /// Runs the iterations of a thread loop one after the other. The threads of a nest are numbered
-  /// row by row, so the innermost loop counts by one.
+  /// Runs the iterations of a thread loop one after another. The threads of a nest are numbered row
+  /// by row, so successive iterations of the innermost loop have successive numbers.
   void run_threads(const Command& command) {
     const int64_t threads = value(command.operands[1]).i, outer = thread_;
     const bool is_outermost = !in_nest_;
@@ -335,8 +338,8 @@ class Evaluator {
     in_nest_ = !is_outermost;
   }
 
-  /// Evaluates a condition. If it is marked uniform, all threads of the nest that come to it in the
-  /// same iterations must find the same value.
+  /// Evaluates a condition. If it is marked uniform, all threads of the nest that evaluate it in
+  /// the same iterations of the loops around it must find the same value.
   bool holds(const Command& command, const Node& condition, bool uniform) {
     const bool result = value(condition).i != 0;
     if (!uniform || !in_nest_) return result;
@@ -346,24 +349,26 @@ class Evaluator {
     return result && !error_;
   }
 
-  /// Begins the stretch after a barrier: effects of the one before are visible to all threads.
+  /// Begins the stretch after a barrier. Writes of the stretch before the barrier are visible to
+  /// all threads of the task.
   void begin_stretch() {
     stretch_begin_ = next_actor_;
     next_actor_ += most_threads;
   }
   Actor actor() const { return stretch_begin_ + thread_; }
-  /// An actor that stands for several threads of the stretch and differs from each of them.
+  /// Returns an actor that stands for several threads of the stretch and differs from each of them.
   Actor several_threads() const { return stretch_begin_ + most_threads - 1; }
 
   CommitGroup committed() const { return static_cast<CommitGroup>(arrived_in_.size()); }
 
-  /// Makes the groups before `end` arrive, as if their threads wrote the elements now.
+  /// Makes the groups with indices below `end` arrive. Their elements then count as written in the
+  /// current stretch.
   void wait_for(CommitGroup end) {
     for (; arrived_ < end; ++arrived_) arrived_in_[static_cast<size_t>(arrived_)] = stretch_begin_;
   }
 
-  /// The actor that wrote the element. If an asynchronous copy wrote it, this is the copying thread
-  /// in the stretch in which the copy arrived. Requires: the copy has arrived.
+  /// Returns the actor that wrote the element. For an asynchronous copy it is the thread that
+  /// issued the copy, in the stretch in which the copy arrived. Requires: the copy has arrived.
   Actor writer_of(const Memory& memory, size_t i) const {
     const Actor writer = memory.writer[i];
     const CommitGroup group = memory.commit_group[i];
@@ -398,7 +403,7 @@ class Evaluator {
     }
   }
 
-  /// The linear index of an element; each index is checked against its extent.
+  /// Returns the linear index of an element. Reports an error if an index is outside of its extent.
   int64_t element(const Memory& memory, const std::vector<Node>& indices, size_t rank) {
     const std::vector<int64_t>& extents = memory.buffer->extents;
     int64_t linear = 0;
@@ -435,7 +440,8 @@ class Evaluator {
     if (!memory.is_shared || memory.is_input) return true;
     if (is_on_its_way(memory, i)) return report(memory, not_waited_for(at));
     if (others(writer_of(memory, i))) return report(memory, conflict(at));
-    // One reader stands for all: another task's conflicts with every later write here.
+    // One reader is enough. If another task of the phase has read the element, that read conflicts
+    // with every later write of this task, so that task stays the reader.
     Actor& reader = memory.reader[i];
     if (!others(reader)) {
       reader = actor();
@@ -446,7 +452,7 @@ class Evaluator {
   }
 
   /// True if the actor `number` belongs to another task of this phase, or if it is another thread
-  /// of this task and no barrier came since.
+  /// of this task and there was no barrier since.
   bool others(Actor number) const {
     if (number < phase_begin_ || number == actor()) return false;
     return number < task_begin_ || number >= stretch_begin_;
@@ -521,14 +527,16 @@ class Evaluator {
   std::vector<int64_t> values_;
   int64_t thread_ = 0;
   bool in_nest_ = false;  ///< inside of thread loops
-  std::vector<int64_t>
-      iterations_;  ///< values of the loops inside of the nest around the statement
-  /// Values of uniform conditions that threads of the nest have found, by command and iterations.
+  /// values of the loops that are inside of the nest and around the statement
+  std::vector<int64_t> iterations_;
+  /// Values that threads of the nest found for uniform conditions, by command and iterations.
   std::map<std::pair<const Command*, std::vector<int64_t>>, bool> found_;
   Actor next_actor_ = 0, phase_begin_ = 0, task_begin_ = 0, stretch_begin_ = 0;
-  CommitGroup arrived_ = 0;        ///< all groups before this one have arrived
-  std::vector<Actor> arrived_in_;  ///< arrival of each committed group; never: in flight
-  std::optional<Error> error_;     ///< the first error; it ends the evaluation
+  CommitGroup arrived_ = 0;  ///< all groups before this one have arrived
+  /// for each committed group, the first actor of the stretch in which it arrived; never if it is
+  /// in flight
+  std::vector<Actor> arrived_in_;
+  std::optional<Error> error_;  ///< the first error; it ends the evaluation
 };
 
 }  // namespace

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The interpreter of Program: it runs a loop program and checks every access. Tests compare code
-// generators with it, and lowering with dsl/interpret.h.
+// The interpreter of Program: it runs a loop program and checks every access. Tests compare
+// compiled kernels with this interpreter, and this interpreter with dsl/interpret.h, which shows
+// that lowering keeps the meaning.
 //
 // Values follow dsl/interpret.h. Floats are computed in double, and rounded where they are stored
 // and at casts; integers wrap; `select`, `&&` and `||` evaluate only the operands that they need.
@@ -20,8 +21,9 @@ namespace tw::schedules {
 /// The bytes of each argument in its storage layout, by name.
 using Storage = std::map<std::string, std::vector<std::byte>>;
 
-/// Runs all phases, and the tasks of each phase in order. `storage` must have each input. The
-/// function adds the outputs and the prepared buffers, which it computes first. It fails if
+/// Runs all phases, and the tasks of each phase, in order. `storage` must have each input. The
+/// function first computes the prepared buffers and adds them to `storage`, then the outputs. It
+/// fails if
 ///   - an access that is executed lies outside of its buffer,
 ///   - an element of any buffer but an input is read before it was written,
 ///   - two tasks of one phase, or two threads of a task with no barrier between, access an element

@@ -13,7 +13,8 @@ namespace tw::schedules {
 
 using BuffersByName = std::map<std::string_view, const Buffer*>;
 
-/// The arguments and scratch buffers of the program, by name. The program must outlive the result.
+/// Returns the arguments and scratch buffers of the program, by name. The program must outlive the
+/// result.
 inline BuffersByName global_buffers(const Program& program) {
   BuffersByName buffers;
   for (const Argument& argument : program.arguments)

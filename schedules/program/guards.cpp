@@ -12,8 +12,8 @@
 namespace tw::schedules {
 namespace {
 
-// Number of iterations that peeling may write out on each side of a loop. A kernel window of 11 has
-// 5 at an edge. With more iterations the code size costs more than the branches do.
+// The most iterations that peeling may write out on each side of a loop. A kernel window of 11 has
+// 5 at an edge. With more iterations the larger code costs more time than the branches do.
 constexpr int64_t most_peeled = 5;
 
 Expr conjunction_of(const Constraints& constraints) {
@@ -77,7 +77,7 @@ class Replacement {
     return dsl::substitute(expr, variable_, value_);
   }
 
-  /// The changed statement; nullopt if nothing changes.
+  /// Returns the changed statement; nullopt if nothing changes.
   std::optional<Stmt> changed(const Stmt& stmt) const {
     return schedules::visit(
         stmt,
@@ -142,8 +142,8 @@ BlockPtr substitute_in(const BlockPtr& body, const std::string& variable, const 
 
 // ---- hoisting -------------------------------------------------------------------------------
 
-/// Puts the condition around the body of the innermost thread loop, because thread loops must
-/// directly contain each other.
+/// Puts the condition around the body. If the body is a nest of thread loops, the condition is put
+/// inside of the innermost loop, because thread loops must directly contain each other.
 Block guarded_in_threads(const Expr& condition, const Block& body) {
   const Loop* loop = body.size() == 1 ? body[0].as<Loop>() : nullptr;
   if (!loop || loop->kind != LoopKind::Thread) return guarded(condition, body);
@@ -159,8 +159,8 @@ bool has_guards(const Block& body) {
   });
 }
 
-/// If a block has prefetches and a single `if`, moves the prefetches into the `if`, so that its
-/// condition can leave the loop or trim it:
+/// Moves the prefetches of a block into its `if`, if the block has nothing else. The condition of
+/// the `if` can then leave the loop or trim it:
 ///
 ///     for k: prefetch; if k < 7: s   ->   for k: if k < 7: prefetch; s
 Block with_prefetches_inside(Block body) {
@@ -206,7 +206,8 @@ Block hoist_if(const If& branch) {
 
 // ---- clamped indices ------------------------------------------------------------------------
 
-/// The constraints under which no read is clamped along its last dimension.
+/// Returns the constraints under which no read of the assignment is clamped along its last
+/// dimension.
 std::vector<Affine> clamps_of(const Assign& assign) {
   std::vector<Affine> constraints;
   dsl::for_each(assign.value, [&](const Expr& e) {
@@ -229,7 +230,8 @@ bool clamps_somewhere(const Block& body) {
   return clamps;
 }
 
-/// True if a guard of the body depends on the variable, whose bit is given.
+/// True if the condition of an `if` in the body depends on the variable. `bit` is the variable's
+/// bit in sets of variables.
 bool guards_use(const Block& body, const std::string& variable, uint64_t bit) {
   return std::any_of(body.begin(), body.end(), [&](const Stmt& stmt) {
     const auto inside = [&](const BlockPtr& inner) { return guards_use(*inner, variable, bit); };
@@ -255,18 +257,20 @@ class Resolver {
         clamps_(clamps_somewhere(body)),
         may_peel_(!has_threads(body)) {}
   bool is_too_large() const { return statements_ > most_statements_; }
-  /// The resolved body; unspecified once it is too large.
+  /// Returns the resolved body, which is unspecified if is_too_large().
   Block run(const BlockPtr& body, const std::vector<TaskAxis>& axes, size_t next_axis);
 
  private:
-  /// The range of a variable outside of which iterations are peeled. Inside of the range, all
-  /// guards that would stay in hot loops hold, and no index of a vector access is clamped.
+  /// The range of a variable that peeling keeps as a loop; iterations outside of the range are
+  /// peeled. Inside of the range, all guards that would stay in hot loops hold, and no index of a
+  /// vector access is clamped. If `needed` is false, nothing has to be peeled.
   struct Steady {
     int64_t low = std::numeric_limits<int64_t>::min();
     int64_t high = std::numeric_limits<int64_t>::max();  // inclusive
     bool needed = false;
   };
-  /// The loops between a variable's own and a statement, outermost first.
+  /// The loops inside of a variable's loop and around a statement, outermost first, and the range
+  /// of the variable found so far.
   struct Inside {
     struct Level {
       std::string variable;
@@ -291,12 +295,12 @@ class Resolver {
 
   Bounds bounds_;
   int64_t most_statements_;
-  bool guards_;    ///< some statement has a condition
-  bool clamps_;    ///< some index is a minimum or maximum
+  bool guards_;    ///< true if a statement has a condition
+  bool clamps_;    ///< true if an index is a minimum or maximum
   bool may_peel_;  ///< false if the body has threads: there branches cost little and long code
                    ///< costs much
   int64_t statements_ = 0;  ///< statements resolved so far, counted after unrolling
-  int64_t copies_ = 1;      ///< copies of a statement here after unrolling the loops around it
+  int64_t copies_ = 1;      ///< copies of the current statement after unrolling the loops around it
 };
 
 void Resolver::gather(const Block& body, Inside& inside) {
@@ -331,8 +335,8 @@ void Resolver::gather(const Loop& loop, Inside& inside) {
   bounds_.restore(mark);
 }
 
-/// The kind of the innermost inner loop whose variable the constraint uses. It decides where the
-/// constraint can be placed. Serial if the constraint uses none of these variables.
+/// Returns the kind of the innermost of the inner loops whose variables the constraint uses; Serial
+/// if it uses none. This loop decides where the constraint can be placed.
 LoopKind Resolver::innermost_kind(const Affine& affine, const Inside& inside) {
   for (auto loop = inside.loops.rbegin(); loop != inside.loops.rend(); ++loop)
     if (uses(affine, loop->variable)) return loop->kind;
@@ -488,7 +492,8 @@ Block Resolver::peel(const Loop& loop, const Steady& steady) {
 Block Resolver::resolve_loop(const Loop& loop, bool may_peel) {
   Loop current = loop;
   if (const If* only = loop.body->size() == 1 ? (*loop.body)[0].as<If>() : nullptr) {
-    // Under the loop's own range first: a guard that always holds is no reason to trim.
+    // The condition is simplified under the loop's range first, because a guard that always holds
+    // must not trim the loop.
     const auto mark = bounds_.mark();
     bounds_.push_loop(loop.variable, loop.begin, loop.end);
     Constraints guards = split_condition(simplify(only->condition, bounds_));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Hoists and resolves guards. Lowering puts the guards of split tails and of windows in the padding
-// into an `if` around the innermost statement. Where possible the guards become loop bounds.
+// Hoists and resolves guards. The tail of a split needs a guard, and so does a kernel window that
+// reaches into the padding. Lowering puts such guards into an `if` around the innermost statement.
+// Where possible the guards become loop bounds.
 //
 //   for y / for ky in 0..3 / for x:  if 1 <= y + ky: s        (guards innermost)
 //   for y / for ky in 0..3:  if 1 <= y + ky:  for x:  s       (hoisted)
@@ -9,9 +10,9 @@
 //
 // A guard that would remain inside an unrolled or vector loop is removed by peeling an outer loop.
 // The iterations for which the guard always holds stay a loop. The few other iterations are written
-// out with the loop variable as a constant, which makes the bounds of the inner loops constant. For
-// example, if ky is unrolled, the iteration y = 0 is written out with ky in 1..3. The loop over the
-// other y has ky in 0..3 and no guard.
+// out with the loop variable as a constant, so that the bounds of the inner loops become constant.
+// For example, if ky is unrolled, the iteration y = 0 is written out with ky in 1..3. The loop over
+// the other y has ky in 0..3 and no guard.
 
 #include <optional>
 
@@ -23,7 +24,7 @@ namespace tw::schedules {
 Block hoist_guards(const Block& body);
 
 /// Trims and peels loops without changing the program's meaning. An axis of tasks cannot be peeled;
-/// instead the body gets an `if` on the value of the axis. Peeling copies statements: returns
+/// instead the body gets an `if` on the value of the axis. Peeling copies statements. Returns
 /// nullopt as soon as it is clear that more than `most_statements` would remain after unrolling.
 std::optional<Block> resolve_guards(const Block& body, const std::vector<TaskAxis>& task_axes,
                                     int64_t most_statements);

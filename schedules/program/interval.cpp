@@ -26,7 +26,7 @@ Interval scaled(const Interval& a, int64_t k) {
   return {(a.low + Expr(a.extent - 1)) * Expr(k), (a.extent - 1) * -k + 1};
 }
 
-/// Upper bound on the remainder of the value divided by k, for any values of its variables.
+/// Returns an upper bound of value % k, for any values of the variables.
 int64_t greatest_remainder(const Expr& value, int64_t k) {
   const Affine affine = to_affine(value);
   const bool is_known = std::all_of(affine.terms.begin(), affine.terms.end(),
@@ -50,7 +50,8 @@ std::optional<Interval> atom_interval(const Expr& atom,
     case BinaryOp::Mod:
       if (*k <= 0) return std::nullopt;
       return Interval{Expr(0), *k};
-    // A clamp is monotone and no steeper than its argument.
+    // Clamping is monotone, so the lower end stays the lower end, and never makes an interval
+    // longer.
     case BinaryOp::Min:
       return Interval{dsl::min(a->low, Expr(*k)), a->extent};
     case BinaryOp::Max:

@@ -18,15 +18,16 @@ struct Interval {
   int64_t extent = 1;  ///< the values are low, low + 1, ..., low + extent - 1
 };
 
-/// An interval that has all values of `index` while each variable in `inner` runs from 0 to below
-/// its extent there. For y.0 * 4 + y.1 + r and inner = {y.1: 4, r: 3}, it begins at y.0 * 4 and has
-/// the extent 6. nullopt if the index depends on these variables in a way that this analysis does
-/// not handle, for example through data.
+/// Returns an interval that contains all values of `index` while each variable in `inner` runs from
+/// 0 to below its extent there. For y.0 * 4 + y.1 + r and inner = {y.1: 4, r: 3}, it begins at y.0
+/// * 4 and has the extent 6. nullopt if the index depends on these variables in a way that this
+/// analysis does not handle, for example through data.
 std::optional<Interval> interval_of(const dsl::Expr& index,
                                     const std::map<std::string, int64_t>& inner);
 
-/// The smallest interval that contains both: from x, of extent 5, for intervals of extent 3 that
-/// begin at x and x + 2. nullopt if the distance between the two lower ends is not a constant.
+/// Returns the smallest interval that contains both. For intervals of extent 3 that begin at x and
+/// x + 2, it begins at x and has the extent 5. nullopt if the distance between the two lower ends
+/// is not a constant.
 std::optional<Interval> cover(const Interval& a, const Interval& b);
 
 }  // namespace tw::schedules

@@ -115,8 +115,9 @@ class AccessChecker {
     return {};
   }
 
-  /// Checks a pipelined loop. Code generators rely on two facts that the loop states: the number of
-  /// slots, and the number of commit groups in flight.
+  /// Checks that the iterations of a pipelined loop begin with a wait and a barrier, and that the
+  /// loop has enough slots. Code generators rely on the number of slots and of commit groups in
+  /// flight that LoopPipeline states.
   static Status check_pipeline(const Loop& loop, const Stmt& stmt) {
     const Block& body = *loop.body;
     const auto end = dsl::as_int(loop.end);
@@ -237,7 +238,7 @@ int64_t unrolled_statements(const Block& body) {
     count += schedules::visit(
         stmt,
         [](const Loop& loop) {
-          // Targets without the instruction make a vector of each of its products.
+          // Targets without the instruction make a vector of each product of the dot product.
           const auto dot = dot_product(loop);
           const Loop& copied = dot ? *dot->depth : loop;
           const int64_t copies = dot || loop.kind == LoopKind::Unrolled

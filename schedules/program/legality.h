@@ -23,45 +23,50 @@ struct Limits {
   bool architecture_specific = false;  ///< true for sm_90a, which has more instructions than sm_90
 };
 
-/// The number of the target's CUDA architecture: 90 for "sm_90a"; 0 for other targets.
+/// Returns the number of the target's CUDA architecture: 90 for "sm_90a"; 0 for other targets.
 int gpu_architecture(const Target& target);
-/// True if the target has cp.async. GPUs before sm_80 do not: copies to shared memory pass through
-/// registers, and threads wait for them.
+/// True if the target has cp.async, as GPUs from sm_80 on do. On other GPUs copies to shared memory
+/// pass through registers, and threads wait for them.
 bool copies_asynchronously(const Target& target);
 
-/// The limits of a target. For a GPU they are those of one block of threads.
+/// Returns the limits of a target. For a GPU they are those of one block of threads.
 Limits limits_of(const Target& target);
 
 /// The largest number of unrolled statements of one phase that a search considers on a CPU. Code
 /// generation takes a third of a millisecond per statement. On Zen 4, register tiles of up to 28
-/// accumulators have no spills below about 400 statements.
+/// accumulators cause no register spills below about 400 statements.
 inline constexpr int64_t most_statements_searched = 256;
-/// As most_statements_searched, for GPUs. It allows four multiply-adds for each of 128 accumulators
-/// of a thread, which are 512 statements, and as many to initialise, load and store the tile.
+/// As most_statements_searched, for GPUs. The limit allows four multiply-adds for each of 128
+/// accumulators of a thread, which are 512 statements, and another 512 statements that initialise,
+/// load and store the tile.
 inline constexpr int64_t most_gpu_statements_searched = 1024;
-/// The limits of the target, with the smaller number of unrolled statements that a search
+/// Returns the limits of the target, with the smaller number of unrolled statements that a search
 /// considers.
 Limits limits_searched(const Target& target);
 
 /// Proves that a program is legal:
 ///   - every access is inside its buffer for all iterations, and has the buffer's type,
-///   - vector loops are innermost and have literal bounds,
+///   - vector loops are innermost or a dot product (dot_products.h), and all loops but serial ones
+///     have literal bounds,
 ///   - pipelines have the form that program.h describes,
-///   - threads of a task do not access an element at the same time (threads.h), and
+///   - tensor tiles, TMA copies and specialised phases have the forms that tensor_tiles.h,
+///     core_tiles.h, tma_copies.h and specialised.h describe,
+///   - a barrier separates any two accesses of different threads to one element if one of the
+///     accesses is a store (threads.h), and
 ///   - sizes are within limits.
-/// The error (ErrorCode::Invalid) shows the statement.
+/// The error (ErrorCode::Invalid) shows the statement; if a size is too large, it names the stage.
 Status check_legal(const Program& program, const Limits& limits = {});
 
 /// The address of each local buffer of a task is a multiple of this number of bytes.
 inline constexpr int64_t buffer_alignment = 64;
-/// Number of bytes on the stack that the local buffers of the body take.
+/// Returns the number of bytes on the stack that the local buffers of the body need.
 int64_t stack_bytes(const Block& body);
 
-/// The error of a phase that unrolls to more statements than the limits allow.
+/// Returns the error of a phase that unrolls to more statements than the limits allow.
 tl::unexpected<Error> too_large(const std::string& phase, const Limits& limits);
 
-/// Number of assignments of the body after unrolling. Iterations of a serial loop are not counted
-/// separately; an assignment with a guard counts twice.
+/// Returns the number of assignments and of prefetched lines in the body after unrolling.
+/// Iterations of a serial loop are not counted separately. An assignment with a guard counts twice.
 int64_t unrolled_statements(const Block& body);
 
 }  // namespace tw::schedules

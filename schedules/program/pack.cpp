@@ -10,8 +10,8 @@ namespace {
 
 Expr storage_variable(size_t part) { return dsl::var(fmt::format("s{}", part)); }
 
-/// The index of each logical dimension as an expression of the variables of its parts. The
-/// innermost part has stride one.
+/// Returns the index of each logical dimension as an expression of the storage variables
+/// (storage_variable()) of its parts. The innermost part has stride 1.
 std::vector<Expr> logical_indices(const dsl::Layout& layout) {
   const auto dims = static_cast<size_t>(layout.rank());
   std::vector<Expr> indices(dims, Expr(0));
@@ -25,8 +25,8 @@ std::vector<Expr> logical_indices(const dsl::Layout& layout) {
   return indices;
 }
 
-/// The condition that an element of the storage, which the layout may round up, exists in the
-/// tensor; the constant true if the layout rounds nothing up.
+/// Returns the condition that an element of the storage, which the layout may round up, exists in
+/// the tensor; the constant true if the layout rounds nothing up.
 Expr inside_condition(const Argument& argument, const std::vector<Expr>& indices) {
   Bounds bounds;
   for (size_t i = 0; i < argument.buffer.extents.size(); ++i)
@@ -48,7 +48,7 @@ Argument row_major_argument(const std::string& name, const Argument& like,
           false};
 }
 
-/// Names of the two arrays that a pack copies between.
+/// Names of the two arrays between which a phase copies.
 struct Names {
   std::string logical, storage;
 };
@@ -77,7 +77,7 @@ Phase pack_phase(const Argument& argument, const Names& names) {
   return phase;
 }
 
-/// True if calls of the problem's kernels convert the argument.
+/// True if calls of the problem's kernels pack or unpack the argument.
 bool is_converted(const Argument& argument, const Problem& problem) {
   return !argument.constant && !argument.prepared && !argument.only_prepares &&
          !argument.layout.is_row_major() && !problem.layouts.contains(argument.buffer.name);

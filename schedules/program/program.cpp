@@ -409,7 +409,8 @@ std::vector<Buffer> local_buffers(const Block& body) {
 
 namespace {
 
-/// The sum without parentheses.
+/// Returns sum + term. If the term is a sum itself, its terms are added one by one, so that it
+/// prints without parentheses.
 Expr plus(const Expr& sum, const Expr& term) {
   const auto* b = term.as<dsl::Binary>();
   if (b && b->op == dsl::BinaryOp::Add) return plus(plus(sum, b->a), b->b);
@@ -417,7 +418,7 @@ Expr plus(const Expr& sum, const Expr& term) {
   return sum + term;
 }
 
-/// x / n * n + x % n is x: how the loops of a fused one are numbered.
+/// Returns outer * n + inner. The loop variables x / n and x % n of a fused loop x are joined to x.
 Expr joined(const Expr& outer, int64_t n, const Expr& inner) {
   const auto* quotient = outer.as<dsl::Binary>();
   const auto* remainder = inner.as<dsl::Binary>();

@@ -62,13 +62,13 @@ struct Buffer {
 
   int64_t elements() const;
   int64_t bytes() const { return elements() * size_bytes(type); }
-  /// Number of bytes after which the swizzle repeats; 1 without a swizzle. The size of the buffer
-  /// is a multiple of the period.
+  /// Returns the number of bytes after which the swizzle repeats; 1 without a swizzle. The size of
+  /// the buffer is a multiple of the period.
   int64_t swizzle_period() const { return swizzle > 0 ? 8 * swizzle : 1; }
-  /// The byte offset to which the swizzle moves a byte. A swizzle of 32, 64 or 128 bytes is the
-  /// pattern that CUDA calls CU_TENSOR_MAP_SWIZZLE_32B, _64B or _128B. For 128 bytes, chunk c of 16
-  /// bytes in row r of 128 bytes moves to chunk c ^ (r % 8) of the row: byte 128 moves to 144, and
-  /// byte 144 to 128.
+  /// Returns the byte offset to which the swizzle moves a byte. A swizzle of 32, 64 or 128 bytes is
+  /// the pattern that CUDA calls CU_TENSOR_MAP_SWIZZLE_32B, _64B or _128B. For 128 bytes, chunk c
+  /// of 16 bytes in row r of 128 bytes moves to chunk c ^ (r % 8) of the row: byte 128 moves to
+  /// 144, and byte 144 to 128.
   int64_t swizzled(int64_t byte) const {
     return swizzle > 0 ? byte ^ ((byte >> 7 & (swizzle / 16 - 1)) << 4) : byte;
   }
@@ -97,9 +97,10 @@ using BlockPtr = std::shared_ptr<const Block>;
 /// A pipelined loop. Its iterations use data in memory that the threads of a task share, and
 /// earlier iterations copy the data there asynchronously. Iteration k uses slot k % slots of each
 /// buffer. When iteration k begins, the copies for the iterations k to k + ahead - 1 have been
-/// started, each in its own commit group (Commit). With 2 ahead and 3 slots, iteration 5 uses slot
-/// 2, its copies and those for iteration 6 are under way, and it starts the copies for iteration 7.
-/// The first statements of an iteration are a Wait for its own group, and a Barrier.
+/// started, each in its own commit group (Commit). For example, let `ahead` be 2 and `slots` 3.
+/// When iteration 5 begins, the copies for iterations 5 and 6 have been started. Iteration 5 uses
+/// slot 2 and starts the copies for iteration 7. The first statements of an iteration are a Wait
+/// for its own group, and a Barrier.
 struct LoopPipeline {
   int64_t ahead = 1;  ///< iterations from the start of a copy to the use of its data
   int64_t slots = 2;  ///< number of iterations whose data a buffer holds
@@ -111,7 +112,8 @@ struct LoopPipeline {
 ///   Thread: begins at 0.
 ///   Tensor: the loop and those inside of it are a tile that the threads of a warp compute together
 ///     (tensor_tiles.h), or that one core computes (core_tiles.h).
-///   Reduce: is outside of thread loops, and contains one Assign that combines into one element.
+///   Reduce: stands outside of thread loops, and contains one Assign that combines into one
+///   element.
 ///     The threads of a warp may share the iterations and combine partial results in any order.
 ///   Bulk: the loop and those inside of it are a box that one TMA copy moves (tma_copies.h).
 struct Loop {
@@ -127,7 +129,7 @@ struct If {
   Expr condition;
   BlockPtr body;
   /// True if the condition has the same value in all threads of the task that evaluate it in the
-  /// same iteration of the loops around it, so that no warp diverges.
+  /// same iteration of the loops around it. Then no warp diverges.
   bool uniform = false;
 };
 /// The condition of a guarded assignment. If it holds, the assignment stores its value, else it
@@ -138,25 +140,25 @@ struct Guard {
   Expr otherwise;        ///< the literal that is stored if the condition fails
   bool uniform = false;  ///< see If::uniform
 };
-/// Without `combine`: buffer[indices] = value. Else buffer[indices] = combine(buffer[indices],
-/// value), e.g. `+=` for Sum. With a guard: if its condition holds, the value is evaluated and
-/// stored, else the guard's literal is stored; then `combine` is None.
+/// Without `combine`: buffer[indices] = value. With `combine`: buffer[indices] =
+/// combine(buffer[indices], value), e.g. `+=` for Sum. With a guard, `combine` is None: if the
+/// condition of the guard holds, the value is evaluated and stored, else the literal of the guard
+/// is stored.
 struct Assign {
   std::string buffer;
   std::vector<Expr> indices;
   Expr value;
   Combine combine = Combine::None;
-  /// True if the store is an asynchronous copy. It may complete at any time before the thread has
-  /// waited for its commit group, and until then no thread may access the element. Allowed only if
+  /// True if the store is an asynchronous copy, which may complete at any time before the thread
+  /// has waited for its commit group. Until then no thread may access the element. Allowed only if
   /// the buffer is Shared, and the value is a read or a zero. If the guard's literal is not zero,
-  /// it is stored at once.
+  /// the literal is stored at once.
   bool asynchronous = false;
   std::optional<Guard> guard = std::nullopt;
 };
-/// Allocates `buffer` for the body, uninitialised. A Local or Register buffer that is allocated
-/// outside of thread loops has a dimension for each loop that numbers the threads. In acc: register
-/// f32[16, 16, 4], for threads i in 0..16 and j in 0..16, thread (i, j) accesses acc[i, j, ...]
-/// only.
+/// Allocates `buffer` for the body, uninitialised. If a Local or Register buffer is allocated
+/// outside of thread loops, it has a dimension for each loop that numbers the threads. For threads
+/// i and j in 0..16 and acc: register f32[16, 16, 4], thread (i, j) accesses acc[i, j, ...] only.
 struct Allocate {
   Buffer buffer;
   BlockPtr body;
@@ -164,8 +166,8 @@ struct Allocate {
 /// A barrier of all threads of the task. After the barrier the threads see each other's earlier
 /// writes. If one thread runs all iterations in turn, a barrier has no effect.
 struct Barrier {};
-/// Ends a commit group, i.e. the asynchronous copies that a thread has begun since its last commit.
-/// A group may be empty. Commits and waits stand outside of thread loops.
+/// Ends a commit group: the asynchronous copies that a thread has begun since its last commit. A
+/// group may be empty. Commits and waits stand outside of thread loops.
 struct Commit {};
 /// Each thread waits until all its commit groups except the last `pending` have arrived. Other
 /// threads may read the copies only after a barrier that follows.
@@ -192,21 +194,22 @@ struct Stmt {
   }
 };
 
-/// Calls the handler for the statement's kind, a function of e.g. `const Loop&`. There must be a
-/// handler for each kind (base/visit.h), so code that does not handle a new kind fails to compile.
+/// Calls the handler for the kind of the statement's value; a handler is a function of e.g. `const
+/// Loop&`. There must be a handler for each kind (base/visit.h), so code that does not handle a new
+/// kind fails to compile.
 template <typename... Handlers>
 decltype(auto) visit(const Stmt& stmt, Handlers&&... handlers) {
   return visit_each(stmt.value, std::forward<Handlers>(handlers)...);
 }
 
 BlockPtr block(Block statements);
-/// A block of one statement.
+/// Returns a block of one statement.
 Block single(Stmt statement);
 
-/// The body of a loop, condition or allocation; null for a statement of another kind.
+/// Returns the body of a loop, condition or allocation; null for a statement of another kind.
 const Block* body_of(const Stmt& stmt);
-/// The loop, condition or allocation with its body replaced by `body`; a statement of another kind
-/// unchanged.
+/// Returns a copy of the loop, condition or allocation with the body `body`. Returns a statement of
+/// another kind unchanged.
 Stmt with_body(const Stmt& stmt, BlockPtr body);
 
 struct TaskAxis {
@@ -244,11 +247,11 @@ struct Program {
 std::string to_string(const Program& program);
 std::string to_string(const Block& body, int indent);
 
-/// A hash of the program's text: equal for programs that print alike, and with high probability
-/// different for all others. It is valid within one process and must not be stored.
+/// Returns a hash of the program's text: equal for programs that print alike, and with high
+/// probability different for all others. It is valid within one process and must not be stored.
 size_t hash(const Program& program);
 
-/// Calls `see` on each statement, parents first.
+/// Calls `see` on each statement, including nested ones, parents first.
 void for_each(const Block& body, const std::function<void(const Stmt&)>& see);
 
 /// Calls `see` for the expressions of the statement itself (bounds, conditions, indices, values),
@@ -261,13 +264,15 @@ struct BufferAccess {
   const std::vector<Expr>& indices;
   bool is_store = false;
 };
-/// Calls `see` for each access of the statement itself, without its body; the store comes first.
+/// Calls `see` for each access of the statement itself, but not for those of statements in its
+/// body. The store comes first.
 void for_each_access(const Stmt& stmt, const std::function<void(const BufferAccess&)>& see);
 
-/// A copy of the block in which each expression e (condition, bound, index or value) is f(e).
+/// Returns a copy of the block in which f(e) replaces each expression e (condition, bound, index or
+/// value).
 Block map_expressions(const Block& body, const std::function<Expr(const Expr&)>& f);
 
-/// Number of store statements in the code of an assignment: two if it has a guard.
+/// Returns the number of store statements in the code of an assignment: two if it has a guard.
 inline int64_t stores(const Assign& assign) { return assign.guard ? 2 : 1; }
 
 /// Returns the guarded assignment with `condition` as the condition of its guard. If `condition` is
@@ -282,19 +287,19 @@ struct Branches {
   If otherwise;               ///< stores the literal, if the condition fails
   bool stores_zeros = false;  ///< true if the literal's bytes are all 0
 };
-/// The branches of a guarded assignment, or of a vector loop that contains nothing else. Such a
-/// loop must have the same condition in all lanes; each branch is then a vector loop, which stores
-/// vectors. nullopt for any other statement.
+/// Returns the branches of a guarded assignment, or of a vector loop that contains only a guarded
+/// assignment. Such a loop must have the same condition in all lanes. Each branch is then a vector
+/// loop, which stores vectors. nullopt for any other statement.
 std::optional<Branches> branches_of(const Stmt& stmt);
-/// The body with each guarded assignment replaced by its branches.
+/// Returns the body with each guarded assignment replaced by its branches.
 Block with_branches(const Block& body);
 
-/// Every buffer that the body allocates, in order of appearance.
+/// Returns every buffer that the body allocates, in order of appearance.
 std::vector<Buffer> local_buffers(const Block& body);
 
-/// The index of buffer[indices] among all elements of the buffer, as one expression: m * 10 + n for
-/// [m, n] in a buffer of 6 x 10. Only indices of fused loops are simplified: [f / 10, f % 10] gives
-/// f.
+/// Returns the index of buffer[indices] among all elements of the buffer, as one expression: m * 10
+/// + n for [m, n] in a buffer of 6 x 10. Only indices of fused loops are simplified: [f / 10, f %
+/// 10] gives f.
 Expr linear_index(const Buffer& buffer, const std::vector<Expr>& indices);
 
 }  // namespace tw::schedules

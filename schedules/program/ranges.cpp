@@ -58,7 +58,8 @@ Range quotient(Range a, Range b, const Expr& divisor) {
           is_unknown(a.high) ? a.high : floor_div(a.high, *k)};
 }
 
-/// A remainder has the sign of the divisor and a smaller magnitude; that by 0 is 0.
+/// Returns the range of a remainder, which has the sign of the divisor and a smaller magnitude. The
+/// remainder of a division by 0 is 0.
 Range remainder(Range a, Range b, const Expr& divisor) {
   const auto k = dsl::as_int(divisor);
   if (!k || *k <= 0) return {b.low >= 0 ? 0 : b.low, b.high <= 0 ? 0 : b.high};
@@ -75,7 +76,8 @@ Range shifted_right(Range a, const Expr& count) {
   return {a.low >= 0 ? 0 : a.low, a.high < 0 ? -1 : a.high};
 }
 
-/// An operand that is not negative bounds the bits of both.
+/// Returns the range of a & b. It has no bit that an operand lacks, so an operand that is not
+/// negative bounds it.
 Range masked(Range a, Range b) {
   if (a.low >= 0 && b.low >= 0) return {0, std::min(a.high, b.high)};
   if (a.low >= 0) return {0, a.high};
@@ -83,7 +85,8 @@ Range masked(Range a, Range b) {
   return {};
 }
 
-/// | and ^ set no bit above the highest one of their operands.
+/// Returns the range of a | b and of a ^ b. Neither has a bit above the highest bit of both
+/// operands.
 Range joined(Range a, Range b) {
   if (a.low < 0 || b.low < 0 || is_unknown(a.high) || is_unknown(b.high)) return {};
   const auto bits = std::bit_width(static_cast<uint64_t>(std::max(a.high, b.high)));
@@ -131,8 +134,8 @@ Range within(DType type, Range exact) {
   return exact.low >= all.low && exact.high <= all.high ? exact : all;
 }
 
-/// True if the operation may give a number that is larger than its operands. An end of its range
-/// that is unknown may then lie outside of i64.
+/// True if the operation may give a number that is larger than its operands. If an end of the range
+/// of its result is unknown, the result may then lie outside of i64.
 bool may_grow(BinaryOp op) {
   return op == BinaryOp::Add || op == BinaryOp::Sub || op == BinaryOp::Mul || op == BinaryOp::Shl;
 }
@@ -154,7 +157,8 @@ bool Range::fits_f32() const { return low >= -(1 << 24) && high <= 1 << 24; }
 
 void Ranges::set(const std::string& variable, const Expr& begin, const Expr& end) {
   const Range first = of(begin), last = of(end);
-  // A loop that may be empty has no value then: the range stays well formed.
+  // If the loop may be empty, `high` may lie below `first.low`. A range must not end before it
+  // begins.
   const int64_t high = is_unknown(last.high) ? last.high : last.high - 1;
   variables_[variable] = {first.low, std::max(first.low, high)};
 }
@@ -204,7 +208,8 @@ bool Ranges::all_fit_int32(const Expr& expr) const {
       expr, [&](const dsl::Unary& u) { return all_fit_int32(u.a); },
       [&](const dsl::Cast& c) { return all_fit_int32(c.a); },
       [&](const dsl::Binary& b) {
-        // Counts are taken modulo the bits of the type, so an i32 cannot shift by 32 or more.
+        // Counts of shifts are taken modulo the bits of the type, so 32-bit code cannot shift by 32
+        // or more.
         if (expr.type() == Int64 && (b.op == BinaryOp::Shl || b.op == BinaryOp::Shr))
           if (const Range count = of(b.b); count.low < 0 || count.high > 31) return false;
         return all_fit_int32(b.a) && all_fit_int32(b.b);

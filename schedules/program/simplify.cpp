@@ -19,7 +19,8 @@ struct Divided {
   Affine quotient, remainder;
 };
 
-/// a = k * quotient + remainder with 0 <= remainder < k proved; nullopt when it is not.
+/// Finds quotient and remainder such that a = k * quotient + remainder and 0 <= remainder < k is
+/// proved; nullopt if there is no proof.
 std::optional<Divided> divide(const Affine& a, int64_t k, const Bounds& bounds) {
   Divided d;
   d.quotient.constant = floor_div(a.constant, k);
@@ -65,7 +66,7 @@ Expr simplify_division(const Binary& b, const Bounds& bounds) {
   return dsl::binary(b.op, a, Expr(*k));
 }
 
-/// Operands first: many are literals then, which need no proof.
+/// Simplifies the operands first. Many become literals, whose comparison needs no proof.
 Expr simplify_comparison(const Binary& b, const Bounds& bounds) {
   const Expr condition = dsl::binary(b.op, simplify(b.a, bounds), simplify(b.b, bounds));
   if (dsl::as_int(condition)) return condition;
@@ -74,8 +75,8 @@ Expr simplify_comparison(const Binary& b, const Bounds& bounds) {
   return condition;
 }
 
-/// min(a, b, ...) without the operands that are proved to be no less than another operand, and
-/// max(a, b, ...) without those that are proved to be no greater.
+/// Simplifies min(a, b, ...) and max(a, b, ...). Leaves out operands of a minimum that are proved
+/// to be no less than another operand, and operands of a maximum that are proved to be no greater.
 Expr simplify_minmax(const Binary& b, const Bounds& bounds) {
   const Expr x = simplify(b.a, bounds), y = simplify(b.b, bounds);
   if (is_float(x.type())) return dsl::binary(b.op, x, y);

@@ -19,15 +19,16 @@ bool is_bulk(const Stmt& stmt) {
   return loop && loop->kind == LoopKind::Bulk;
 }
 
-/// True for the barrier at the beginning of an iteration of a pipeline, after its wait.
+/// True if a barrier that is statement `i` of a body is the one at the beginning of a pipeline's
+/// iteration, after the wait.
 bool is_barrier_of_pipeline(bool in_pipeline, size_t i) { return in_pipeline && i == 1; }
 
 void append_nonempty(const Stmt& around, Block part, Block& result) {
   if (!part.empty()) result.push_back(with_body(around, block(std::move(part))));
 }
 
-/// The producers' part of the body: TMA copies, commits and the pipeline's barriers, without the
-/// thread loops.
+/// Returns the producers' part of the body: TMA copies, commits and the pipeline's barriers,
+/// without the thread loops.
 Block producer_part(const Block& body, bool in_pipeline = false) {
   Block result;
   for (size_t i = 0; i < body.size(); ++i) {

@@ -2,8 +2,8 @@
 #pragma once
 // Warp-specialised phases. Producer warps issue the TMA copies of a pipeline ahead of the
 // consumers, i.e. the threads that compute. The consumers then neither issue copies nor wait for
-// each other. The phase means the same as its body, run without producers. For a target that has
-// mbarriers, specialised_body() divides the body into a part for producers and a part for
+// each other. The phase computes the same as its body would without producers. For a target that
+// has mbarriers, specialised_body() divides the body into a part for producers and a part for
 // consumers:
 //
 //   for k in 0..2:  bulk ...; commit
@@ -29,7 +29,8 @@ namespace tw::schedules {
 
 struct Limits;
 
-/// Number of producer threads of a block: four warps. Only one of these threads issues the copies.
+/// Number of producer threads of a block, which are four warps. Only one of these threads issues
+/// the copies.
 inline constexpr int64_t producer_threads = 128;
 
 /// The two programs of a specialised phase: the producer warps run one, which issues the copies,
@@ -44,10 +45,11 @@ struct SpecialisedBody {
 /// so the addresses are valid for the result, too. Requires: check_specialised() succeeds.
 SpecialisedBody specialised_body(const Phase& phase);
 
-/// Checks a specialised phase; a phase that is not specialised passes. The phase must have one
-/// pipeline, outside of other loops, and all copies of the pipeline must be TMA copies. Threads in
-/// the pipeline may write only to their private buffers. The threads must be whole warps and leave
-/// room for the producer warps in the block. Fails with ErrorCode::Invalid.
+/// Checks a specialised phase; a phase that is not specialised passes unless it is persistent. The
+/// phase must have one pipeline, outside of other loops, and all copies of the pipeline must be TMA
+/// copies. Threads in the pipeline may write only to their private buffers. The threads must be
+/// whole warps. The block must have room for the producer warps, and shared memory for all
+/// mbarriers. Fails with ErrorCode::Invalid.
 Status check_specialised(const Phase& phase, const Limits& limits);
 
 }  // namespace tw::schedules

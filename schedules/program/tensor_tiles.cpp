@@ -15,12 +15,12 @@
 namespace tw::schedules {
 namespace {
 
-// Halide's back end has the tiles of AMX for processors that have all that Sapphire Rapids has.
+// Halide's back end uses the tiles of AMX only for processors with all features of Sapphire Rapids.
 constexpr std::string_view amx[] = {"amx_bf16", "amx_int8", "amx_tile", "avx512_fp16", "avx_vnni"};
 
-// A tf32 has the exponent of an f32 and 10 bits after the point. An f32 that is split into two
-// tf32, big and small, loses at most its last three bits: big*big + big*small + small*big is about
-// as exact as f32 (arXiv 2203.03341).
+// A tf32 has the exponent of an f32 and 10 bits after the point. An f32 that is split into the sum
+// of two tf32, big and small, loses at most its last three bits. The sum big*big + big*small +
+// small*big of three products is about as exact as a product of f32 (arXiv 2203.03341).
 constexpr TensorTile rows[] = {
     // name               operand   accumulator  k  mma  sm  input error
     {"mma_m16n8k8_tf32", Float32, Float32, 8, 1, 80, 0x1p-11},
@@ -28,12 +28,13 @@ constexpr TensorTile rows[] = {
     {"mma_m16n8k16_f16", Float16, Float32, 16, 1, 80, 0},
     {"mma_m16n8k16_bf16", BFloat16, Float32, 16, 1, 80, 0},
     {"mma_m16n8k32_s8", Int8, Int32, 32, 1, 80, 0},
-    // The number of columns is that of the loops. The instruction truncates an f32 to a tf32.
+    // The loops determine the number of columns of a warpgroup's tile. The instruction truncates an
+    // f32 to a tf32.
     {"wgmma_m64k8_tf32", Float32, Float32, 8, 1, 90, 0x1p-10, true},
     {"wgmma_m64k16_f16", Float16, Float32, 16, 1, 90, 0, true},
     {"wgmma_m64k16_bf16", BFloat16, Float32, 16, 1, 90, 0, true},
     {"wgmma_m64k32_s8", Int8, Int32, 32, 1, 90, 0, true},
-    // Each factor is signed or not. The instructions of bf16 take subnormal factors as 0.
+    // Factors of i8 tiles may also be u8. The instruction of bf16 treats subnormal factors as 0.
     {"amx_m16n16k64_i8", Int8, Int32, 64, 1, 0, 0, false, amx},
     {"amx_m16n16k32_bf16", BFloat16, Float32, 32, 1, 0, 0, false, amx},
 };
@@ -54,7 +55,7 @@ bool runs_to(const Loop* loop, int64_t extent) {
 
 int64_t iterations(const Loop& loop) { return *dsl::as_int(loop.end); }
 
-/// The loops over columns, outermost first.
+/// Returns the loops over columns, outermost first.
 std::vector<const Loop*> column_loops(const TensorNest& nest) {
   if (!nest.columns) return {nest.column};
   if (!nest.column_groups) return {nest.columns, nest.column};
@@ -66,7 +67,8 @@ bool is_variable_of(const Expr& index, const Loop& loop) {
   return v && v->name == loop.variable;
 }
 
-/// A factor that is an element of memory, widened where its type is narrower than the sum's.
+/// Returns the read of a factor that is an element of memory, possibly widened to the type of the
+/// sum; null for any other factor.
 const dsl::Read* as_factor(const Expr& factor, const TensorTile& tile) {
   const dsl::Cast* cast = factor.as<dsl::Cast>();
   const dsl::Read* read = (cast ? cast->a : factor).as<dsl::Read>();
@@ -121,9 +123,8 @@ class TileChecker {
     return status;
   }
 
-  /// Checks the body of a loop or condition. `decide` are the bounds or the condition, which decide
-  /// whether the body runs. A tile in the body requires that all lanes of a warp get the same
-  /// values of these expressions.
+  /// Checks the body of a loop or condition. `decide` are the bounds of the loop or the condition.
+  /// If the body has a tile, all lanes of a warp must find the same values of these expressions.
   Status inside(const std::vector<Expr>& decide, const Block& body) {
     const size_t before = decide_.size();
     decide_.insert(decide_.end(), decide.begin(), decide.end());
@@ -199,7 +200,7 @@ class TileChecker {
                         "which indexes them, is not unrolled",
                         nest.tile->name, variable),
             stmt);
-    // Each loop with the distance of its successive iterations in rows.
+    // Each loop, and the number of rows (or columns) between its successive iterations.
     TW_RETURN_IF_ERROR(check_rows(
         nest, *nest.by_row,
         {{nest.warp, tile_rows}, {nest.part->variable, lane_rows}, {nest.lane_row, 1}}, stmt));
@@ -216,10 +217,11 @@ class TileChecker {
   };
 
   /// Checks the position of a factor of a warpgroup's tile in shared memory, for the two layouts
-  /// that tensor_tiles.h describes. K-major: rows as long as the swizzle lie one after the other,
-  /// the first at a multiple of the swizzle's period, and the terms of a tile are part of a row.
-  /// MN-major: a row holds at most 64 neighbours of one term, a tile has a row for each term, and
-  /// groups of columns have a constant stride.
+  /// that tensor_tiles.h describes. K-major: lines as long as the swizzle follow each other, the
+  /// first of them at a multiple of the swizzle's period, and the terms of a tile are part of a
+  /// line. MN-major: a line holds at most 64 neighbours of one term, a tile has a line for each
+  /// term, and groups of columns have a constant stride. `loops` are the loops over rows, or over
+  /// columns.
   Status check_rows(const TensorNest& nest, const dsl::Read& factor,
                     const std::vector<RowLoop>& loops, const Stmt& stmt) const {
     const auto found = buffers_.find(factor.tensor);
@@ -252,7 +254,7 @@ class TileChecker {
         is_plain = takes(loop.variable, is_mn_major ? loop.rows : loop.rows * row) && is_plain;
       }
     }
-    // All neighbours are one row, or several groups of rows of the largest size.
+    // In MN-major, a line has all rows or columns of the tile, or the columns of one group.
     const bool is_by_row = &factor == nest.by_row;
     const int64_t neighbours =
         is_by_row ? warpgroup_rows : iterations(*nest.columns) * tile_columns;
@@ -266,7 +268,8 @@ class TileChecker {
     if (!is_plain)
       return wrong(fmt::format("rows of {} elements, one after the other, with '{}' innermost", row,
                                nest.depth->variable));
-    // The offset of the tile is a multiple of whole periods plus some terms within the same rows.
+    // The tile begins at a multiple of the period. In K-major it may begin at a later term of the
+    // same lines, if they have all its terms.
     int64_t terms = at.constant % period;
     bool is_aligned = at.constant >= 0 && terms % depth == 0 && !(is_mn_major && terms > 0);
     std::vector<const Loop*> own = column_loops(nest);
@@ -340,10 +343,11 @@ class TileChecker {
   const ThreadNest* threads_ = nullptr;
   static constexpr int64_t unknown = -1;
   std::map<std::string, const Buffer*> buffers_;  ///< buffers of the phase
-  std::map<std::string, int64_t> last_;           ///< value of a loop's variable, from 0 on
-  std::set<std::string> written_;                 ///< in the nest
-  std::vector<std::string> rolled_;  ///< variables of serial loops around, inside of the nest
-  std::vector<Expr> decide_;         ///< bounds and conditions around, inside of the nest
+  std::map<std::string, int64_t> last_;  ///< last value of a loop that begins at 0, or unknown
+  std::set<std::string> written_;        ///< buffers that the threads of the nest write
+  std::vector<std::string>
+      rolled_;  ///< variables of serial loops inside of the nest, around the statement
+  std::vector<Expr> decide_;  ///< bounds and conditions of `inside` around the statement
 };
 
 }  // namespace

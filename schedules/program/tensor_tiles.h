@@ -2,9 +2,9 @@
 #pragma once
 // Tensor tiles: products of small matrices. The 32 threads of a warp compute a tile together by an
 // instruction of a GPU's tensor cores (PTX: mma.sync), or the 128 threads of a warpgroup do
-// (wgmma). A tile may also be computed by one thread of a CPU (core_tiles.h). A tile means the same
-// as its loops, and targets without the instruction run the loops. In a warp's tile of 16 rows and
-// 8 columns each lane sums four elements:
+// (wgmma). A tile may also be computed by one thread of a CPU (core_tiles.h). A tile gives the same
+// result as its loops, and targets without the instruction run the loops. In a warp's tile of 16
+// rows and 8 columns each lane sums four elements:
 //
 //   thread ... thread r in 0..8                  # the innermost two: lane = 4 r + c
 //     thread c in 0..4
@@ -28,17 +28,17 @@
 //               tensor k in 0..16
 //                 acc[..., h, j, e] += a[..., w, h, r, ..., k] * b[..., j, c, e, ..., k]
 //
-// The instruction reads the factors from shared memory, in one of two layouts. They are described
-// by lines: a line is a piece of shared memory that is as long as the buffer's swizzle (program.h),
-// and lines follow each other.
+// The instruction reads the factors from shared memory, in one of two layouts. Both consist of
+// lines, which follow each other. A line is a piece of shared memory that is as long as the
+// buffer's swizzle (program.h).
 //   K-major: a line has neighbouring terms of one row of `a`, or of one column of `b`. A line of
 //     128 bytes has 64 terms of bf16.
 //   MN-major, for 16-bit types only: a line belongs to one term k. It has the elements for this
 //     term in 64, 32 or 16 neighbouring rows of `a`, or columns of `b`. 64 elements of bf16 take
 //     128 bytes.
 //
-// More than 64 columns in MN-major are groups of 64. The loop j is then two loops, i over groups
-// and j in 0..8, and b is stored group by group:
+// In MN-major, more than 64 columns are stored as groups of 64. The loop j is then two loops, i
+// over groups and j in 0..8, and b is stored group by group:
 //
 //   acc[..., h, i, j, e] += ... * b[..., i, k, j, c, e]
 //
@@ -57,8 +57,8 @@
 
 namespace tw::schedules {
 
-/// One row of the table tensor_tiles(). Factors are read with the type `operand` and widened to the
-/// type `accumulator`, which the sums have.
+/// One row of the table tensor_tiles(). Factors are read as elements of the type `operand` and
+/// widened to the type `accumulator`, in which they are summed.
 struct TensorTile {
   std::string_view name;
   DType operand, accumulator;
@@ -67,9 +67,9 @@ struct TensorTile {
   int64_t depth;
   int instructions;        ///< number of instructions that compute one tile
   int least_architecture;  ///< first GPU architecture that has the tile: 80 for sm_80
-  double input_error;      ///< relative error of a factor, which the tile rounds
-  /// true for wgmma; only the GPU architecture `least_architecture`, in its variant "a" (sm_90a),
-  /// has such a tile
+  double input_error;  ///< relative error by which the tile rounds a factor; 0 if it rounds none
+  /// true for wgmma; only variant "a" of the GPU architecture `least_architecture` (sm_90a) has
+  /// such a tile
   bool is_of_warpgroup = false;
   /// CPU features that the instruction needs; empty for tiles of GPUs.
   std::span<const std::string_view> features = {};
@@ -91,15 +91,15 @@ inline constexpr int64_t most_mn_neighbours = 64;
 inline constexpr double exact_input_error = 0x1p-20;
 
 std::span<const TensorTile> tensor_tiles();
-/// The tile of that name; null if there is none.
+/// Returns the tile of that name; null if there is none.
 const TensorTile* find_tensor_tile(std::string_view name);
 
 /// True if a factor of the tile may have the type. A core tile of i8 also takes u8.
 bool takes(const TensorTile& tile, DType factor);
 
-/// Multiply-adds of the tile's product per cycle and multiprocessor. The time of a tile is that of
-/// all its instructions: mma_m16n8k8_3xtf32 takes three. The rate of tensor cores halves with each
-/// doubling of the operand's size. Requires: a tile of a GPU.
+/// Returns the number of multiply-adds of the tile's product per cycle and multiprocessor. The time
+/// of a tile is that of all its instructions: mma_m16n8k8_3xtf32 takes three. The rate of tensor
+/// cores halves with each doubling of the operand's size. Requires: a tile of a GPU.
 double multiply_adds(const TensorTile& tile, const Gpu& gpu);
 
 /// True if a GPU of the architecture has the tile's instruction. `is_variant_a` is true for sm_90a.
@@ -129,26 +129,27 @@ int64_t columns_of(const TensorNest& nest);
 /// threads do not have the form of the tile. Requires: the loop is in the body of the nest.
 Result<TensorNest> tensor_nest(const Loop& loop, const ThreadNest& threads);
 
-/// Number of elements of one row (or column) of a factor that a lane holds for an instruction. They
-/// are always 8 bytes along k: 2 of f32, 4 of bf16, 8 of i8.
+/// Returns the number of elements of one row (or column) of a factor that a lane holds for an
+/// instruction. They always have 8 bytes along k: 2 of f32, 4 of bf16, 8 of i8.
 int64_t lane_elements(const TensorTile& tile);
-/// The indices of the i-th element that a lane reads of a factor. row_indices() is for the factor
-/// that depends on the row; a lane has several rows of it, and `part` (the loop h above) selects
-/// one. column_indices() is for the factor that depends on the column. The instruction would give a
-/// lane elements that are not neighbours along k. A sum may take its terms in any order, so a lane
-/// reads neighbours instead: if a lane has 4 elements, the lanes with the thread index c read the
-/// terms 4 c to 4 c + 3.
+/// row_indices() returns the indices of the i-th element that a lane reads of the factor that
+/// depends on the row. A lane reads two rows of this factor, and `part` (the loop h above) selects
+/// one of them. column_indices() does the same for the factor that depends on the column. The
+/// instruction would give a lane elements that are not neighbours along k. A sum may take its terms
+/// in any order, so a lane reads neighbours instead: if a lane has 4 elements, the lanes with the
+/// thread index c read the terms 4 c to 4 c + 3.
 std::vector<Expr> row_indices(const TensorNest& nest, const Expr& part, const Expr& i);
 std::vector<Expr> column_indices(const TensorNest& nest, const Expr& i);
 
-/// The indices of the first element of a factor that a warpgroup's tile reads: the first term of
-/// the tile's first row, or of its first column.
+/// first_of_rows() and first_of_columns() return the indices of the first element that a
+/// warpgroup's tile reads of a factor: the first term of the tile's first row, or of its first
+/// column.
 std::vector<Expr> first_of_rows(const TensorNest& nest);
 std::vector<Expr> first_of_columns(const TensorNest& nest);
-/// Indices of a thread's first accumulator.
+/// Returns the indices of a thread's first accumulator in the tile.
 std::vector<Expr> first_of_sums(const TensorNest& nest);
 
-/// The layout, in shared memory, of a factor of a warpgroup's tile. If not MN-major, it is K-major.
+/// The layout of a factor of a warpgroup's tile in shared memory: K-major unless `is_mn_major`.
 struct FactorLayout {
   bool is_mn_major = false;
   /// if MN-major: number of bytes from one group of 64 columns to the next; 0 if there is only one
@@ -158,9 +159,10 @@ struct FactorLayout {
 FactorLayout layout_of_rows(const TensorNest& nest, const Buffer& buffer);
 FactorLayout layout_of_columns(const TensorNest& nest, const Buffer& buffer);
 
-/// Checks the tensor tiles of the phase. Each must have all its loops. Its factors must not be
-/// private to a thread, nor change while the tile is computed. All lanes of a warp must compute it
-/// together, and the target must have the instruction. Fails with ErrorCode::Invalid.
+/// Checks the tensor tiles of the phase. Each tile must have all its loops. Its factors must not be
+/// private to a thread, and the threads that compute the tile must not write them. All lanes of a
+/// warp must compute the tile together, and the target must have the instruction. Fails with
+/// ErrorCode::Invalid.
 Status check_tensor_tiles(const Phase& phase, const Limits& limits);
 
 }  // namespace tw::schedules

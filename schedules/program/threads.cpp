@@ -37,12 +37,12 @@ bool has_threads(const Stmt& stmt) {
 
 // ---- barriers -------------------------------------------------------------------------------
 
-/// The slot of a buffer that an access touches. It is the index of the buffer's first dimension, as
-/// an expression of the loops around the threads, if this is the same for all threads. A pipeline
-/// reads one slot and writes others.
+/// The slot of a buffer that an access uses. It is the index of the first dimension of the buffer,
+/// as an expression of the loops around the threads. An access has a slot only if this index is the
+/// same for all threads. An iteration of a pipeline reads one slot and writes others.
 struct Slot {
   Affine index;
-  int64_t count = 1;  ///< number of slots: the index is taken modulo this
+  int64_t count = 1;  ///< number of slots; the index is taken modulo this number
 };
 
 bool are_apart(const std::optional<Slot>& a, const std::optional<Slot>& b) {
@@ -57,7 +57,7 @@ bool uses(const Slot& slot, const std::string& variable) {
                      [&](const Affine::Term& term) { return dsl::uses_var(term.atom, variable); });
 }
 
-/// Accesses to buffers that several threads see.
+/// The accesses to buffers that several threads see.
 class Touched {
  public:
   void add(const Touched& other) {
@@ -76,7 +76,8 @@ class Touched {
   void forget(const std::string& buffer) { uses_.erase(buffer); }
   void clear() { uses_.clear(); }
 
-  /// Rewrites the accesses from the view of the loop's next iteration.
+  /// Rewrites the slots in terms of the next iteration of the loop, in which `variable` is one
+  /// larger: slot k becomes slot k - 1. A slot that is not linear in the variable becomes unknown.
   void step(const std::string& variable) {
     change_slots(variable, [&](std::optional<Slot>& slot) {
       const Expr v = dsl::var(variable);
@@ -90,14 +91,15 @@ class Touched {
       }
     });
   }
-  /// Rewrites the accesses from the view outside of the loop, or of an unknown iteration.
+  /// Rewrites the slots for a place outside of the loop, or for an unknown iteration: a slot that
+  /// depends on the loop becomes unknown.
   void leave(const std::string& variable) {
     change_slots(variable, [](std::optional<Slot>& slot) { slot = std::nullopt; });
   }
 
  private:
   struct Use {
-    std::optional<Slot> slot;  ///< nullopt: any part
+    std::optional<Slot> slot;  ///< nullopt: any part of the buffer
     bool writes;
   };
 
@@ -139,10 +141,10 @@ int64_t count_barriers(const Block& body) {
   return count;
 }
 
-/// True if any two iterations of the loops have different indices. To prove it, each loop's
-/// variable must occur in one index, and its factor must exceed the largest sum of the terms with
-/// smaller factors: `i * 8 + t` with t in 0..8 has a different value in each iteration, and `i * 7
-/// + t` has not.
+/// True if the indices are proved to differ in any two iterations of the loops. For the proof, each
+/// loop's variable must occur in exactly one index. Its factor there must exceed the largest sum of
+/// the terms with smaller factors. `i * 8 + t` with t in 0..8 has a different value in each
+/// iteration; `i * 7 + t` has not.
 bool tells_apart(const std::vector<Expr>& indices, const std::vector<const Loop*>& loops) {
   std::set<std::string> told;
   for (const Expr& index : indices) {
@@ -167,7 +169,7 @@ bool tells_apart(const std::vector<Expr>& indices, const std::vector<const Loop*
 }
 
 /// Finds the buffers of which no element is accessed twice. Only one statement accesses such a
-/// buffer, and it stores another element in each iteration of the loops around it.
+/// buffer, and it stores a different element in each iteration of the loops around it.
 class OnceStored {
  public:
   static std::set<std::string> find(const Block& body) {
@@ -198,12 +200,12 @@ class OnceStored {
   }
 
   std::vector<const Loop*> loops_;     // around the statement
-  std::map<std::string, bool> found_;  // whether all accesses so far store an element once
+  std::map<std::string, bool> found_;  // true if all accesses so far store an element once
 };
 
 class BarrierPlacer {
  public:
-  /// `unordered`: buffers whose accesses need no order.
+  /// `unordered` are buffers whose accesses need no order.
   explicit BarrierPlacer(std::set<std::string> unordered) : unordered_(std::move(unordered)) {}
 
   Block run(const Block& body) {
@@ -226,8 +228,8 @@ class BarrierPlacer {
   }
 
  private:
-  /// True for a statement that all threads execute: it contains a nest, or a reduction by a warp,
-  /// but is neither of these itself.
+  /// True for a statement that all threads execute: it contains a nest or a Reduce loop, but is not
+  /// itself a thread loop or a Reduce loop.
   static bool concerns_all(const Stmt& stmt) {
     if (as_thread_loop(stmt) || as_reduce_loop(stmt)) return false;
     return has_threads(stmt) || has_reductions(Block{stmt});
@@ -246,8 +248,8 @@ class BarrierPlacer {
     passed_ = true;
   }
 
-  /// Places barriers inside of a statement around nests, which all threads execute. A barrier
-  /// before the statement is appended to `before`.
+  /// Places barriers inside of a statement that contains nests. All threads execute such a
+  /// statement. If a barrier is needed before the statement, it is appended to `before`.
   Stmt inside(const Stmt& stmt, Block& before) {
     return schedules::visit(
         stmt, [&](const Loop& loop) { return inside(loop, stmt, before); },
@@ -269,8 +271,8 @@ class BarrierPlacer {
     return with_body(stmt, block(run(*allocate.body)));
   }
 
-  /// Places barriers inside of a loop. A barrier may be necessary in the loop only because of
-  /// accesses before the loop. It is then appended to `before`, so that it is executed once.
+  /// Places barriers inside of a loop. If a barrier in the loop is needed only because of accesses
+  /// before the loop, it is appended to `before` instead, so that it is executed once.
   Stmt inside(const Loop& loop, const Stmt& stmt, Block& before) {
     const Touched entered = since_;
     const bool passed = passed_;
@@ -289,9 +291,9 @@ class BarrierPlacer {
     return with_body(stmt, block(std::move(body)));
   }
 
-  /// The loop's body with barriers. `entered` are the accesses before the loop since the last
-  /// barrier. The last accesses of an iteration may conflict with the first accesses of the next
-  /// iteration.
+  /// Returns the loop's body with barriers. `entered` are the accesses before the loop since the
+  /// last barrier. The last accesses of an iteration may conflict with the first accesses of the
+  /// next iteration.
   Block inside_after(const Touched& entered, const Loop& loop) {
     around_.insert(loop.variable);
     passed_ = false;
@@ -305,13 +307,14 @@ class BarrierPlacer {
     return body;
   }
 
-  /// Leaves a loop or condition, whose body may not have run.
+  /// Leaves a loop or condition. Its body may not have run, so the accesses before it are added to
+  /// those of the body.
   void leave(const Touched& entered, bool passed) {
     since_.add(entered);
     passed_ = passed;
   }
 
-  /// The accesses since the last barrier, as the next iteration of the loop sees them. If
+  /// Returns the accesses since the last barrier, as the next iteration of the loop sees them. If
   /// iterations have no barrier, the accesses may be those of any earlier iteration. If there are
   /// only a few iterations, as in the loop that fills a pipeline, each of them is considered
   /// separately.
@@ -371,15 +374,17 @@ class BarrierPlacer {
   }
 
   Touched since_;        ///< accesses since the last barrier
-  bool passed_ = false;  ///< true if the innermost loop or condition has passed a barrier
+  bool passed_ = false;  ///< true if there was a barrier since the innermost loop or condition
+                         ///< began
   std::set<std::string> unordered_;       ///< buffers that need no barrier
-  std::map<std::string, int64_t> slots_;  ///< extents of first dimensions of buffers
+  std::map<std::string, int64_t> slots_;  ///< extent of the first dimension of each buffer
   std::set<std::string> around_;          ///< variables of loops that all threads execute
 };
 
 // ---- conditions -----------------------------------------------------------------------------
 
-/// Marks uniform conditions, and finds the first mark in its input that cannot be proved.
+/// Marks uniform conditions. Also finds the first condition that its input marks as uniform, but
+/// that cannot be proved to be.
 class UniformMarker {
  public:
   Block run(const Block& body) {
@@ -413,8 +418,8 @@ class UniformMarker {
         always<Barrier, Commit, Wait, PrefetchLines>(stmt));
   }
 
-  /// Marks conditions inside of a loop. The loop's variable differs between threads if the threads
-  /// number its iterations, share them, or run different ones.
+  /// Marks conditions inside of a loop. The loop's variable differs between threads if the loop is
+  /// a thread, Reduce or bulk loop, or if its bounds differ between threads.
   Stmt marked(const Loop& loop, const Stmt& stmt) {
     const bool differs = loop.kind == LoopKind::Thread || loop.kind == LoopKind::Reduce ||
                          loop.kind == LoopKind::Bulk || !is_uniform(loop.begin) ||
@@ -430,8 +435,9 @@ class UniformMarker {
     if (is_marked && !proved && !unproved_) unproved_ = &stmt;
     return proved;
   }
-  /// True if the expression has the same value in all threads. A read of a shared buffer has:
-  /// between two barriers no thread writes an element that another thread reads.
+  /// True if the expression is proved to have the same value in all threads. A read of a shared
+  /// buffer has the same value, because between two barriers no thread writes an element that
+  /// another thread reads.
   bool is_uniform(const Expr& expr) const {
     bool uniform = true;
     dsl::for_each(expr, [&](const Expr& e) {
@@ -449,7 +455,7 @@ class UniformMarker {
 
 // ---- private buffers of a thread ------------------------------------------------------------
 
-/// The dimension whose index is the loop's variable.
+/// Returns the dimension whose index is the loop's variable; nullopt if there is none.
 std::optional<size_t> dimension_of(const Loop& loop, const std::vector<Expr>& indices) {
   for (size_t d = 0; d < indices.size(); ++d)
     if (const dsl::Var* v = indices[d].as<dsl::Var>(); v && v->name == loop.variable) return d;
@@ -482,8 +488,9 @@ tl::unexpected<Error> illegal_threads(const std::string& why, const Stmt& stmt) 
   return fail(ErrorCode::Invalid, fmt::format("[threads] {}\n{}", why, to_string(Block{stmt}, 1)));
 }
 
-/// For a private buffer that is allocated outside of the nests: the thread loops whose iterations
-/// each have their own elements, and for each loop the dimension that its variable indexes.
+/// The owners of the elements of a private buffer that is allocated outside of the nests. `loops`
+/// are the thread loops (variable and extent) whose iterations each have their own elements.
+/// `dimensions` has, for each of the loops, the dimension that its variable indexes.
 struct Owners {
   std::vector<std::pair<std::string, int64_t>> loops;
   std::vector<size_t> dimensions;
@@ -571,7 +578,8 @@ class ThreadChecker {
         [&](const Wait&) { return orders_copies(); }, always<If, Assign, PrefetchLines>(Status{}));
   }
 
-  /// Checks a Reduce loop. Other threads than the one that stores the result read its operands.
+  /// Checks a Reduce loop. Its operands must not be in private buffers, because other threads than
+  /// the one that stores the result read them.
   Status check_reduce(const Loop& loop, const Stmt& stmt) {
     const Assign* assign = loop.body->size() == 1 ? loop.body->front().as<Assign>() : nullptr;
     const bool is_one = assign && assign->combine != Combine::None && !assign->asynchronous &&
@@ -624,7 +632,8 @@ class ThreadChecker {
 
   const Limits& limits_;
   const ThreadNest* nest_ = nullptr;
-  /// Private buffers that are allocated outside of nests.
+  /// Private buffers that are allocated outside of nests, with the owners of their elements once an
+  /// access has shown them.
   std::map<std::string, std::optional<Owners>> owned_;
 };
 

@@ -33,7 +33,7 @@ const Loop* as_bulk_loop(const Stmt& stmt) {
   return loop && loop->kind == LoopKind::Bulk ? loop : nullptr;
 }
 
-/// Number of elements of a box along each of its loops.
+/// For each loop of a box, by variable: the number of elements of the box along it.
 using BoxLoops = std::map<std::string, int64_t>;
 
 bool uses_any(const Expr& expr, const BoxLoops& loops) {
@@ -54,8 +54,8 @@ std::optional<IndexDigit> as_digit(const Expr& expr, BinaryOp op) {
   return k && *k > 0 ? std::optional(IndexDigit{b->a, *k}) : std::nullopt;
 }
 
-/// The expression as one quotient: x / 3 / 4 -> x / 12, x / 3 + y -> (x + y * 3) / 3, and both:
-/// x / 3 / 4 + y -> (x + y * 12) / 12.
+/// Rewrites the expression as one quotient: x / 3 / 4 -> x / 12, x / 3 + y -> (x + y * 3) / 3, and
+/// both: x / 3 / 4 + y -> (x + y * 12) / 12. Returns nullopt if this is not possible.
 std::optional<IndexDigit> as_quotient(const Expr& expr) {
   if (const auto outer = as_digit(expr, BinaryOp::Div)) {
     const auto inner = as_quotient(outer->x);
@@ -84,9 +84,9 @@ bool are_congruent(const Expr& x, const Expr& y, int64_t k) {
                      [&](const Affine::Term& term) { return term.coefficient % k == 0; });
 }
 
-/// Joins two digits of one number: x / k * k + x % k -> x, x / k % n * k + x % k -> x % (k * n).
-/// The number x may be a quotient itself. If `loops` are given, at least one of the two digits must
-/// use one of the loops. Returns true if two digits were joined.
+/// Joins two digits of one number x: x / k * k + x % k -> x, or x / k % n * k + x % k -> x % (k *
+/// n). x may itself be a quotient. If `loops` are given, at least one of the two digits must use
+/// one of these loops. Returns true if two digits were joined.
 bool join_digits(Affine& affine, const BoxLoops* loops = nullptr) {
   for (const Affine::Term& low : affine.terms) {
     const auto last = as_digit(low.atom, BinaryOp::Mod);
@@ -112,8 +112,8 @@ bool join_digits(Affine& affine, const BoxLoops* loops = nullptr) {
   return false;
 }
 
-/// Joins a number and a quotient of it that was subtracted: x - x / k * k -> x % k. Returns true if
-/// two terms were joined.
+/// Joins a number and its quotient where the quotient is subtracted: x - x / k * k -> x % k.
+/// Returns true if two terms were joined.
 bool join_difference(Affine& affine) {
   for (const Affine::Term& term : affine.terms) {
     const auto quotient = as_digit(term.atom, BinaryOp::Div);
@@ -130,8 +130,8 @@ bool join_difference(Affine& affine) {
   return false;
 }
 
-/// An affine form as a part that does not depend on the loops of a box, and the coefficients of
-/// these loops.
+/// An affine form, split into a part that does not depend on the loops of a box, and the
+/// coefficients of these loops.
 struct BoxForm {
   Affine rest;
   std::map<std::string, int64_t> strides;
@@ -142,7 +142,7 @@ class AffineForms {
   explicit AffineForms(const BoxLoops& loops) : loops_(loops) {}
 
   /// Splits an affine form; nullopt if it is not linear in the loops of the box. Digits that use no
-  /// loop of the box are not joined, because conditions have them as separate terms too.
+  /// loop of the box are not joined, because conditions contain these digits as separate terms.
   std::optional<BoxForm> split(Affine affine) const {
     while (join_digits(affine, &loops_)) {
     }
@@ -164,7 +164,7 @@ class AffineForms {
     return split;
   }
 
-  /// The largest value of the loops' part.
+  /// Returns the largest value of the sum of stride * variable over the loops.
   int64_t most(const std::map<std::string, int64_t>& strides) const {
     int64_t sum = 0;
     for (const auto& [name, a] : strides) sum += a * (loops_.at(name) - 1);
@@ -172,7 +172,9 @@ class AffineForms {
   }
 
  private:
-  /// (r + v) / k is r / k, and (r + v) % k is r % k + v, if 0 <= v < gcd(r, k).
+  /// Splits x / k or x % k for x = r + v, where v is the part of the loops: (r + v) / k is r / k,
+  /// and (r + v) % k is r % k + v, if 0 <= v < gcd(r, k). gcd(r, k) is the common divisor of k and
+  /// of all coefficients in r.
   std::optional<BoxForm> split_digit(const Expr& atom) const {
     const auto remainder = as_digit(atom, BinaryOp::Mod);
     const auto quotient = remainder ? std::nullopt : as_quotient(atom);
@@ -207,9 +209,9 @@ struct Dimension {
   std::string loop;
   int64_t box = 1, stride = 1;
   Affine first;
-  bool is_fixed = false;            ///< `first` is determined up to a constant
-  bool is_exact = false;            ///< the constant is determined too
-  std::optional<Affine> last_room;  ///< elements exist for v <= this
+  bool is_fixed = false;            ///< true if `first` is determined, except for a constant
+  bool is_exact = false;            ///< true if the constant is determined too
+  std::optional<Affine> last_room;  ///< largest v for which elements exist; nullopt: no bound
 };
 
 class CopyFinder {
@@ -246,7 +248,8 @@ class CopyFinder {
     return body;
   }
 
-  /// Recognises `to[...] = from[...]`, or the same under a condition with zeros where it fails.
+  /// Recognises `to[...] = from[...]`, perhaps under a condition, with zeros where the condition
+  /// fails.
   Status gather_copy(const Block& body) {
     copy_ = body.size() == 1 ? body.front().as<Assign>() : nullptr;
     read_ = copy_ ? copy_->value.as<dsl::Read>() : nullptr;
@@ -321,7 +324,8 @@ class CopyFinder {
                              from_->name, bytes, along, engine_bytes));
   }
 
-  /// Applies a term of the condition, which must bound the index of one loop from below or above.
+  /// Applies one term of the condition. The term must bound the index of one loop from below or
+  /// above.
   Status apply(const Affine& at_least_zero) {
     const auto split = forms_.split(at_least_zero);
     const auto refuse = [&] {
@@ -356,10 +360,10 @@ class CopyFinder {
     return is_lower ? bound_below(main->first, room) : bound_above(main->first, room);
   }
 
-  /// Adds floor(part / a) to `room`, for 0 <= part.constant < a, as a quotient of a number that is
-  /// not negative. Returns false if the number is not proved to be non-negative. A bound from below
-  /// has floor(x / a), and a bound from above must have -floor((x + a - 1) / a), so that their sum
-  /// is constant.
+  /// Adds floor(part / a) to `room`, for 0 <= part.constant < a. The quotient must be of a number
+  /// that is not negative; returns false if this is not proved. A bound from below has the form
+  /// floor(x / a), and a bound from above must have the form -floor((x + a - 1) / a), so that their
+  /// sum is constant.
   bool add_quotient(Affine part, int64_t a, Affine& room) const {
     const bool is_negative = part.terms.front().coefficient < 0;
     if (is_negative) {
@@ -377,7 +381,7 @@ class CopyFinder {
     return *std::ranges::find(dimensions_, loop, &Dimension::loop);
   }
 
-  /// Applies room + v >= 0.
+  /// Applies room + v >= 0, where v is the variable of the loop.
   Status bound_below(const std::string& loop, const Affine& room) {
     Dimension& d = dimension(loop);
     if (d.is_exact) return wrong(fmt::format("loop '{}' has two bounds from below", loop));
@@ -385,7 +389,7 @@ class CopyFinder {
     d.is_fixed = d.is_exact = true;
     return {};
   }
-  /// Applies room - v >= 0.
+  /// Applies room - v >= 0, where v is the variable of the loop.
   Status bound_above(const std::string& loop, const Affine& room) {
     Dimension& d = dimension(loop);
     if (d.last_room) return wrong(fmt::format("loop '{}' has two bounds from above", loop));
@@ -419,7 +423,7 @@ class CopyFinder {
     }
     for (Dimension* d : by_stride) {
       if (d->is_exact) continue;
-      // A box does not begin before the tensor but where padding says so.
+      // A box begins before the tensor only if a condition of padding says so.
       const int64_t least = -std::max<int64_t>(bounds_.lower(d->first).value_or(0), 0);
       int64_t steps = std::max(floor_div(rest.constant, d->stride), least);
       if (d == &dimensions_.front()) steps -= place_rows_beyond(steps, next, rest);
@@ -433,8 +437,8 @@ class CopyFinder {
   }
 
   /// Moves whole rows of the constant offset of the address to a dimension without a loop: to the
-  /// last dimension if it has none, else to a new one if there is room. Returns the part of the
-  /// offset that was moved, 0 if none was. `next` is the stride of rows.
+  /// last dimension if that has no loop, else to a new dimension if there may be another. Returns
+  /// the part of the offset that was moved, or 0. `next` is the stride of rows.
   int64_t place_rows_beyond(int64_t offset, int64_t next, Affine& rest) {
     if (next == 0 || offset < next) return 0;
     Dimension rows{"", 1, offset - offset % next, {}, true, true, {}};
@@ -452,7 +456,8 @@ class CopyFinder {
     return rows.stride;
   }
 
-  /// Moves a dimension without a loop, which is last, to where strides grow.
+  /// Moves a dimension without a loop from the end to the position where dimensions are in the
+  /// order of their strides.
   void order_by_stride() {
     if (!dimensions_.back().loop.empty()) return;
     const auto place =
@@ -471,9 +476,9 @@ class CopyFinder {
     }
   }
 
-  /// Moves the part of the address that no dimension covers, for example the offset of a batch, to
-  /// a new dimension if there is room, else to the index of the innermost dimension if that is not
-  /// fixed.
+  /// Moves the part of the address that no dimension covers, for example the offset of a batch. It
+  /// becomes a new dimension if the number of dimensions and its stride allow that. Else it is
+  /// added to the index of the innermost dimension. Invalid if that index is fixed.
   Status place_elsewhere(Affine& rest) {
     int64_t stride = 0;
     for (const Affine::Term& term : rest.terms) stride = std::gcd(stride, term.coefficient);
@@ -506,7 +511,8 @@ class CopyFinder {
   }
 
   Result<int64_t> extent(const Dimension& d) const {
-    // A box that begins before 0 reads zeros there, which is right only with a bound from below.
+    // A box that begins before 0 has zeros there. This is right only if the condition bounds the
+    // index from below.
     const bool may_be_before = d.is_exact && !d.loop.empty();
     const auto low = bounds_.lower(d.first), high = bounds_.upper(d.first);
     if (!low || !high || (!may_be_before && *low < 0))
@@ -563,8 +569,8 @@ class PhaseWalk {
   }
 
  private:
-  /// True if the map of `b` also describes `a`: strides and boxes are equal, and extents may differ
-  /// only where no element of the box lies outside of the tensor.
+  /// True if the tensor map of `b` also describes `a`: strides and boxes are equal, and extents
+  /// differ only along dimensions in which no box of `a` extends past the end.
   static bool is_described_by(const TmaCopy& a, const TmaCopy& b) {
     const auto same = [](const TmaDimension& x, const TmaDimension& y) {
       return x.stride == y.stride && x.box == y.box && (x.is_inside || x.extent == y.extent);
@@ -635,8 +641,8 @@ bool has_tma_copies(const Block& body) {
   return found;
 }
 
-// At its end a pipeline leaves as many empty groups as its copies run ahead, and the next pipeline
-// begins with that many groups again. So there are twice as many.
+// A pipeline ends with as many empty groups in flight as its copies run ahead, and the next
+// pipeline begins with that many groups again. So the number is doubled.
 int64_t tma_barriers(const Block& body) {
   if (!has_tma_copies(body)) return 0;
   int64_t ahead = 1, groups = 1;

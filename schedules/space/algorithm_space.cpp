@@ -9,15 +9,18 @@
 namespace tw::schedules {
 namespace {
 
-// The time to lower a point, divided by (100 * stages + nodes), was 0.3 to 0.8 times that of a
-// matrix product for chains of 3 to 256 stages.
+// The weight of a compute is proportional to 100 * stages + nodes. Measured: for chains of 3 to 256
+// stages, the time to lower a point divided by this number was 0.3 to 0.8 times that of a matrix
+// product.
 constexpr double nodes_per_stage = 100, nodes_of_weight_one = 105;
 
-/// Phases of a schedule: a stage that has a loop for others, and those that are computed in it.
+/// The phases of a schedule. A phase is a stage that may have a loop for other stages, and the
+/// stages that are computed in this loop.
 class Phases {
  public:
-  /// The site at which a stage may be computed: the site of the phase that all its readers are in.
-  /// Null if they are in several phases, or if that phase has no loop for the stage.
+  /// Returns the site at which a stage may be computed: the site of the phase in which all its
+  /// readers are. Null if the readers are in several phases, or if the phase has no loop for other
+  /// stages.
   const Site* site_for(const StagePlan& stage) const {
     const Site* common = nullptr;
     for (const std::string& reader : stage.readers) {
@@ -34,8 +37,8 @@ class Phases {
   void join(const std::string& stage, const Site& site) { phases_[stage] = site.stage; }
 
  private:
-  std::map<std::string, std::string> phases_;  // by stage: the one that opened its phase
-  std::map<std::string, Site> sites_;          // by the latter
+  std::map<std::string, std::string> phases_;  // for each stage, the stage that opened its phase
+  std::map<std::string, Site> sites_;  // for each stage that opened a phase, the site of the phase
 };
 
 /// Computes the weight from the stages and the nodes of their bodies.

@@ -13,8 +13,8 @@
 
 namespace tw::schedules {
 
-/// The stages of one algorithm and their strategies. [begin, end) are the indices of these stages'
-/// decisions in the list of the whole space.
+/// The stages of one algorithm and their strategies. The stages' decisions have the indices [begin,
+/// end) in the list of all decisions of the space.
 struct AlgorithmSpace {
   ComputePlan plan;
   std::vector<StageSpace> stages = {};  ///< one for each stage; they refer to `plan`
@@ -27,9 +27,10 @@ struct AlgorithmSpace {
   AlgorithmSpace& operator=(const AlgorithmSpace&) = delete;
 
   bool has(size_t decision) const { return decision >= begin && decision < end; }
-  /// The number of points, including those that are not allowed.
+  /// Returns the number of points, including those that are not allowed.
   double size() const;
-  /// Sets those choices to 0 that have no effect: choices for knobs that no chosen strategy has.
+  /// Sets choices that have no effect to 0, i.e. choices for knobs that the chosen strategies do
+  /// not have.
   void settle(std::span<int> choices) const;
   /// Appends the steps of all stages to `c`. `decisions` and `choices` are those of the whole
   /// space, not of this algorithm alone. Requires: `c` was made with `plan`.

@@ -9,9 +9,10 @@
 namespace tw::schedules {
 
 /// Counts the points that a search may still construct. A count, unlike a time, gives the same
-/// result on every machine. The search gets most / weight points, but at least 16: 1,000 points in
-/// a space of weight 1, and 250 in one of weight 4. takes_one() is false when no points are left,
-/// or if the token has stopped. Requires: the token outlives the allowance.
+/// result on every machine. The search may construct most / weight points, but at least 16: with
+/// most = 1,000, these are 1,000 points in a space of weight 1 and 250 in a space of weight 4.
+/// takes_one() counts one point; it returns false if no points are left or the token has stopped.
+/// Requires: the token outlives the allowance.
 class Allowance {
  public:
   Allowance(double most, double weight, const StopToken& stop)

@@ -33,7 +33,7 @@ void Construction::uses_decision(size_t decision) {
 void Construction::note(const int64_t* choice) {
   for (const Origin& origin : origins_)
     if (origin.choice == choice) return uses_decision(origin.decision);
-  // A choice that the stage does not have: its value is the same for every point.
+  // A choice without an origin is no knob of this stage: it is the same for every point.
 }
 
 Loops concat(std::initializer_list<Loops> parts) {

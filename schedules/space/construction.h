@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A schedule under construction, to which strategies append their steps, stage by stage. It also
+// A schedule under construction. Strategies append their steps to it, stage by stage. It also
 // records the choices on which steps depend, so that the point of a schedule can be found from its
 // steps (find_point.h). Not thread-safe; each schedule has its own Construction.
 
@@ -20,17 +20,17 @@ struct StageNest;
 /// Names of loops, outermost first.
 using Loops = std::vector<std::string>;
 
-/// A loop at which the producers of a stage may be computed. The stage itself has its own phase.
+/// A loop of a stage with its own phase, at which the producers of this stage may be computed.
 struct Site {
   std::string stage;
   std::string loop;  ///< empty if producers cannot be computed in the stage
-  /// number of threads of a block, which share the work of the producers
+  /// number of threads of a block; these threads share the work of the producers
   int64_t threads = 1;
 };
 
 /// Records, for each decision of a point, how many steps the schedule had when a strategy first
-/// used the decision. These steps do not depend on the decision, which helps to find the point of a
-/// schedule.
+/// used the decision. These earlier steps do not depend on the decision, which helps to find the
+/// point of a schedule.
 struct Trace {
   struct Use {
     size_t decision;  ///< index among the decisions of the space
@@ -43,31 +43,31 @@ struct Trace {
 
 class Construction {
  public:
-  /// Starts with the prologue of the plan, the steps of every schedule. Uses of decisions are
-  /// recorded in `trace`, unless it is null. Requires: the plan and the trace outlive the
-  /// construction.
+  /// Starts with the prologue of the plan, i.e. the steps with which every schedule begins. Records
+  /// the uses of decisions in `trace`, unless it is null. Requires: the plan and the trace outlive
+  /// the construction.
   explicit Construction(const ComputePlan& plan, Trace* trace = nullptr);
 
   Schedule schedule;  ///< the schedule so far
 
   const ComputePlan& plan() const { return *plan_; }
-  /// The current extent of the loop; 1 if the schedule is invalid or has no such loop.
+  /// Returns the current extent of the loop; 1 if the schedule is invalid or has no such loop.
   int64_t extent(const std::string& stage, const std::string& loop) const;
-  /// The nest of a stage; null if the schedule is invalid or has no such stage.
+  /// Returns the nest of a stage; null if the schedule is invalid or has no such stage.
   const StageNest* find(const std::string& stage) const;
 
-  /// Declares that the following steps depend on these choices. Each is a member of the
-  /// configuration that a knob has set (strategy.h). A strategy calls this function before the
-  /// first step that a choice can change. Otherwise the point of a schedule is hard to find from
-  /// its steps.
+  /// Declares that the steps appended from here on depend on these choices. Each choice is a member
+  /// of the configuration that a knob has set (strategy.h). A strategy calls this function before
+  /// the first step that a choice can change. Otherwise the point of a schedule is hard to find
+  /// from its steps.
   template <typename... Choices>
   void uses(const Choices&... choices) {
     if (trace_) (note(&choices), ...);
   }
   bool is_traced() const { return trace_ != nullptr; }
   void uses_decision(size_t decision);
-  /// Connects a member of the configuration to the decision that sets it: the address of the member
-  /// and the index of the decision.
+  /// Connects a member of the configuration, given by its address, to the index of the decision
+  /// that sets it.
   struct Origin {
     const int64_t* choice;
     size_t decision;
@@ -85,24 +85,25 @@ class Construction {
 Loops concat(std::initializer_list<Loops> parts);
 bool contains(const Loops& loops, const std::string& loop);
 Loops names_of(const std::vector<dsl::Axis>& axes);
-/// The spatial axes of the stage whose iterations are independent of each other: all of them,
-/// except the axis along which a scan runs.
+/// Returns the spatial axes of the stage whose iterations are independent of each other. These are
+/// all spatial axes except the axis along which a scan runs.
 Loops independent_axes(const dsl::Stage& stage);
-/// The axes of the stage whose loops belong inside of the loops over independent_axes(): the
-/// reduction axes, or the one axis along which the stage scans.
+/// Returns the axes whose loops belong inside of the loops over independent_axes(): the reduction
+/// axes, or, for a scan, the one axis along which it runs.
 Loops reduced_axes(const dsl::Stage& stage);
 
-/// Splits `loop` of the stage by `factor`. Returns the name of the outer loop, and sets `loop` to
-/// the name of the inner loop: for "n" it returns "n.0" and sets "n.1".
+/// Splits `loop` of the stage by `factor`. Returns the name of the outer loop and sets `loop` to
+/// the name of the inner loop. For the loop "n" it returns "n.0" and sets `loop` to "n.1".
 std::string split_off(Construction& c, const std::string& stage, std::string& loop, int64_t factor);
 /// Fuses adjacent loops and returns the name of the fused loop.
 std::string fuse_all(Construction& c, const std::string& stage, const Loops& loops);
 void unroll(Construction& c, const std::string& stage, const Loops& loops);
 
-/// The values `least`, 2 * `least`, 4 * `least` and so on. They end at `most`, or before that at
-/// the first value that is not below the extent: 8, 16 and 32 for extent 20, least 8 and most 128.
+/// Returns the values `least`, 2 * `least`, 4 * `least` and so on. The list ends at the first value
+/// that is at least `extent`, or before the first value above `most`. For extent 20, least 8 and
+/// most 128 it is {8, 16, 32}.
 std::vector<int64_t> powers(int64_t extent, int64_t least, int64_t most);
-/// The product of the extents of `axes`.
+/// Returns the product of the extents of `axes`.
 int64_t points_of(const dsl::Stage& stage, const Loops& axes);
 
 }  // namespace tw::schedules

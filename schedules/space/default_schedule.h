@@ -9,9 +9,9 @@
 
 namespace tw::schedules {
 
-/// The schedule of the default point of the workload's space. If that schedule exceeds the target's
-/// limits, returns the declared loops with the layouts that the workload asks for. Errors as
-/// Space::derive().
+/// Returns the schedule of the default point of the workload's space. If no program can be made
+/// from that schedule within the target's limits, returns the loops as declared, with the layouts
+/// that the workload asks for. Fails with the errors of Space::derive().
 Result<Schedule> default_schedule(const dsl::Workload& workload, const Target& target);
 
 }  // namespace tw::schedules

@@ -14,13 +14,13 @@
 namespace tw::schedules {
 namespace {
 
-// The largest number of points, of weight 1, that are constructed to find the nearest point: about
-// a second's work.
+// The largest number of points that are constructed to find the nearest point, in a space of weight
+// 1. This is about a second's work.
 constexpr double most_near_points = 20'000;
-// Points among which the search for the nearest one chooses where to begin.
+// The number of samples of which the best is the start of the search for the nearest point.
 constexpr int nearest_samples = 50;
 
-/// The algorithm of the space that rewrites the compute by the same steps.
+/// Returns the index of the algorithm of the space that rewrites the compute by the same steps.
 std::optional<size_t> algorithm_of(const Space& space, const std::vector<Step>& steps) {
   const std::string wanted = rewriting_text(steps);
   for (size_t i = 0; i < space.algorithms(); ++i)
@@ -28,18 +28,19 @@ std::optional<size_t> algorithm_of(const Space& space, const std::vector<Step>& 
   return std::nullopt;
 }
 
-/// The choices as those of a point of the algorithm.
+/// Returns a point with these choices and this algorithm.
 Point with_algorithm(const Space& space, std::vector<int> choices, size_t algorithm) {
   if (space.algorithms() > 1) choices[0] = static_cast<int>(algorithm);
   return {std::move(choices)};
 }
 
-/// The point of an algorithm whose other decisions have their first values.
+/// Returns the point of an algorithm that has the first value of each other decision.
 Point origin(const Space& space, size_t algorithm) {
   return with_algorithm(space, std::vector<int>(space.decisions().size(), 0), algorithm);
 }
 
-/// Number of steps that two schedules have in common; `wanted` is sorted.
+/// Returns the number of steps that two schedules have in common. `wanted` has the texts of the
+/// steps of one schedule, sorted.
 size_t common_steps(const std::vector<std::string>& wanted, const Schedule& schedule) {
   std::vector<std::string> texts, common;
   for (const Step& step : schedule.steps()) texts.push_back(to_string(step));

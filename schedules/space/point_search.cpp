@@ -7,11 +7,11 @@
 namespace tw::schedules {
 namespace {
 
-/// Length of the common prefix of a construction and the wanted steps.
+/// The extent to which a construction agrees with the wanted steps.
 struct Agreement {
-  bool complete = false;  ///< all steps agree, and the choices are allowed
-  size_t steps = 0;       ///< steps before the first that differs
-  size_t letters = 0;     ///< letters of that step before the first that differs
+  bool complete = false;  ///< all steps are equal, and the choices are allowed
+  size_t steps = 0;       ///< number of steps before the first that differs
+  size_t letters = 0;  ///< number of equal letters at the beginning of the first step that differs
   auto operator<=>(const Agreement&) const = default;
 };
 
@@ -63,16 +63,18 @@ class Climber {
     return result;
   }
 
-  /// Changes one choice at a time, as long as more steps agree. The number of constructions is
-  /// about the number of values of all decisions, and this finds most points.
+  /// Changes one choice at a time, as long as this makes more steps agree. The number of
+  /// constructions is about the number of values of all decisions. Most points are found in this
+  /// way.
   void climb(Attempt& current) {
     while (!current.agreement.complete && climb_once(current)) {
     }
   }
 
-  /// Changes one decision. It tries the decision that was used last before the step that differs,
-  /// then the decision before that, and so on, and takes the first with a value that makes more
-  /// steps agree. If there is none, it takes the one that makes most letters agree.
+  /// Changes one decision. The decisions are tried backwards, beginning with the one that was used
+  /// last before the step that differs. The first decision with a value that makes more steps agree
+  /// is changed. If there is no such decision, the one whose value makes most letters of the step
+  /// agree is changed. Returns false if no change is better.
   bool climb_once(Attempt& current) {
     Attempt best = current;
     std::vector<int> best_choices = choices_;
@@ -97,9 +99,10 @@ class Climber {
     return better;
   }
 
-  /// Searches the decisions depth first, in the order in which a construction uses them. Only a
-  /// decision that is used before a step can change the step. So a choice is given up as soon as a
-  /// step differs that none of the decisions still open can change.
+  /// Searches the values of the decisions depth first, in the order in which a construction uses
+  /// the decisions. Only a decision that is used before a step can change the step. So the search
+  /// gives up a choice as soon as a step differs that was made before any of the open decisions was
+  /// used.
   bool descend(const Attempt& current) {
     if (current.agreement.complete) return true;
     const std::optional<size_t> open = open_decision(current);
@@ -107,7 +110,7 @@ class Climber {
     const size_t d = *open;
     const int count = search_.counts[d];
     decided_[d] = true;
-    // Open decisions have their first value, so the first attempt is the current one.
+    // Open decisions have the values of start_, so the first attempt equals `current`.
     for (int i = 0; i < count && left_ > 0; ++i) {
       choices_[d] = (start_[d] + i) % count;
       if (descend(i == 0 ? current : attempt())) return true;
@@ -117,7 +120,8 @@ class Climber {
     return false;
   }
 
-  /// The first open decision on which the step that differs may depend.
+  /// Returns the first open decision that may change the first step that differs. Open decisions
+  /// are those that the search has not fixed (decided_).
   std::optional<size_t> open_decision(const Attempt& current) const {
     for (const Trace::Use& use : current.uses)
       if (use.steps <= current.agreement.steps && !decided_[use.decision]) return use.decision;

@@ -31,7 +31,7 @@ struct Space::State {
   size_t algorithm_of(std::span<const int> choices) const {
     return chooses_algorithm ? static_cast<size_t>(choices[0]) : 0;
   }
-  /// The point of an algorithm whose other decisions have their first values.
+  /// Returns the point of an algorithm that has the first value of each other decision.
   Point origin(size_t algorithm) const {
     Point point{std::vector<int>(decisions.size(), 0)};
     if (chooses_algorithm) point.choices[0] = static_cast<int>(algorithm);
@@ -46,12 +46,14 @@ struct Space::State {
     return stage.fits(point.choices, decisions);
   }
   int count(size_t decision) const { return static_cast<int>(decisions[decision].values.size()); }
-  /// Adds the space of an algorithm. Unsupported where a stage has no strategy: nothing is added.
+  /// Adds the space of an algorithm. Fails with Unsupported, and adds nothing, if a stage has no
+  /// matching strategy.
   Status add(ComputePlan plan, const Problem& problem, std::span<const Strategy> strategies);
   bool can_be_climbed() const;
-  /// Draws, for half of the samples of the direct algorithm, one place for all stages: all are
-  /// computed inside of others, or none. A chain of stages stays in the cache only if each of its
-  /// stages does. nullopt for the other samples.
+  /// For half of the samples of the direct algorithm, draws one place for all stages: either all
+  /// are computed inside of other stages, or none. The reason is that a chain of stages stays in
+  /// the cache only if each of its stages does. Returns nullopt for the other samples, for other
+  /// algorithms, and if fewer than two stages have a place.
   std::optional<int> draw_common_place(const Point& point, Random& random) const;
   double rate(const Point& point) const;
 };
@@ -59,10 +61,11 @@ struct Space::State {
 namespace {
 
 constexpr int guesses = 400;
-// The largest number of points, of weight 1, that are lowered to find the default point: about a
-// second's work. Usually fewer than ten are needed.
+// The largest number of points that are lowered to find the default point, in a space of weight 1.
+// This is about a second's work. Usually fewer than ten are needed.
 constexpr double most_default_points = 10'000;
-// Draws of a stage's decisions until they are allowed; usually a few are enough.
+// The largest number of draws of a stage's decisions before an allowed one is found; usually a few
+// draws are enough.
 constexpr int most_draws = 2000;
 
 tl::unexpected<Error> no_strategy(const StagePlan& stage, const Problem& problem,
@@ -74,7 +77,7 @@ tl::unexpected<Error> no_strategy(const StagePlan& stage, const Problem& problem
                   target.to_string(), stage.name, dsl::print_layouts(problem.layouts)));
 }
 
-/// True if a stage of the plan can be computed by tiles of a core.
+/// True if a stage of the plan can be computed by core tiles, i.e. tensor tiles of a CPU core.
 bool offers_core_tiles(const ComputePlan& plan, std::span<const Strategy> strategies) {
   const auto strategy = std::ranges::find(strategies, "cpu_core_tile", &Strategy::name);
   return strategy != strategies.end() &&
@@ -151,7 +154,7 @@ Result<Space> Space::derive(const Problem& problem, const Target& target, const 
   for (const Rewritten& one : rewritten) {
     Result<ComputePlan> plan = plan_stages(problem, target, stop, &one);
     TW_RETURN_IF_ERROR(check_not_stopped(stop, "space"));
-    // An algorithm that cannot be planned or scheduled is left out: there are the others.
+    // An algorithm that cannot be planned or scheduled is left out; the direct one remains.
     if (plan && (!one.needs_dots || has_dot_tiles(*plan)) &&
         (!one.needs_core_tiles || offers_core_tiles(*plan, strategies)))
       (void)state->add(std::move(*plan), problem, strategies);
@@ -193,7 +196,7 @@ Result<Point> Space::default_point(const StopToken& stop) const {
     best = point;
     return true;
   };
-  // Best first, so that few are lowered.
+  // The best are tried first, so that few points are lowered.
   std::vector<std::pair<double, Point>> guessed;
   for (int i = 0; i < guesses && !stop.is_stopped(); ++i) {
     Point guess = sample_like(direct, random);
@@ -202,7 +205,8 @@ Result<Point> Space::default_point(const StopToken& stop) const {
   std::ranges::stable_sort(guessed, std::greater(), &std::pair<double, Point>::first);
   for (const auto& [rate, guess] : guessed)
     if (improves(guess)) break;
-  // Guesses do not come close where there are many knobs, of which the rate says much.
+  // Random guesses are far from the best point if a stage has many knobs. Strategies whose priors
+  // depend on all knobs (can_be_climbed) can then be improved step by step.
   for (bool moves = state_->can_be_climbed(); moves;) {
     const std::vector<Point> near = neighbours(best);
     moves = std::any_of(near.begin(), near.end(),
@@ -254,7 +258,7 @@ Point Space::mutate(const Point& point, Random& random) const {
         choice = static_cast<int>(random.below(count));
       }
     }
-    // Another strategy has knobs that the point says nothing about yet.
+    // If the strategy changes, the point has no choices for knobs that only the new strategy has.
     for (const StageSpace& stage : state_->stages_of(point)) {
       for (size_t d = stage.begin(); d < stage.end(); ++d)
         if (stage.is_active(d, next.choices) && !stage.is_active(d, point.choices))
@@ -273,7 +277,8 @@ Point Space::cross(const Point& a, const Point& b, Random& random) const {
     for (const StageSpace& stage : state_->stages_of(a)) {
       for (size_t d = stage.begin(); d < stage.end(); ++d) {
         const bool from_b = random.chance(0.5);
-        // A parent of another strategy may say nothing about a knob; the strategy comes before.
+        // A parent of another strategy has no choice for some knobs; the other parent's choice is
+        // used. The decision "strategy" precedes the knobs, so the child's strategy is known here.
         const Point& parent = from_b ? b : a;
         const bool says = stage.is_active(d, parent.choices);
         child.choices[d] = (says == from_b ? b : a).choices[d];
@@ -342,7 +347,8 @@ std::string Space::to_string(const Point& point) const {
 
 namespace {
 
-/// The value after "name=" as its index among those of the decision; nullopt for any other text.
+/// Returns the index of the value in a text "name=value" among the values of the decision; nullopt
+/// for any other text.
 std::optional<int> parse_choice(std::string_view text, std::string_view name,
                                 const std::vector<int64_t>& values) {
   if (!text.starts_with(name) || text.substr(name.size(), 1) != "=") return std::nullopt;
@@ -352,7 +358,8 @@ std::optional<int> parse_choice(std::string_view text, std::string_view name,
   return static_cast<int>(at - values.begin());
 }
 
-/// Reads the configuration of one stage into `choices`; whether it is one.
+/// Reads the configuration of one stage into `choices`. Returns false if the text is not a
+/// configuration of this stage.
 bool parse_stage(std::string_view text, const StageSpace& stage, const std::vector<Knob>& decisions,
                  std::vector<int>& choices) {
   const std::vector<std::string> parts = words(text);

@@ -23,22 +23,23 @@ using dsl::Stage;
 namespace {
 
 constexpr size_t most_vector_axes = 3;
-// The largest distance, in elements, between neighbours of a vector in the result. Elements that
-// are not contiguous are stored one by one. Up to this distance the vectors of a tile together
-// still fill cache lines.
+// The largest distance, in elements, between the places of neighbouring lanes of a vector in the
+// result. Elements that are not contiguous are stored one by one. Up to this distance the vectors
+// of a tile together still fill cache lines.
 constexpr int64_t most_result_stride = 4;
-// Bounds on inlining a stage that is read more than once: the number of nodes of the largest
-// expression that may result, and the factor by which the number of computed values may grow. Three
-// rounds of z * z + c are some 250 nodes, and lowering takes some 200 ns a node. A stage that is
-// not inlined costs a store and loads.
+// Bounds on inlining a stage that is read more than once. The first is the number of nodes of the
+// largest expression that may result. The second is the factor by which the number of computed
+// values may grow. For scale: three rounds of z * z + c are some 250 nodes, and lowering takes some
+// 200 ns for each node. A stage that is not inlined costs a store and loads.
 constexpr int64_t largest_inlined_body = 256, most_inlined_work = 2;
-// A stage that unpacks constants, f32(w[k, n]) * scale[n], is computed once for all rows of a
-// product if there are at least this many rows, and if unpacking an element takes at least this
-// many reads and operations.
+// A stage that unpacks constants, such as f32(w[k, n]) * scale[n], is computed once for all rows of
+// a product if two conditions hold: there are at least `least_sharing_rows` rows, and unpacking an
+// element takes at least `least_unpacking_values` reads and operations.
 constexpr int64_t least_unpacking_values = 4;
 constexpr double least_sharing_rows = 16;
-// The largest number of stages that merging may copy. Merging a stage copies all stages of the
-// compute, in 0.3 us each. This bound merges chains of five thousand stages completely.
+// The largest number of copies of stages that merging may make. Each merge copies all stages of the
+// compute, at 0.3 us for each stage. Within this bound, chains of five thousand stages are merged
+// completely.
 constexpr size_t most_copied_stages = 15'000'000;
 
 bool reduces(const Stage& stage) { return stage.combine != Combine::None; }
@@ -47,8 +48,8 @@ bool divides_integers(const dsl::Binary& b) {
   return (b.op == dsl::BinaryOp::Div || b.op == dsl::BinaryOp::Mod) && !is_float(b.b.type());
 }
 
-/// Counts the operations that take many times as long as others: functions, and divisions by
-/// anything but integer literals.
+/// Counts the operations that take many times as long as others: functions, floating-point
+/// divisions, powers, and integer divisions by anything but literals.
 int64_t count_expensive(const Expr& body) {
   int64_t count = 0;
   dsl::for_each(body, [&](const Expr& e) {
@@ -101,7 +102,8 @@ bool is_compared(const Stage& stage, const std::vector<const Stage*>& readers) {
 }
 
 /// Counts the values that are computed or read for one element of a stage: reads, and operations
-/// outside of indices. Equal values count once, as compilers compute them once.
+/// outside of indices. Equal values count once, because compilers compute them once. `known` has
+/// the hashes of the values counted before.
 int64_t count_values(const Expr& expr, std::unordered_set<size_t>& known) {
   const auto counted = [&](const auto&... operands) {
     const bool is_new = known.insert(expr.hash()).second;
@@ -121,7 +123,8 @@ int64_t count_values(const Stage& stage) {
   return count_values(stage.body, known);
 }
 
-/// True if the stage reads constants only, which take less memory than its elements.
+/// True if the stage reads only constant inputs, and these take less memory than the stage's
+/// elements.
 bool unpacks_constants(const Compute& compute, const Stage& stage) {
   std::map<std::string, double> bytes;
   bool reads_constants = true;
@@ -136,7 +139,8 @@ bool unpacks_constants(const Compute& compute, const Stage& stage) {
          packed < dsl::elements_of(stage.shape()) * size_bytes(stage.type);
 }
 
-/// True if a sum reads the stage for many rows, each of which would unpack constants again.
+/// True if a sum alone reads the stage, and reads it for so many rows that it should not unpack the
+/// constants again for each row.
 bool is_unpacked_for_rows(const Compute& compute, const Stage& stage,
                           const std::vector<const Stage*>& readers) {
   if (readers.size() != 1 || readers[0]->combine != Combine::Sum || reduces(stage)) return false;
@@ -145,9 +149,10 @@ bool is_unpacked_for_rows(const Compute& compute, const Stage& stage,
          unpacks_constants(compute, stage);
 }
 
-/// The declared stages of the compute that unpack constants for many rows at each call. They are
-/// neither inlined nor prepared, so that the constants stay packed in memory. There are none on
-/// GPUs, whose blocks of threads unpack an operand once, into shared memory.
+/// Returns the declared stages of the compute that unpack constants for many rows. They are
+/// computed once in each call: they are neither inlined nor prepared, so that the constants stay
+/// packed in memory. There are none on GPUs, where each block of threads unpacks an operand only
+/// once, into shared memory.
 std::set<std::string> unpacked_stages(const Compute& compute, const Compute& declared,
                                       const Target& target) {
   std::set<std::string> unpacked;
@@ -160,7 +165,8 @@ std::set<std::string> unpacked_stages(const Compute& compute, const Compute& dec
   return unpacked;
 }
 
-/// True if recomputing the stage wherever it is read is cheap, and gives what is read.
+/// True if it is cheap to recompute the stage wherever it is read, and the results cannot differ
+/// from those of a stored stage in a way that readers notice.
 bool should_inline(const Compute& compute, const Stage& stage,
                    const std::vector<const Stage*>& readers) {
   if (reduces(stage) || compute.is_output(stage.name) || is_compared(stage, readers)) return false;
@@ -170,19 +176,21 @@ bool should_inline(const Compute& compute, const Stage& stage,
   return !(into_reduction && reads_reduction(compute, stage));
 }
 
-/// True if the epilogue can store the result of the reduction. If their types differ, the reduction
-/// needs an accumulator inside of a loop over one of its spatial axes. A scatter cannot have one:
-/// its accumulator would be as large as the result.
+/// True if the epilogue's stage can be stored in place of the reduction's result. If their types
+/// differ, the reduction needs an accumulator inside of a loop over one of its spatial axes. A
+/// scatter cannot have such an accumulator, because it would be as large as the result.
 bool can_store(const Stage& epilogue, const Stage& reduction) {
   return epilogue.type == reduction.type || (!reduction.axes.empty() && !dsl::scatters(reduction));
 }
 
-/// Counts the work of planning. Planning ends when its allowance is used up, which happens at the
-/// same point on every machine, or when the token stops. If the token stops, there is no plan.
+/// Counts the work of planning. Planning is over when its allowance of copied stages is used up,
+/// which happens at the same stage on every machine, or when the token stops. If the token stops,
+/// no plan is returned.
 class Planning {
  public:
   explicit Planning(const StopToken& stop) : stop_(stop) {}
-  /// Notes a look at a stage of a compute with so many stages, all of which may be copied for it.
+  /// Notes that the planning looks at one stage of a compute with `stages` stages, all of which may
+  /// be copied for it.
   void looks_at_one_of(size_t stages) {
     copied_ += stages;
     if (!is_stopped_ && stop_.is_stopped()) is_stopped_ = true;
@@ -195,7 +203,8 @@ class Planning {
   bool is_stopped_ = false;
 };
 
-/// An elementwise consumer of a reduction, of the reduction's shape, is written where that is.
+/// Returns the next stage that can become the epilogue of a reduction: an elementwise consumer of
+/// the reduction with the reduction's shape. nullopt if there is none, or if planning is over.
 std::optional<Epilogue> next_epilogue(const Schedule& schedule, Planning& planning) {
   for (const StageNest& nest : schedule.nest().stages) {
     if (reduces(nest.stage)) continue;
@@ -214,12 +223,13 @@ std::optional<Epilogue> next_epilogue(const Schedule& schedule, Planning& planni
   return std::nullopt;
 }
 
-/// Size of the readers of a stage before and after it is inlined into them.
+/// Sizes of a stage and its readers, before and after the stage is inlined into the readers.
 struct Growth {
   int64_t reads = 0;         ///< reads of the stage
   int64_t largest_body = 0;  ///< nodes of the largest reader afterwards
   int64_t values_before = 0, values_after = 0;
-  /// Expensive operations. Each copy counts: compilers do not find that calls are equal.
+  /// Numbers of expensive operations. Equal operations are counted separately, because compilers do
+  /// not detect that calls of functions are equal.
   int64_t expensive_before = 0, expensive_after = 0;
 };
 
@@ -242,15 +252,17 @@ Growth growth_of(const Schedule& before, const Schedule& after, const std::strin
 
 /// True if inlining repeats too much work. A stage that is read once costs the same wherever it is
 /// computed. A stage that is read more often is computed once for each different read, and its
-/// expression is repeated for each read, which grows exponentially along a chain of such stages.
+/// expression is repeated for each read. Along a chain of such stages the expressions grow
+/// exponentially.
 bool multiplies_work(const Growth& growth) {
   return growth.reads > 1 && (growth.largest_body > largest_inlined_body ||
                               growth.values_after > most_inlined_work * growth.values_before ||
                               growth.expensive_after > growth.expensive_before);
 }
 
-/// True if inlining the stage is legal and repeats little work. The step is tried on the stage and
-/// its readers alone: a copy of the whole nest for each stage would make planning quadratic.
+/// True if inlining the stage is legal and repeats little work. The step `inline` is tried on a
+/// compute of this stage and its readers alone. Copying the whole nest for each stage would make
+/// planning quadratic.
 bool can_inline(const Compute& compute, const Stage& stage,
                 const std::vector<const Stage*>& readers) {
   Compute part;
@@ -261,7 +273,8 @@ bool can_inline(const Compute& compute, const Stage& stage,
   return !after.error() && !multiplies_work(growth_of(before, after, stage.name));
 }
 
-/// Stages that are left when planning is over stay as they are.
+/// Returns the schedule with the steps that inline stages and make epilogues. Stages that were not
+/// looked at when planning is over stay as they are.
 Schedule plan_prologue(Schedule schedule, const Compute& declared,
                        const std::set<std::string>& unpacked, Planning& planning) {
   const Compute compute = schedule.nest().compute;
@@ -271,7 +284,8 @@ Schedule plan_prologue(Schedule schedule, const Compute& declared,
     if (!declared.find_stage(stage.name) || unpacked.contains(stage.name)) continue;
     if (planning.is_over()) return schedule;
     planning.looks_at_one_of(schedule.nest().stages.size());
-    // Inlining a stage adds readers to earlier stages only: those of this one are as declared.
+    // Inlining a stage adds readers only to stages before it, so this stage still has its declared
+    // readers.
     const std::vector<const Stage*>& stage_readers = readers[stage.name];
     if (should_inline(compute, stage, stage_readers) &&
         can_inline(schedule.nest().compute, stage, stage_readers))
@@ -281,9 +295,10 @@ Schedule plan_prologue(Schedule schedule, const Compute& declared,
   return schedule;
 }
 
-/// The nested stages (StagePlan::nested): for the name of each, the name of the stage in whose
-/// innermost loop it is computed. A nested stage chooses its expression by an index, as the
-/// transforms of an algorithm do, and only one other stage reads it, which does not reduce.
+/// Returns the nested stages (StagePlan::nested). The map has, for the name of each nested stage,
+/// the name of the stage in whose innermost loop it is computed. A nested stage chooses its
+/// expression by an index, as the transforms of an algorithm do. Exactly one other stage reads it,
+/// and that stage does not reduce.
 std::map<std::string, std::string> nested_stages(const Nest& nests) {
   const Readers readers = readers_of(nests.compute);
   std::map<std::string, std::string> owners;
@@ -301,9 +316,9 @@ std::map<std::string, std::string> nested_stages(const Nest& nests) {
   return owners;
 }
 
-/// For each tensor, the numbers of the planned stages that read it. Planned stages are numbered
-/// from the last stage of the compute, consumers first. A read by a nested stage counts as a read
-/// by the stage in which it is nested.
+/// Returns, for each tensor, the indices of the planned stages that read it. Planned stages are
+/// counted from the last stage of the compute, consumers first. A read by a nested stage counts as
+/// a read by the stage in which it is nested.
 std::map<std::string, std::vector<size_t>> reading_nests(
     const Nest& nests, const std::map<std::string, std::string>& nested) {
   std::map<std::string, std::vector<size_t>> readers;
@@ -324,15 +339,16 @@ std::map<std::string, std::vector<size_t>> reading_nests(
   return readers;
 }
 
-/// True if stages that read this one may compute it in their loops.
+/// True if this stage may be computed inside of loops of its readers.
 bool may_be_inside_readers(const Stage& stage) {
   // The reader of a scan rarely reads the whole scan at once. A scatter inside of its reader would
   // read all updates for each part of the result.
   return !stage.scan && !dsl::scatters(stage);
 }
 
-/// The stage in whose loops all readers are computed, or may be. Empty if there is no such stage,
-/// or if there are no readers. Requires: the readers are planned already.
+/// Returns the one stage in whose loops all readers are computed or may be computed; a reader with
+/// its own phase is computed in its own loops. Empty if there is no such stage, or if there are no
+/// readers. Requires: the readers are planned already.
 std::string common_owner(const std::vector<const StagePlan*>& readers) {
   std::string owner;
   for (const StagePlan* reader : readers) {
@@ -349,7 +365,8 @@ struct AxisUse {
   bool packable = false;    ///< the axis alone is the index of a dimension
 };
 
-/// `last`: the dimension that is contiguous in memory.
+/// Analyses how the indices of the read use the axis. `last` is the dimension that is contiguous in
+/// memory.
 AxisUse use_of(const dsl::Read& read, const std::string& axis, size_t last) {
   AxisUse use;
   for (size_t d = 0; d < read.indices.size(); ++d) {
@@ -372,7 +389,8 @@ AxisUse use_of(const dsl::Read& read, const std::string& axis) {
   return use_of(read, axis, read.indices.size() - 1);
 }
 
-/// The innermost part of a layout that has more than one element, whose dimension is contiguous.
+/// Returns the innermost part of the layout that has more than one element, or the last part if
+/// there is none. The dimension of this part is contiguous in memory.
 dsl::Layout::Part innermost_part(const dsl::Layout& layout, const std::vector<int64_t>& shape) {
   const std::vector<int64_t> extents = layout.storage_shape(shape);
   size_t last = extents.size() - 1;
@@ -383,10 +401,11 @@ dsl::Layout::Part innermost_part(const dsl::Layout& layout, const std::vector<in
 /// Decisions about tensors that are made before any stage is scheduled.
 struct Fixed {
   const Compute& compute;
-  std::vector<std::string> scratch;  ///< tensors that live between stages: nobody packs them
-  const std::map<std::string, dsl::Layout>& layouts;  ///< that the problem asks for
+  std::vector<std::string> scratch;  ///< tensors that a stage writes and another reads: they are
+                                     ///< not packed
+  const std::map<std::string, dsl::Layout>& layouts;  ///< the layouts that the problem asks for
 
-  /// The layout that the problem asks for; nullptr if the layout is free.
+  /// Returns the layout that the problem asks for; nullptr if the layout is free.
   const dsl::Layout* layout_of(const std::string& tensor) const {
     const auto found = layouts.find(tensor);
     return found == layouts.end() ? nullptr : &found->second;
@@ -396,8 +415,8 @@ struct Fixed {
   }
 };
 
-/// True if the tensor of the read has a fixed layout in which vectors of `width` elements along the
-/// axis are contiguous.
+/// True if the tensor of the read has a layout that the problem asks for, and vectors of `width`
+/// elements along the axis are contiguous in it.
 bool is_contiguous(const dsl::Read& read, const std::string& axis, const Fixed& fixed,
                    int64_t width) {
   const dsl::Layout* layout = fixed.layout_of(read.tensor);
@@ -408,8 +427,9 @@ bool is_contiguous(const dsl::Read& read, const std::string& axis, const Fixed& 
   return last.factor == 0 || (use.packable && last.factor % width == 0);
 }
 
-/// The distance in memory between neighbours along the axis, in the stage's result, in elements.
-/// nullopt if a vector of `width` elements would extend over several blocks of the layout.
+/// Returns the distance in memory, in elements of the stage's result, between neighbours along the
+/// axis. nullopt if the result does not have the axis, or if a vector of `width` elements would
+/// extend over several blocks of the layout.
 std::optional<int64_t> result_stride(const Stage& stage, const std::string& axis,
                                      const dsl::Layout& layout, int64_t width) {
   const std::vector<int64_t> extents = layout.storage_shape(stage.shape());
@@ -423,9 +443,9 @@ std::optional<int64_t> result_stride(const Stage& stage, const std::string& axis
   return std::nullopt;
 }
 
-/// True if the lanes of a vector along the axis read different elements. An index such as x / 16
-/// does not differ between the lanes of a vector of 8: vectors begin at multiples of their width,
-/// so x has the same quotient by a multiple of the width in all lanes.
+/// True if the lanes of a vector along the axis read different elements. For example, all lanes of
+/// a vector of 8 along x have the same value of the index x / 16, because vectors begin at
+/// multiples of their width, and the divisor 16 is a multiple of the width.
 bool varies_in_vector(const dsl::Read& read, const std::string& axis, int64_t width) {
   const auto is_shared = [&](const Expr& e) {
     const dsl::Binary* b = e.as<dsl::Binary>();
@@ -444,11 +464,12 @@ bool varies_in_vector(const dsl::Read& read, const std::string& axis, int64_t wi
   return std::any_of(read.indices.begin(), read.indices.end(), varies);
 }
 
-/// Makes `axis` the vector axis of a stage; nullopt if it cannot be. For each tensor one of these
-/// must hold: all lanes of a vector read the same element, the tensor is contiguous along the axis,
-/// or it is packable. A tensor is packable if it is an argument whose layout is not fixed, and the
-/// axis alone is the index of one dimension. In a result with a fixed layout, neighbours along the
-/// axis must be at most `most_stride` elements apart.
+/// Returns `axis` as a vector axis of a stage, or nullopt if it cannot be one. For each tensor that
+/// the stage reads one of these must be true: all lanes of a vector read the same element, the
+/// tensor is contiguous along the axis, or the tensor is packable. A tensor is packable if it is an
+/// argument whose layout is not fixed, and the axis alone is the index of one dimension. In a
+/// result with a fixed layout, neighbours along the axis must be at most `most_stride` elements
+/// apart.
 std::optional<VectorAxis> as_vector_axis(const StageNest& nest, const std::string& axis,
                                          int64_t lanes, const Fixed& fixed, int64_t most_stride) {
   const Stage& stage = nest.stage;
@@ -486,7 +507,8 @@ std::vector<VectorAxis> vector_axes(const StageNest& nest, const Target& target,
     }
     return axes;
   };
-  // Outputs of a depthwise convolution with two a channel are contiguous along the two alone.
+  // For example, if a depthwise convolution has two outputs for each channel, its outputs are
+  // contiguous only along the axis of these two.
   std::vector<VectorAxis> axes = axes_within(1);
   const bool has_vectors = std::any_of(axes.begin(), axes.end(), [&](const VectorAxis& choice) {
     return extent_of(stage, choice.axis) >= lanes;
@@ -515,8 +537,9 @@ bool reduces_rows(const Stage& stage, const Target& target, const Fixed& fixed) 
   return found;
 }
 
-/// True if the stage, which reduces rows, uses every element of its tensors once. Packing would
-/// then cost as much as the reduction itself.
+/// True if every element of the tensors that the stage reads is used only once in each reduction,
+/// i.e. all spatial axes are in the indices of every read. Packing would then cost as much as the
+/// reduction itself.
 bool uses_elements_once(const Stage& stage) {
   bool alone = true;
   for_each_read(stage.body, [&](const dsl::Read& r) {
@@ -526,7 +549,10 @@ bool uses_elements_once(const Stage& stage) {
   return alone;
 }
 
-/// A short, wide result with a long contiguous reduction (a row sum) is better split into lanes.
+/// True if lanes that hold partial results are better than vectors along axes of the result. This
+/// is the case if there are no vector axes, if vectors would need packing that costs as much as a
+/// row sum, or if the vector axis has fewer than 4 elements and the last reduction axis at least
+/// 16.
 bool prefers_lanes(const Stage& stage, const std::vector<VectorAxis>& axes, bool reduces_rows) {
   if (axes.empty()) return true;
   if (!axes.front().packed.empty() && reduces_rows && uses_elements_once(stage)) return true;
@@ -534,9 +560,10 @@ bool prefers_lanes(const Stage& stage, const std::vector<VectorAxis>& axes, bool
          stage.reduction.back().extent >= 16;
 }
 
-/// True if a tile can have dot products whose terms lie along the axis. There must be an
-/// instruction whose depth divides the extent, and both factors must have, or be packed to have,
-/// neighbours along the axis side by side.
+/// True if a tile can have dot products whose terms lie along the axis `terms`. This needs a dot
+/// product instruction whose depth divides the extent of the axis. The axis alone must be an index
+/// of the factor that all lanes share, and the other factor must be packed along a vector axis, on
+/// which the lanes lie.
 bool has_dot_tiles(const Nest& nests, const Stage& stage, const Axis& terms, const Target& target,
                    const std::vector<VectorAxis>& vector_axes) {
   const std::vector<StageDot> dots = dots_along(target, stage, terms.name);
@@ -548,8 +575,9 @@ bool has_dot_tiles(const Nest& nests, const Stage& stage, const Axis& terms, con
   });
 }
 
-/// Chooses the reduction axis that is blocked: the longest of those along which tiles can have dot
-/// products, or, if there are none, the longest of all. No axis is chosen if all are short.
+/// Chooses the reduction axis that is split into blocks. It is the longest of those axes along
+/// which tiles can have dot products. If there are no such axes, it is the longest of all. No axis
+/// is chosen if all are shorter than least_blocked_extent.
 void choose_blocked_reduction(const Nest& nests, const Stage& stage, const Target& target,
                               StagePlan& plan) {
   std::pair<bool, int64_t> best;
@@ -596,7 +624,7 @@ ProductAxes product_axes(const Stage& stage, const std::string& contiguous) {
     (first == second ? axes.batch : first ? axes.rows : axes.columns).push_back(axis.name);
   }
   if (axes.rows.empty() || axes.columns.empty()) return {};
-  // A block of the reduction is a block of both operands.
+  // A block of the reduction must be a block of both operands.
   for (const Axis& axis : stage.reduction)
     if (!dsl::uses_var(product->a, axis.name) || !dsl::uses_var(product->b, axis.name)) return {};
   for (auto* side : {&axes.batch, &axes.rows, &axes.columns})
@@ -614,9 +642,9 @@ bool is_padded(const Stage& stage, const std::string& axis) {
   return guarded;
 }
 
-/// The last run of adjacent tile axes that belong to the same operand. A padded axis ends a run:
-/// separate loops skip the padding, while a fused tile would test each element in the innermost
-/// loop.
+/// Returns the last run of adjacent tile axes that belong to the same operand. A padded axis ends a
+/// run, because separate loops skip the padding, while a fused tile would test each element in the
+/// innermost loop.
 std::vector<std::string> fused_axes(const Stage& stage, const StagePlan& plan) {
   const auto has = [](const std::vector<std::string>& names, const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
@@ -635,8 +663,9 @@ std::vector<std::string> fused_axes(const Stage& stage, const StagePlan& plan) {
   return last;
 }
 
-/// Tensors that stages write and other stages read, whose layouts are fixed. Prepared tensors on
-/// CPUs are left out, because there strategies choose their layouts, as they do for constants.
+/// Returns the tensors that stages write and other stages read, which have fixed layouts. On CPUs,
+/// tensors of prepared stages are left out, because strategies choose their layouts, as they do for
+/// constants.
 std::vector<std::string> scratch_tensors(const Nest& nests, const Target& target) {
   std::vector<std::string> names;
   for (const StageNest& nest : nests.stages) {
@@ -646,8 +675,9 @@ std::vector<std::string> scratch_tensors(const Nest& nests, const Target& target
   return names;
 }
 
-/// Adds `prepare` for the stages that read only constants. They take no time in calls, so no
-/// strategy schedules them, and no decision concerns them.
+/// Adds the step `prepare` for the stages that read only constants, except for those in `unpacked`.
+/// Prepared stages take no time in calls, so no strategy schedules them, and no decision affects
+/// them.
 void prepare_constant_stages(const std::set<std::string>& unpacked, Schedule& prologue) {
   for (size_t i = 0; i < prologue.nest().stages.size(); ++i) {
     const StageNest& stage = prologue.nest().stages[i];

@@ -14,8 +14,9 @@ std::vector<Knob>::iterator find_knob(std::vector<Knob>& knobs, const std::strin
   return std::find_if(knobs.begin(), knobs.end(), [&](const Knob& k) { return k.name == name; });
 }
 
-/// Merges `knobs` into `merged`, keeping the order of both lists. A knob that `merged` has gets the
-/// values that it lacks there; a new knob is inserted after its predecessor.
+/// Merges `knobs` into `merged`, keeping the order of both lists. If `merged` already has a knob of
+/// the same name, the values that this knob lacks are appended to it. A new knob is inserted after
+/// the knob that precedes it in `knobs`.
 void merge(const std::vector<Knob>& knobs, std::vector<Knob>& merged) {
   auto next = merged.begin();
   for (const Knob& knob : knobs) {
@@ -30,7 +31,8 @@ void merge(const std::vector<Knob>& knobs, std::vector<Knob>& merged) {
   }
 }
 
-/// Adds the heads of the offer that begin with `choices`, whose values are `values`.
+/// Adds to `offer.heads` all heads that begin with `choices`. `values` are the values of these
+/// choices.
 void add_heads(const std::vector<Knob>& decisions, std::vector<int>& choices,
                std::vector<int64_t>& values, Offer& offer) {
   const size_t k = choices.size();

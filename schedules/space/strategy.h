@@ -2,10 +2,10 @@
 #pragma once
 // A Strategy is one way to schedule one stage of a compute on a machine, for example by register
 // tiles of vectors, or by the tensor cores of a GPU. A strategy that matches a stage offers knobs.
-// The values of the knobs are decoded into a configuration, a plain struct whose other members
-// (accumulators, threads, bytes of shared memory) are computed from the values once. The strategy
-// decides whether a configuration fits the machine, gives its heuristic prior, and appends its
-// steps to a schedule:
+// The values of the knobs are decoded into a configuration: a plain struct whose other members
+// (accumulators, threads, bytes of shared memory) are computed once from the members that knobs
+// set. The strategy decides whether a configuration fits the machine, returns the heuristic prior
+// of the configuration, and appends its steps to a schedule:
 //
 //   struct Rows { int64_t tile = 1; };                                 // the configuration
 //
@@ -24,8 +24,8 @@
 //     return stage.reduces ? nullptr : std::make_unique<TileRows>(plan, stage);
 //   }
 //
-// A line of strategies/strategies.def adds the strategy to every space. Immutable once made;
-// thread-safe to share.
+// A line of strategies/strategies.def adds the strategy to every space. A strategy is immutable
+// once it is made, and thread-safe to share.
 
 #include <array>
 #include <cstdint>
@@ -47,10 +47,10 @@ namespace tw::schedules {
 struct Knob {
   std::string name;
   std::vector<int64_t> values;
-  /// True if only some problems have the knob. Text of a configuration may leave out such a knob,
-  /// which then has its first value.
+  /// True if only some problems have the knob. The text of a configuration may leave out an
+  /// optional knob, which then has its first value.
   bool is_optional = false;
-  /// Samples draw the last value this many times as often as any other value.
+  /// The last value is drawn this many times as often as each of the other values.
   int64_t weight_of_last = 1;
 };
 
@@ -66,40 +66,39 @@ class StageStrategy {
   /// True if the configuration fits the machine and should be built. The answer does not depend on
   /// the configurations of other stages.
   virtual bool allows(std::span<const int64_t> values) const = 0;
-  /// The number of knobs in the head; 0 if there is no head. The head are the first knobs of a
-  /// strategy of which only few combinations of values are allowed, such as the sizes of a register
-  /// tile. Samples draw the values of these knobs together, from the combinations for which
-  /// may_begin_with() is true. They draw every other knob by itself.
+  /// Returns the number of knobs in the head, or 0 if the strategy has no head. The head are the
+  /// first knobs of a strategy that allows only few combinations of their values, such as the sizes
+  /// of a register tile. Samples draw the values of the head together, from the combinations for
+  /// which may_begin_with() is true. They draw every other knob by itself.
   virtual size_t knobs_of_head() const { return 0; }
-  /// False if no allowed configuration begins with these values of the first knobs. There are at
-  /// most knobs_of_head() values.
+  /// False if no allowed configuration begins with these values. `values` has the values of the
+  /// first knobs, at most of the knobs_of_head() knobs of the head.
   virtual bool may_begin_with(std::span<const int64_t> /*values*/) const { return true; }
-  /// The heuristic prior of the configuration, before anything is measured; higher is better.
-  /// Priors of one stage are comparable across strategies, and the priors of several stages are
-  /// added. `placed` is true if the point asks to compute the stage inside of another stage, which
-  /// may turn out to have no loop for it.
+  /// Returns the heuristic prior of the configuration: a score that is computed before anything is
+  /// measured; higher is better. Priors of one stage are comparable across strategies, and the
+  /// prior of a point is the sum over its stages. `placed` is true if the point asks to compute the
+  /// stage inside of another stage. That stage may turn out to have no loop for it.
   virtual double rate(std::span<const int64_t> values, bool placed) const = 0;
-  /// True if rate() depends on every knob, so that hill climbing on rate() leads to a good
-  /// schedule.
+  /// True if rate() depends on every knob, so that hill climbing on rate() finds a good schedule.
   virtual bool can_be_climbed() const { return false; }
-  /// Appends the steps of the stage to `c`. If `inside` is not null, it is the site in another
-  /// stage at which this stage is computed. If `inside` is null, the stage has its own phase, and
-  /// the result is the site at which its producers may be computed. `decisions` has the index of
-  /// the decision of each knob.
+  /// Appends the steps of the stage to `c`. If `inside` is not null, the stage is computed at this
+  /// site in another stage, and the result is not used. If `inside` is null, the stage has its own
+  /// phase, and the result is the site at which the stage's producers may be computed. `decisions`
+  /// has, for each knob, the index of its decision.
   virtual Site construct(std::span<const int64_t> values, std::span<const size_t> decisions,
                          const Site* inside, Construction& c) const = 0;
 };
 
 /// A row of the table of strategies.
 struct Strategy {
-  std::string_view name;  ///< its name in configurations
+  std::string_view name;  ///< name of the strategy in the text of configurations
   /// Returns the strategy for the stage, or nullptr if it does not match. The plan must outlive the
   /// result.
   std::unique_ptr<const StageStrategy> (*match)(const ComputePlan& plan, const StagePlan& stage);
 };
 
-/// All strategies, in the order in which a space offers them. If several match a stage, the first
-/// of these is the first value of the stage's decision "strategy".
+/// Returns all strategies, in the order in which a space offers them. If several strategies match a
+/// stage, the first of these is the first value of the stage's decision "strategy".
 std::span<const Strategy> strategies();
 
 /// Base class of a strategy whose knobs set members of a configuration, a struct of type Config.
@@ -134,8 +133,8 @@ class Configured : public StageStrategy {
   }
 
  protected:
-  /// Returns a reference to the member of a configuration that a knob sets. A pointer to member,
-  /// &Rows::tile, will do.
+  /// Returns a reference to the member of a configuration that a knob sets. A pointer to a data
+  /// member, such as &Rows::tile, converts to this type.
   using Member = std::function<int64_t&(Config&)>;
   void add_knob(std::string name, std::vector<int64_t> values, Member member) {
     if (values.empty()) values = {1};  // an extent of 0 leaves nothing to choose from
@@ -151,7 +150,7 @@ class Configured : public StageStrategy {
     knobs_.back().weight_of_last = weight_of_last;
   }
 
-  /// Computes those members of the configuration that depend on the members that knobs set.
+  /// Computes the members of the configuration that depend on members that knobs set.
   virtual void complete(Config&) const {}
   virtual bool fits(const Config&) const { return true; }
   virtual double prior(const Config&, bool /*placed*/) const { return 0; }

@@ -15,13 +15,15 @@
 namespace tw::schedules {
 namespace {
 
-/// Strides of an element's address, in elements, for each axis of the stage with an extent above 1.
+/// The stride of an element's address, in elements, along each axis of the stage with an extent
+/// above 1 that the address depends on.
 using Strides = std::map<std::string, int64_t>;
 
 /// Layouts by tensor; tensors without one are row-major.
 using Layouts = std::map<std::string, dsl::Layout>;
 
-/// Address of a read's element in memory; nullopt if the layout of its tensor splits a dimension.
+/// Returns the address of a read's element, in elements from the beginning of its tensor. nullopt
+/// if the layout of the tensor splits a dimension.
 std::optional<Affine> address_of(const dsl::Read& read, const dsl::Compute& compute,
                                  const Layouts& layouts) {
   const std::vector<int64_t> shape = compute.shape_of(read.tensor);
@@ -45,8 +47,8 @@ std::optional<Strides> strides_of(const Affine& address, const dsl::Stage& stage
   return strides;
 }
 
-/// The stride of the loop that fusing `axes` makes. nullopt if there are no axes, or if the
-/// elements along the fused loop have no common stride.
+/// Returns the stride along the loop that fusing `axes` makes. nullopt if there are no axes of
+/// extent above 1, or if consecutive iterations of the fused loop are not equally far apart.
 std::optional<int64_t> fused_stride(const Strides& strides, const dsl::Stage& stage,
                                     const std::vector<std::string>& axes) {
   std::optional<int64_t> stride;
@@ -62,7 +64,7 @@ std::optional<int64_t> fused_stride(const Strides& strides, const dsl::Stage& st
   return stride;
 }
 
-/// An operand that is an element of memory, or zero where `condition` fails.
+/// An operand that is an element of a tensor if `condition` is true, and zero otherwise.
 struct Operand {
   const dsl::Read* read = nullptr;
   Expr condition = dsl::constant_int(Bool, 1);
@@ -91,7 +93,8 @@ class Chooser {
       if (axis.extent > 1 && axis.name != plan.main_reduction) others_.push_back(axis.name);
   }
 
-  /// The choice for an operand that is a matrix: its rows have one stride.
+  /// Returns the choice for an operand that is a matrix, in which the distance from each row to the
+  /// next is the same.
   TmaChoice matrix() const {
     const auto rows = fused_stride(strides_, stage_, side_);
     if (!rows || !has_whole_units(others_)) return {};
@@ -101,7 +104,8 @@ class Chooser {
     return {};
   }
 
-  /// The choice for an operand whose axes are dimensions of the box, and which may be padded.
+  /// Returns the choice for an operand whose axes are separate dimensions of the box. The operand
+  /// may be padded.
   TmaChoice rectangle() const {
     const size_t dimensions = 1 + side_.size() + (others_.empty() ? 0 : 1);
     if (dimensions > most_tma_dimensions || stride_along(plan_.main_reduction) != 1 ||
@@ -120,7 +124,8 @@ class Chooser {
   bool batches_are_whole_units() const { return has_whole_units(plan_.product.batch); }
 
  private:
-  // Padding bounds a dimension of the box, and programs have no loops of one iteration.
+  // A padded axis is a dimension of the box only if its tile has a loop, and programs have no loops
+  // of one iteration.
   static constexpr int64_t least_padded_tile = 2;
 
   std::vector<std::string> long_axes(const std::vector<std::string>& axes) const {
@@ -137,15 +142,16 @@ class Chooser {
   bool is_whole_unit(int64_t stride) const {
     return stride > 0 && stride * size_bytes(operand_.type) % engine_bytes == 0;
   }
-  /// True if the strides of those axes that address the operand are multiples of 16 bytes.
+  /// True if the operand's stride along each of the axes is a multiple of 16 bytes. Axes that do
+  /// not occur in the operand's address do not matter.
   bool has_whole_units(const std::vector<std::string>& axes) const {
     return std::ranges::all_of(axes, [&](const std::string& axis) {
       return !strides_.contains(axis) || is_whole_unit(stride_along(axis));
     });
   }
 
-  /// The axes of those indices that the condition keeps inside of the tensor, as the condition of a
-  /// padding does. nullopt if the condition contains anything else.
+  /// Returns the axes of the indices that the condition keeps inside of the tensor, as the
+  /// condition of a padding does. nullopt if the condition contains any other comparison.
   std::optional<std::set<std::string>> padded_axes() const {
     const Constraints constraints = split_condition(operand_.condition);
     if (!constraints.opaque.empty()) return std::nullopt;
@@ -158,9 +164,10 @@ class Chooser {
     return padded;
   }
 
-  /// The axis of the index that is bounded by `at_least_zero`: x for 0 <= x * 2 + s - 1 < 56.
-  /// nullopt if there is none, or if the stride 2 does not divide the extent 56: pixels with the
-  /// same remainder must form a tensor.
+  /// Returns the axis of the index that `at_least_zero` bounds: x if it is one of the two bounds of
+  /// 0 <= x * 2 + s - 1 < 56. nullopt if no index is bounded by it, or if the stride 2 does not
+  /// divide the extent 56. It must divide the extent because pixels with the same remainder must
+  /// form a tensor.
   std::optional<std::string> padded_axis(const Affine& at_least_zero) const {
     for (size_t d = 0; d < shape_.size(); ++d) {
       const Affine index = to_affine(operand_.read->indices[d]);
@@ -176,7 +183,9 @@ class Chooser {
     return std::nullopt;
   }
 
-  /// The one axis of the side that the index uses besides other axes of the reduction.
+  /// Returns the only axis in `side_` that the index uses. nullopt if the index uses several of
+  /// these axes, has a coefficient below 1 for the axis, or uses an axis that is neither in `side_`
+  /// nor in `others_`.
   std::optional<std::string> axis_of(const Affine& index) const {
     std::optional<std::string> found;
     for (const Affine::Term& term : index.terms) {
@@ -193,11 +202,11 @@ class Chooser {
 
   const dsl::Stage& stage_;
   const StagePlan& plan_;
-  const std::vector<std::string> side_;  ///< axes of the operand alone
+  const std::vector<std::string> side_;  ///< axes of extent above 1 that only this operand uses
   const Operand operand_;
   const std::vector<int64_t> shape_;  ///< of the operand's tensor
   const Strides strides_;
-  std::vector<std::string> others_;  ///< axes of the reduction but for the main one
+  std::vector<std::string> others_;  ///< reduction axes of extent above 1, except the main one
 };
 
 }  // namespace

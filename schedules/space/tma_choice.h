@@ -20,13 +20,13 @@ namespace tw::schedules {
 ///   None: TMA cannot copy blocks of the operand.
 enum class TmaNeighbours { None, Terms, Rows };
 
-/// The form of the TMA copies of an operand's blocks.
+/// The way in which TMA copies the blocks of an operand.
 ///
-/// Most operands are matrices: one stride leads from each row to the next, even if the rows are
-/// several axes that were fused. The pixels of a padded image have no such stride, so not every
-/// block of them is a box. A block of pixels is a box if each axis is tiled separately. For
-/// example, a block of an image in[n, y, x, c] may be a box of 8 by 8 pixels of two images, with 64
-/// channels of each pixel:
+/// Most operands are matrices: the distance in memory from each row to the next is the same, even
+/// if the rows are several axes that were fused. The pixels of a padded image have no such stride,
+/// so not every block of them is a box. A block of pixels is a box if each axis is tiled
+/// separately. For example, a block of an image in[n, y, x, c] may be a box of 8 by 8 pixels of two
+/// images, with 64 channels of each pixel:
 ///
 ///     in[n.0 * 2 + n.1, y.0 * 8 + y.1 + r - 1, x.0 * 8 + x.1 + s - 1, c.0 * 64 + c.1]
 struct TmaChoice {
@@ -44,15 +44,16 @@ struct TmaChoice {
   friend bool operator==(const TmaChoice&, const TmaChoice&) = default;
 };
 
-/// The form of the copies of operand 0 or 1 if the tensors have these layouts. A tensor that is not
-/// listed is row-major. Requires: the stage is a product.
+/// Returns how TMA copies operand 0 or 1 of the product if the tensors have these layouts. A tensor
+/// that is not in `layouts` is row-major. Requires: the stage is a product.
 TmaChoice tma_choice(const ComputePlan& compute, const StagePlan& plan, size_t operand,
                      const std::map<std::string, dsl::Layout>& layouts);
 
-/// A tensor, and a layout for it in which the terms of the main reduction are contiguous: OHWI for
-/// weights OIHW. layout_along_terms() finds it for operand 0 or 1. Both texts are empty unless the
-/// tensor is a constant that no other stage reads, and the problem leaves its layout free.
-/// Requires: the stage is a product.
+/// A tensor and the text of a layout in which its terms of the main reduction are contiguous, such
+/// as OHWI for weights OIHW. layout_along_terms() returns such a layout for the tensor of operand 0
+/// or 1. It returns two empty texts if the tensor is not a constant input, if another stage reads
+/// the tensor, if the problem asks for its layout, or if the main reduction is not in the index of
+/// exactly one dimension. Requires: the stage is a product.
 struct ChosenLayout {
   std::string tensor, text;
 };

@@ -9,7 +9,7 @@ namespace tw::schedules {
 
 namespace {
 
-/// True if a loop outside of the one at `index` is a reduction loop.
+/// True if a loop around the loop with this index is a reduction loop.
 bool reduces_around(const StageNest& stage, int index) {
   return std::any_of(stage.loops.begin(), stage.loops.begin() + index,
                      [](const NestLoop& loop) { return loop.reduction; });

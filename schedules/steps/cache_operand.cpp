@@ -24,7 +24,8 @@ std::set<std::string> variables_of(const Expr& expr) {
   return names;
 }
 
-/// The first tensor that the expression reads, or the number of the operand.
+/// Returns the name of the first tensor that the expression reads; if it reads none, the number of
+/// the operand, 1 or 2, as text.
 std::string operand_name(const Expr& value, int64_t number) {
   std::string name;
   for_each_read(value, [&](const dsl::Read& r) {
@@ -33,8 +34,9 @@ std::string operand_name(const Expr& value, int64_t number) {
   return name.empty() ? std::to_string(number) : name;
 }
 
-/// The loops with the names that the step lists, in that order. They must be inside of loop
-/// `index`, and be exactly the loops that the operand depends on.
+/// Returns the loops that the step lists, in the order of the list. Invalid unless they are exactly
+/// the loops inside of loop `index` that the operand depends on. `used` are the variables of the
+/// operand.
 Result<std::vector<NestLoop>> operand_loops(const StageNest& stage, const CacheOperand& s,
                                             size_t index, const std::set<std::string>& used) {
   std::vector<NestLoop> loops;
@@ -64,8 +66,8 @@ struct Outside {
   int64_t extent;
 };
 
-/// The indices that are not proved to be inside of their tensors, for all iterations of the stage's
-/// loops for which the conditions hold.
+/// Returns the indices of reads in `value` that are not proved to be inside of their tensors for
+/// all iterations of the stage's loops in which the conditions hold.
 std::vector<Outside> indices_outside(const Nest& nest, const StageNest& stage, const Expr& value,
                                      const std::vector<Expr>& conditions) {
   Bounds bounds = bounds_of_loops(stage);
@@ -80,7 +82,7 @@ std::vector<Outside> indices_outside(const Nest& nest, const StageNest& stage, c
   return outside;
 }
 
-/// True if the condition says that the index is not negative.
+/// True if `condition` has the term `index >= 0` in its conjunction.
 bool bounds_from_below(const Expr& condition, const Expr& index) {
   const Constraints constraints = split_condition(condition);
   return std::ranges::any_of(constraints.affine, [&](Affine at_least_zero) {
@@ -89,10 +91,12 @@ bool bounds_from_below(const Expr& condition, const Expr& index) {
   });
 }
 
-/// Replaces guards of results by bounds of an index, for a value that is read under `condition`, if
-/// the condition is about the same index, as a padding is. If such a guard fails, the buffer then
-/// holds an element that no result uses. The axis has one upper bound, the end of the tensor,
-/// instead of two:
+/// Removes or weakens guards that limit only the results of the stage. `value` is read under
+/// `condition`, the condition of a padding. Where such a guard fails, no result uses the element of
+/// the buffer, so the buffer may hold any element that can be read. A guard is removed if the other
+/// conditions prove all indices of `value` to be inside of their tensors. If only one index may be
+/// outside, and `condition` keeps it from being negative, the guard becomes the upper bound of this
+/// index. The index then has one upper bound, the end of the tensor, instead of two:
 ///
 ///     in[y + r - 1] if y < 14 && 0 <= y + r - 1 && y + r - 1 < 14
 ///  -> in[y + r - 1] if 0 <= y + r - 1 && y + r - 1 < 14
@@ -139,7 +143,7 @@ Status apply(Nest& nest, const CacheOperand& s) {
   TW_TRY(const std::vector<NestLoop> loops,
          operand_loops(*stage, s, static_cast<size_t>(index), variables_of(held)));
 
-  // The guards that hold or fail for all iterations that read one element of the buffer.
+  // The guards that have the same value in all iterations that read the same element of the buffer.
   std::set<std::string> inside;
   for (size_t i = static_cast<size_t>(index) + 1; i < stage->loops.size(); ++i)
     inside.insert(stage->loops[i].variable);
@@ -169,7 +173,8 @@ Status apply(Nest& nest, const CacheOperand& s) {
   std::vector<Expr> indices;
   std::vector<int64_t> extents;
   for (const NestLoop& loop : loops) {
-    // The copy's axes have names of their own: `held` may also use variables of outer loops.
+    // The copy's axes have names of their own, because `held` may also use variables of outer
+    // loops.
     copy.axes.emplace_back(copy.name + "." + loop.name, loop.extent);
     held = dsl::substitute(held, loop.variable, dsl::var(copy.axes.back().name));
     indices.push_back(dsl::var(loop.variable));

@@ -9,7 +9,8 @@ namespace tw::schedules {
 
 namespace {
 
-/// The loops inside of the accumulator's loop that do not reduce, in the order of the step.
+/// Returns the loops that the step lists, in the order of the list. Invalid unless they are exactly
+/// the loops inside of the accumulator's loop that do not reduce, and there is at least one.
 Result<std::vector<NestLoop>> result_loops(const StageNest& stage, const CacheResult& s) {
   const auto first = static_cast<size_t>(stage.find_loop(stage.cache->loop)) + 1;
   std::vector<NestLoop> loops;

@@ -19,9 +19,9 @@ class Region {
  public:
   explicit Region(int64_t extent) : last_(extent - 1) {}
 
-  /// Adds a read of the elements in the interval; nullopt stands for an unknown index. An index
-  /// that is cut off at the last element, min(e, last), reads either the element at e or the last
-  /// element.
+  /// Adds the elements that one read accesses: those of the interval, or any elements for nullopt.
+  /// If the interval begins at min(e, last), the index is cut off at the last element of the
+  /// dimension: the read accesses elements from e on, or the last element.
   void add(std::optional<Interval> interval) {
     if (!interval) {
       whole_ = true;
@@ -33,11 +33,13 @@ class Region {
     }
   }
 
-  /// nullopt: all of the dimension.
+  /// Returns an interval with all added elements; nullopt stands for the whole dimension.
   std::optional<Interval> covered() && {
     for (const Interval& cut : cut_) {
-      // The first element of the box is read, so it is not after the last element of the tensor,
-      // and the box reaches from there to e. A box that begins after the last element is illegal.
+      // The first element of the box is read without a cut. It is at most the last element of the
+      // dimension, or else the schedule is illegal. If e is not before this first element, min(e,
+      // last) lies between the first element and e, so a box up to e has all elements that the cut
+      // read accesses.
       const Interval uncut{cut.low.as<dsl::Binary>()->a, cut.extent};
       const auto both = box_ ? cover(*box_, uncut) : std::nullopt;
       const bool begins_alike = both && dsl::equal(both->low, box_->low);
@@ -59,8 +61,10 @@ class Region {
   bool whole_ = false;
 };
 
-/// The region of `tensor` that one iteration of loop `index` of `consumer` reads, over all readers
-/// inside of the loop.
+/// Returns the region of `tensor` that one iteration of loop `index` of `consumer` reads, as one
+/// interval for each dimension. The region covers the reads of `consumer` and of all stages that
+/// are computed inside of the loop. Fails if a stage outside of the loop reads the tensor, or if a
+/// stage between reader and loop has a window (store_at).
 Result<std::vector<Interval>> required_box(const Nest& nest, const std::string& tensor,
                                            const StageNest& consumer, int index,
                                            const std::vector<int64_t>& shape) {

@@ -50,7 +50,7 @@ StageNest make_stage_nest(const Stage& stage, bool is_last) {
 
 namespace {
 
-/// True if a loop that the stage has is called so, by an own name or by a derived one.
+/// True if an existing loop of the stage has this name, as its own name or as its derived name.
 bool is_taken(const StageNest& stage, const std::string& name) {
   return stage.find_loop(name) >= 0 ||
          std::any_of(stage.own_names.begin(), stage.own_names.end(), [&](const auto& own) {

@@ -13,7 +13,7 @@ using dsl::Stage;
 
 namespace {
 
-/// Moves one dimension last, where neighbours are contiguous.
+/// Moves the dimension with index `last` to the end, where neighbours are contiguous in memory.
 template <typename T>
 std::vector<T> with_last(const std::vector<T>& dimensions, size_t last) {
   std::vector<T> order = dimensions;

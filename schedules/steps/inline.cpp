@@ -21,8 +21,8 @@ int64_t count_reads(const Expr& body, const std::string& tensor) {
   return count;
 }
 
-/// True if the expression is larger than people would declare. The code for expressions is not
-/// designed for such sizes.
+/// True if the expression has more nodes or levels than a declared expression may have. The code
+/// that walks expressions is not designed for such sizes.
 bool is_too_large(const Expr& body) {
   return body.node().size > dsl::largest_expression || body.node().height > dsl::tallest_expression;
 }
@@ -57,8 +57,8 @@ Status apply(Nest& nest, const Inline& s) {
                     reader.name, dsl::largest_expression, dsl::tallest_expression,
                     copies == 1 ? "a copy" : fmt::format("{} copies", copies), producer.name));
   };
-  // Readers come after the stages that they read. Stages before this one, which may be many and
-  // large, need not be searched.
+  // Readers are listed after the stages that they read, so the search begins at the inlined stage.
+  // The stages before it may be many and large.
   for (StageNest* reader = stage; reader != nest.stages.data() + nest.stages.size(); ++reader) {
     TW_RETURN_IF_ERROR(inline_into(reader->stage));
     if (reader->epilogue) TW_RETURN_IF_ERROR(inline_into(*reader->epilogue));

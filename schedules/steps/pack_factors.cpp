@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// pack_factors: copies the factors of a sum of products to the order, length and type that an
+// pack_factors: copies the factors of a sum of products into the order, length and type that an
 // instruction reads.
 
 #include <fmt/format.h>
@@ -19,16 +19,18 @@ using dsl::Stage;
 
 namespace {
 
-/// The reads of the stage that use the axis, in conditions as well.
+/// Returns the number of reads in the stage's expression that have the axis in an index. Reads in
+/// conditions count too.
 int64_t reads_along(const Stage& stage, const std::string& axis) {
   int64_t reads = 0;
   for_each_read(stage.body, [&](const dsl::Read& read) { reads += uses_axis(read, axis) ? 1 : 0; });
   return reads;
 }
 
-/// The two factors of the stage's product. nullopt unless they are elements of different tensors
-/// and no other read uses the axis. Conditions must not use the axis either, because they are
-/// evaluated for the padded terms too.
+/// Returns the two factors of the stage's product. Returns nullopt unless they are elements of
+/// different tensors, with the axis itself as an index of each, and no other read uses the axis.
+/// Reads in conditions must not use the axis either, because conditions are evaluated for the
+/// padded terms too.
 std::optional<std::vector<CopiedFactor>> packed_factors(const Stage& stage,
                                                         const std::string& axis) {
   const Expr body = unpadded(stage.body);

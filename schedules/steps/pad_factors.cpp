@@ -17,8 +17,8 @@ using dsl::Stage;
 
 namespace {
 
-/// The condition under which a factor is an element of its tensor and not the 0 of a padding;
-/// nullopt if the factor has no such condition.
+/// Returns the condition under which a factor is an element of its tensor and not the 0 of a
+/// padding; nullopt if the factor has no such condition.
 std::optional<Expr> condition_of(const Expr& factor) {
   if (const dsl::Cast* cast = factor.as<dsl::Cast>()) return condition_of(cast->a);
   const dsl::Select* guard = factor.as<dsl::Select>();
@@ -31,7 +31,8 @@ bool are_equal(const Affine& a, const Affine& b) {
   return difference.is_constant() && difference.constant == 0;
 }
 
-/// True if the condition says no more than that indices are within the tensor.
+/// True if each term of the condition is a bound of an index of `read`: 0 <= index, or index <
+/// extent of the dimension.
 bool is_of_padding(const Expr& condition, const dsl::Read& read,
                    const std::vector<int64_t>& shape) {
   const Constraints constraints = split_condition(condition);
@@ -47,7 +48,7 @@ bool is_of_padding(const Expr& condition, const dsl::Read& read,
          });
 }
 
-/// Bounds of the stage's axes.
+/// Returns the bounds of the stage's axes.
 Bounds bounds_of_axes(const Stage& stage) {
   Bounds bounds;
   for (const std::vector<Axis>* axes : {&stage.axes, &stage.reduction})
@@ -55,8 +56,8 @@ Bounds bounds_of_axes(const Stage& stage) {
   return bounds;
 }
 
-/// Sets the numbers of zeros before and after the elements of the factor. Returns false if they are
-/// unknown.
+/// Sets the number of zeros before the elements of the factor, and the extents of the copy, which
+/// include the zeros on both sides. Returns false if the bounds of an index are unknown.
 bool set_zeros(CopiedFactor& of, const std::vector<int64_t>& shape, const Bounds& bounds) {
   for (size_t d = 0; d < shape.size(); ++d) {
     const auto least = bounds.lower(of.read.indices[d]), most = bounds.upper(of.read.indices[d]);

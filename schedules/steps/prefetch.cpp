@@ -6,8 +6,8 @@
 
 namespace tw::schedules {
 
-// Later steps may change the loops and the layout of the tensor, so whether an iteration reads a
-// contiguous part of it is found out when the schedule is lowered.
+// An iteration must read a contiguous part of the tensor. lower() checks this, because later steps
+// may still change the loops and the layout of the tensor.
 Status apply(Nest& nest, const Prefetch& s) {
   TW_TRY(StageNest * stage, stage_of(nest, s.name, s.stage));
   TW_TRY(const int loop, loop_index(*stage, s.name, s.loop));

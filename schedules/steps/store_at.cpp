@@ -11,7 +11,8 @@ namespace tw::schedules {
 
 namespace {
 
-/// True if the stage's loops are as compute_at made them, and nothing else was done to it.
+/// True if the stage still has the loops that compute_at made, and has no accumulator and no
+/// window. The stage must not be a staged operand, and no stage may be computed inside of it.
 bool is_only_placed(const Nest& nest, const StageNest& stage) {
   const auto computed_inside = [&](const StageNest& other) {
     return other.at && other.at->consumer == stage.stage.name;
@@ -25,7 +26,9 @@ bool is_only_placed(const Nest& nest, const StageNest& stage) {
                     });
 }
 
-/// The window that iterations of the loop slide forward; the reason where there is none.
+/// Returns the window of `stage` that slides forward with the iterations of `loop`, the loop at
+/// which the stage is computed. Fails unless the region that an iteration reads moves along exactly
+/// one axis, by a fixed number of elements, and overlaps the region of the next iteration.
 Result<StageNest::Window> window_of(const StageNest& stage, const NestLoop& loop) {
   const auto uses_loop = [&](const Expr& e) { return dsl::uses_var(e, loop.variable); };
   const auto& low = stage.region_offset;
@@ -79,7 +82,8 @@ Status apply(Nest& nest, const StoreAt& s) {
   low[d] = low[d] + Expr(extents[d] - window.step);
   extents[d] = window.step;
   compute_region(*stage, low, extents);
-  // Iterations before the first one compute nothing that no iteration reads.
+  // The extra iterations that fill the window must not compute elements before the first region, as
+  // no iteration reads these.
   stage->guards.push_back(first <= stage->axis.at(stage->stage.axes[d].name));
   stage->window = window;
   return {};

@@ -9,7 +9,7 @@
 namespace tw::schedules {
 namespace {
 
-/// Checks that the four loops from `first` on are a tile of a core.
+/// Checks that the four loops from index `first` on have the form of the tile of a core.
 Status check_core_loops(const StageNest& stage, size_t first, const TensorTile& tile,
                         const Tensorize& s) {
   if (first + 4 != stage.loops.size())
@@ -29,7 +29,8 @@ Status check_core_loops(const StageNest& stage, size_t first, const TensorTile& 
   return {};
 }
 
-/// Checks that the loops from `first` on are a tile of a warp, or of a warpgroup.
+/// Checks that the loops from index `first` on have the form of the tile of a warp or of a
+/// warpgroup.
 Status check_thread_loops(const StageNest& stage, size_t first, const TensorTile& tile,
                           const Tensorize& s) {
   std::vector<int64_t> extents = {tile_part, tile_part, tile.depth};

@@ -7,7 +7,8 @@
 namespace tw::schedules {
 namespace {
 
-/// A loop that reduces can be the inner part of a dot product.
+/// Checks that a reduction loop may be vectorized as a dot product. It must be the innermost loop,
+/// directly inside of a vector loop, and sum 2 to most_dot_depth products.
 Status check_dot_product(const StageNest& stage, size_t index, std::string_view step) {
   const NestLoop& loop = stage.loops[index];
   if (stage.stage.scan) return illegal(step, runs_in_order(loop.name));

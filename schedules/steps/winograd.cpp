@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// winograd: a convolution along one axis becomes products of transformed data and weights (Lavin
-// and Gray, Fast Algorithms for Convolutional Neural Networks, CVPR 2016). Two steps, one inside of
-// the other, make the two-dimensional algorithm.
+// winograd: turns a convolution along one axis into products of transformed data and weights (Lavin
+// and Gray, Fast Algorithms for Convolutional Neural Networks, CVPR 2016). A second step on the
+// products, along another axis, makes the two-dimensional algorithm.
 
 #include <fmt/format.h>
 
@@ -22,18 +22,21 @@ namespace {
 
 using Axes = std::vector<Axis>;
 
-/// The parts of a convolution: a sum of data times weights, over `taps` and perhaps over further
-/// axes. The data depend on `outputs` + `taps`, and the weights on `taps`.
+/// The parts of a convolution, which is a sum of data times weights over `taps` and perhaps over
+/// further axes. The data depend on the sum `outputs` + `taps`, and the weights on `taps`.
 struct Convolution {
   Axis outputs, taps;
-  Expr data;  ///< over an index called as `position` instead of outputs and taps
+  Expr data;  ///< in terms of the axis position() instead of outputs and taps
   Expr weights;
   bool data_first = true;  ///< the data are the first factor
 
+  /// The axis of outputs + taps.
   Axis position() const { return {outputs.name + "_in", outputs.extent + taps.extent - 1}; }
 };
 
-/// The expression over `sum` instead of `a` and `b`, where it is a function of a + b; else nullopt.
+/// Rewrites an expression that depends on the axes `a` and `b` only by a + b. `sum` is the name of
+/// an axis that stands for a + b: in[y + r] becomes in[s]. Returns nullopt for any other
+/// expression.
 std::optional<Expr> over_sum(const Expr& expr, const std::string& a, const std::string& b,
                              const std::string& sum) {
   const Expr shifted = simplify(dsl::substitute(expr, b, dsl::var(sum) - dsl::var(a)), Bounds());
@@ -76,7 +79,8 @@ Expr scaled(const Fraction& factor, const Expr& value) {
   return dsl::constant(value.type(), factor.value()) * value;
 }
 
-/// The sum of the terms, one that is not subtracted first.
+/// Returns the sum of the terms. If there are terms that are added, one of them is first, so that
+/// nothing is negated.
 Expr sum_of(std::vector<Term> terms) {
   std::stable_partition(terms.begin(), terms.end(),
                         [](const Term& term) { return term.factor.numerator > 0; });
@@ -98,9 +102,10 @@ std::vector<Term> terms_of(const std::vector<Fraction>& row, const std::vector<E
   return terms;
 }
 
-/// A row of a transform along powers of the points. Even and odd columns are summed separately,
-/// because the rows of the points a and -a are the sum and the difference of the same two partial
-/// sums. Compilers find such equal expressions, but not if sums have another order.
+/// Returns the sum of row[i] * values[i], for a row of the transform of data or weights. Even and
+/// odd columns are summed separately. The rows of the points a and -a are then the sum and the
+/// difference of the same two partial sums. Compilers find such equal expressions, but not if sums
+/// have another order.
 Expr row_of_powers(const std::vector<Fraction>& row, const std::vector<Expr>& values) {
   const std::vector<Term> even = terms_of(row, values, 0, 2);
   std::vector<Term> odd = terms_of(row, values, 1, 2);
@@ -112,8 +117,9 @@ Expr row_of_powers(const std::vector<Fraction>& row, const std::vector<Expr>& va
   return is_added ? sum_of(even) + sum_of(odd) : sum_of(even) - sum_of(odd);
 }
 
-/// A row of the transform of outputs. The columns of the points a and -a are adjacent. The values
-/// of the two are added or subtracted before they are scaled.
+/// Returns the sum of row[i] * values[i], for a row of the transform of outputs. The columns of the
+/// points a and -a are adjacent, and their factors are equal up to the sign. So the two values are
+/// added or subtracted before they are scaled.
 Expr row_of_points(const std::vector<Fraction>& row, const std::vector<Expr>& values) {
   std::vector<Term> terms;
   for (size_t i = 0; i < row.size(); ++i) {
@@ -132,7 +138,8 @@ Expr row_of_points(const std::vector<Fraction>& row, const std::vector<Expr>& va
   return sum_of(std::move(terms));
 }
 
-/// rows[index] as a choice: select(index == 0, rows[0], select(index == 1, rows[1], ...)).
+/// Returns rows[index] as an expression: select(index == 0, rows[0], select(index == 1, rows[1],
+/// ...)).
 Expr choice(const Expr& index, const std::vector<Expr>& rows) {
   Expr chosen = rows.back();
   for (size_t i = rows.size() - 1; i > 0; --i)
@@ -160,8 +167,8 @@ Expr transformed(const Expr& index, const FractionMatrix& matrix, const std::vec
 ///   out.m  sums of products of out.u and out.v
 ///   out    the outputs
 ///
-/// The operands have the order of matrix products: data[..., rows, reduced], weights[..., reduced,
-/// columns].
+/// The dimensions of the operands are ordered as in a matrix product: data[..., rows, reduced],
+/// weights[..., reduced, columns].
 class Stages {
  public:
   Stages(const Stage& stage, const Convolution& convolution, int64_t tile)
@@ -172,7 +179,7 @@ class Stages {
         point_(convolution.outputs.name + "_point", static_cast<int64_t>(matrices_.input.size())),
         tiles_(convolution.outputs.name + "_tile", ceil_div(convolution.outputs.extent, tile)) {}
 
-  /// In the order of their dependencies, the outputs last.
+  /// Makes the stages. They are in the order of their dependencies, with the outputs last.
   std::vector<Stage> make() {
     merge_windows();
     std::vector<Stage> stages;
@@ -188,9 +195,10 @@ class Stages {
   }
 
  private:
-  /// Merges each other axis of the window with its output axis. In a 3 x 3 convolution that is
-  /// transformed along its columns, data over y + r become data over y_in, and out.m reads them at
-  /// y + r.
+  /// Merges further axes of a convolution, apart from the transformed one: an output axis y and a
+  /// tap axis r on which the data depend only by y + r become one axis y_in of the data. In a 3 x 3
+  /// convolution that is transformed along its columns, the rows are merged in this way, and out.m
+  /// reads the data at y + r.
   void merge_windows() {
     for (const Axis& axis : stage_.axes)
       for (const Axis& taps : stage_.reduction) {
@@ -219,7 +227,7 @@ class Stages {
   bool in_data(const Axis& axis) const { return dsl::uses_var(conv_.data, axis.name); }
   bool in_weights(const Axis& axis) const { return dsl::uses_var(conv_.weights, axis.name); }
 
-  /// Axes of the data, those that are summed last; `along` in the place of the outputs.
+  /// Returns the axes of the data, with `along` in the place of the outputs. Summed axes are last.
   Axes data_axes(const Axis& along) const {
     Axes axes;
     for (const Axis& axis : stage_.axes) {
@@ -236,7 +244,8 @@ class Stages {
     return axes;
   }
 
-  /// Axes of the weights: those that the data have too, those that are summed, those of their own.
+  /// Returns the axes of the weights: first those that the data have too, then summed axes, then
+  /// those that only the weights have.
   Axes weight_axes() const {
     Axes shared, summed, own;
     for (const Axis& axis : stage_.axes)
@@ -248,8 +257,8 @@ class Stages {
     return axes;
   }
 
-  /// Axes of the products: those of the stage, with tiles in the place of outputs. Axes that only
-  /// the weights have are last.
+  /// Returns the axes of the products: those of the stage, with tiles in the place of outputs. Axes
+  /// that only the weights have are last.
   Axes product_axes() const {
     Axes axes, own;
     for (const Axis& axis : stage_.axes) {

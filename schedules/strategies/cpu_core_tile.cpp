@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A sum of products on a CPU with tile registers (Intel AMX), by a register tile of core tiles
-// (core_tiles.h). One operand has neighbours along the main reduction side by side; its rows are
-// the rows of the tiles. The other operand is packed by groups of neighbours. The loops, and the
-// layouts that follow them, are those of tiles of vectors (cpu_tile.cpp).
+// (core_tiles.h). In one operand, neighbours along the main reduction are contiguous in memory, and
+// its rows are the rows of the core tiles. The other operand is packed by groups of neighbours. The
+// loops, and the layouts that follow them, are those of tiles of vectors (cpu_tile.cpp).
 
 #include <algorithm>
 #include <optional>
@@ -23,14 +23,16 @@ namespace {
 using dsl::Axis;
 using dsl::Stage;
 
-// The most blocks of the reduction that a group of them has.
+// The largest number of blocks of the reduction in a group.
 constexpr int64_t most_grouped_blocks = 16;
 
-/// The divisors of the extent up to `most`, 1 among them.
+/// divisors() returns the divisors of the extent up to `most`, including 1. largest_divisor()
+/// returns the largest of them.
 std::vector<int64_t> divisors(int64_t extent, int64_t most) { return tile_sizes(extent, most, 0); }
 int64_t largest_divisor(int64_t extent, int64_t most) { return divisors(extent, most).back(); }
 
-/// True if a condition in the stage depends on the axis: its terms are not a whole tile.
+/// True if a condition in the stage depends on the axis. Tiles along the axis would then not be
+/// whole.
 bool is_guarded(const Stage& stage, const std::string& axis) {
   bool guarded = false;
   dsl::for_each(stage.body,
@@ -38,21 +40,23 @@ bool is_guarded(const Stage& stage, const std::string& axis) {
   return guarded;
 }
 
-/// Axes of the plan that columns and rows of tiles may lie along, by their indices.
+/// Axes along which the columns and the rows of core tiles may lie.
 struct CoreTileAxes {
-  int64_t vector;             ///< of the vector axes, for columns
-  std::vector<int64_t> rows;  ///< of the tile axes
-  bool are_terms_contiguous;  ///< in the factor of the rows, as it is declared
+  int64_t vector;             ///< index, in StagePlan::vector_axes, of the axis of the columns
+  std::vector<int64_t> rows;  ///< indices, in StagePlan::tile_axes, of possible axes of the rows
+  bool are_terms_contiguous;  ///< true if the factor of the rows is declared with its terms
+                              ///< contiguous
 };
 
-/// Tiles of a core as they may be in a stage.
+/// The core tiles that a stage may use.
 struct CoreTileFacts {
   const TensorTile* tile;
   std::vector<CoreTileAxes> axes;
-  int64_t groups;  ///< of a tile
+  int64_t groups;  ///< number of groups of terms of a core tile
 };
 
-/// The factors of the stage's products if only `own` depends on the axis, and no condition does.
+/// Returns the factors of the stage's products. nullopt if not exactly one factor (`own`) depends
+/// on the axis, if a condition depends on it, or if `own` is only some bits of an element.
 std::optional<DotFactors> factors_along(const StagePlan& plan, const Stage& stage,
                                         const std::string& axis) {
   auto factors = dot_factors(unpadded(stage.body), axis, plan.main_reduction);
@@ -60,10 +64,10 @@ std::optional<DotFactors> factors_along(const StagePlan& plan, const Stage& stag
   return factors;
 }
 
-/// The axes along which the rows of tiles may lie if their columns lie along the vector axis number
-/// `vector`; nullopt if there is no such tile. The factor along the vector axis must be packed. The
-/// other factor must be free to get a layout that follows the tiles, or be declared with its terms
-/// side by side.
+/// Returns the axes along which the rows of core tiles may lie if their columns lie along the
+/// vector axis with the index `vector`. nullopt if no core tile is possible. The factor along the
+/// vector axis must be packed. The other factor must have a free layout, which can then follow the
+/// tiles, or be declared with its terms contiguous.
 std::optional<CoreTileAxes> axes_along(const ComputePlan& plan, const StagePlan& stage_plan,
                                        int64_t vector) {
   const Stage& stage = plan.stage(stage_plan);
@@ -137,7 +141,8 @@ class CpuCoreTileStage : public Configured<CpuTile> {
     return extent_of(stage_, plan_.tile_axes[static_cast<size_t>(config.row)]);
   }
 
-  /// For each axis that rows may lie along, the three largest numbers of them that divide it.
+  /// Returns numbers of rows of a core tile: the three largest divisors above 1 of the extent of
+  /// each axis along which rows may lie.
   std::vector<int64_t> row_counts(const std::set<int64_t>& rows) const {
     std::set<int64_t> counts;
     for (const int64_t row : rows) {
@@ -148,7 +153,7 @@ class CpuCoreTileStage : public Configured<CpuTile> {
     return {counts.begin(), counts.end()};
   }
 
-  /// Blocks of whole tiles.
+  /// Returns sizes of blocks of the main reduction that consist of whole core tiles.
   std::vector<int64_t> block_sizes_of_steps() const {
     std::vector<int64_t> sizes;
     for (const int64_t steps : divisors(length() / depth(), most_grouped_blocks))
@@ -173,7 +178,7 @@ class CpuCoreTileStage : public Configured<CpuTile> {
     config.unrolled = config.unroll;
   }
 
-  /// The knobs that decide which tiles are whole.
+  /// The head has the knobs that decide whether all tiles are whole.
   size_t knobs_of_head() const override { return 8; }
   bool may_begin_with(std::span<const int64_t> values) const override {
     if (values.size() < knobs_of_head()) return true;
@@ -182,7 +187,8 @@ class CpuCoreTileStage : public Configured<CpuTile> {
     return fits(decode(all));
   }
 
-  /// The sums and the factors fit the tile registers, and all tiles are whole.
+  /// True if the rows can lie along the chosen axis, the sums and the factors fit the tile
+  /// registers, and all tiles are whole.
   bool fits(const CpuTile& config) const override {
     const bool has_row = std::ranges::any_of(facts_.axes, [&](const CoreTileAxes& axes) {
       return axes.vector == config.vector && std::ranges::count(axes.rows, config.row) > 0 &&
@@ -198,7 +204,8 @@ class CpuCoreTileStage : public Configured<CpuTile> {
     return config.kblock == 0 || config.kblock * config.block < length();
   }
 
-  /// The most products for each load of a factor, and a plain rest.
+  /// Returns a prior that prefers many products for each load of a factor, and simple values of the
+  /// other knobs.
   double prior(const CpuTile& config, bool /*placed*/) const override {
     const auto rows = static_cast<double>(config.rows);
     const double tiles = static_cast<double>(config.accumulators * 4) /
@@ -208,7 +215,7 @@ class CpuCoreTileStage : public Configured<CpuTile> {
                           8 * config.outer_order - 4 * config.reduction_order;
     return far_better_than_vectors + rows + 8 * tiles + static_cast<double>(plain);
   }
-  /// Above all that tiles of vectors reach.
+  /// A value above all priors of tiles of vectors.
   static constexpr double far_better_than_vectors = 100;
 
   Site append_steps(const CpuTile& config, const Site* inside, Construction& c) const override {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stage without a reduction on a CPU. Vectors lie along the axis that is contiguous in the
-// result, and several of them are unrolled. A second axis is tiled too, so that loads along both
-// axes are near each other. If an input is transposed, the second axis is the one along which that
-// input is contiguous; else it is the axis before the contiguous one.
+// result, and several of them are unrolled. A second axis is tiled too, so that neighbouring loads
+// along both axes are close to each other in time. If an input is transposed, the second axis is
+// the axis along which that input is contiguous; else it is the axis before the contiguous axis of
+// the result.
 
 #include <algorithm>
 #include <optional>
@@ -13,14 +14,14 @@
 namespace tw::schedules {
 namespace {
 
-// Iterations of a vector loop, at most; longer ones are split.
+// The largest number of iterations of a vector loop; longer loops are split.
 constexpr int64_t most_vector_elements = 64;
 
 struct CpuElementwise {
-  int64_t tile = 1;     ///< rows
-  int64_t vectors = 1;  ///< unrolled, along the contiguous axis
+  int64_t tile = 1;     ///< number of elements of the second axis in a tile
+  int64_t vectors = 1;  ///< number of unrolled vectors along the contiguous axis
   int64_t columns = 0;  ///< elements of the contiguous axis in a tile; 0: all
-  int64_t tasks = 1;    ///< outermost loops that are parallel
+  int64_t tasks = 1;    ///< number of outermost loops that are parallel
 };
 
 class CpuElementwiseStage : public Configured<CpuElementwise> {
@@ -41,8 +42,9 @@ class CpuElementwiseStage : public Configured<CpuElementwise> {
     add_knob("tile", tiles, &CpuElementwise::tile);
     add_knob("vectors", {1, 2, 4}, &CpuElementwise::vectors);
     std::vector<int64_t> columns = {0, 64, 128, 256, 512};
-    // A tile of a transposed input touches a cache line for each column. Lines at distances of a
-    // power of two share a set of the cache, which has 8 to 12 ways.
+    // A tile of a transposed input touches a cache line for each column. Cache lines whose
+    // distances are multiples of a large power of two share a set of the cache, and a set has only
+    // 8 to 12 ways. So tiles with few columns are offered too.
     if (transposed) columns.insert(columns.begin() + 1, {8, 16, 32});
     add_knob("columns", columns, &CpuElementwise::columns);
     add_knob("tasks", {1, 2, 3}, &CpuElementwise::tasks);
@@ -80,7 +82,7 @@ class CpuElementwiseStage : public Configured<CpuElementwise> {
     return site_of(c, name);
   }
 
-  /// All axes but the contiguous one.
+  /// Splits all axes except the contiguous one; only the second axis is tiled.
   TileLoops split_rows(const CpuElementwise& config, bool tiles, Construction& c) const {
     TileLoops tile;
     for (size_t i = 0; i + 1 < axes_.size(); ++i) {
@@ -91,8 +93,8 @@ class CpuElementwiseStage : public Configured<CpuElementwise> {
     return tile;
   }
 
-  /// The axis along which an input is contiguous, if the contiguous axis of the result takes large
-  /// steps in that input.
+  /// Returns the axis along which an input is contiguous, if that input is transposed, i.e. depends
+  /// on the contiguous axis of the result but is not contiguous along it.
   std::optional<std::string> transposed_axis() const {
     std::optional<std::string> found;
     dsl::for_each(stage_.body, [&](const dsl::Expr& node) {
@@ -106,14 +108,15 @@ class CpuElementwiseStage : public Configured<CpuElementwise> {
     return found;
   }
 
-  std::vector<dsl::Axis> axes_;  // of the stage, the one that is contiguous in the result last
+  // axes of the stage; the axis that is contiguous in the result is last
+  std::vector<dsl::Axis> axes_;
 };
 
 }  // namespace
 
 std::unique_ptr<const StageStrategy> cpu_elementwise(const ComputePlan& plan,
                                                      const StagePlan& stage) {
-  // Stages of algorithms are left to cpu_transform, but for single numbers.
+  // cpu_transform schedules the stages of algorithms, except those that are single numbers.
   const bool is_left = !plan.algorithm.empty() && !plan.stage(stage).axes.empty();
   if (plan.target.is_gpu() || stage.reduces || is_left) return nullptr;
   return std::make_unique<CpuElementwiseStage>(plan, stage);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A reduction along contiguous elements on a CPU. The lanes of a few vectors hold partial results
-// (rfactor), which are combined in the end. Results that share an operand may be computed a few at
-// a time: in a product of a matrix and a vector, all results share the vector.
+// (rfactor), which are combined at the end. A few results that share an operand may be computed
+// together. For example, all results of a matrix-vector product share the vector.
 
 #include <algorithm>
 
@@ -13,16 +13,16 @@
 namespace tw::schedules {
 namespace {
 
-// The largest number of partial results that are combined by straight-line code, which LLVM turns
-// into a tree of vector operations. A loop would be a chain of dependent additions: 64 of them take
-// as long as 4096 elements of a row.
+// The largest number of partial results that are combined by straight-line code, which LLVM
+// compiles to a tree of vector operations. A loop would be a chain of dependent additions: 64 of
+// them take as long as the reduction of 4096 elements of a row.
 constexpr int64_t most_unrolled = 64;
 
 struct CpuLanes {
-  int64_t vectors = 1;  ///< of partial results
-  int64_t tasks = 1;    ///< outermost loops that are parallel
-  int64_t rows = 1;     ///< results that are computed together
-  // Derived from these:
+  int64_t vectors = 1;  ///< number of vectors of partial results
+  int64_t tasks = 1;    ///< number of outermost loops that are parallel
+  int64_t rows = 1;     ///< number of results that are computed together
+  // Computed from the members above:
   int64_t width = 1;    ///< elements of a vector
   int64_t partial = 1;  ///< number of partial results
 };
@@ -42,7 +42,7 @@ class CpuLanesStage : public Configured<CpuLanes> {
     config.partial = std::min(config.vectors * config.width, length_);
   }
 
-  /// The partial results of all rows fit the registers, beside a vector of each factor.
+  /// True if the registers hold the partial results of all rows and one vector of each factor.
   bool fits(const CpuLanes& config) const override {
     if (config.rows == 1) return true;
     const int64_t accumulators = config.rows * ceil_div(config.partial, config.width);
@@ -50,13 +50,13 @@ class CpuLanesStage : public Configured<CpuLanes> {
            accumulators <= compute_.target.machine.core.vector_registers - 2;
   }
 
-  /// Rows load the factor that they share once.
+  /// Prefers many rows, because the factor that they share is loaded only once for all of them.
   double prior(const CpuLanes& config, bool /*placed*/) const override {
     return static_cast<double>(config.rows - 1);
   }
 
-  /// The last axis of extent above 1, if the results along it share a factor, i.e. if one of the
-  /// reduced tensors does not depend on the axis; else empty.
+  /// Returns the last axis of extent above 1 if the results along it share a factor, i.e. if one of
+  /// the reduced tensors does not depend on the axis. Otherwise the name is empty.
   std::string shared_along() const {
     const auto axis = std::find_if(stage_.axes.rbegin(), stage_.axes.rend(),
                                    [](const auto& a) { return a.extent > 1; });
@@ -92,13 +92,13 @@ class CpuLanesStage : public Configured<CpuLanes> {
   }
 
   /// Splits the loop over the results that share a factor into tiles of the configuration's rows.
-  /// Leaves the loop over tiles in `outer` and returns the loop within a tile; empty if results are
-  /// computed one by one.
+  /// Replaces the loop in `outer` by the loop over tiles, and returns the loop within a tile.
+  /// Returns no loop if results are computed one by one.
   Loops split_rows(const CpuLanes& config, const std::string& stage, Loops& outer,
                    Construction& c) const {
     if (row_axis_.empty()) return {};
     c.uses(config.rows);
-    // Inside another stage the extent is that of what this needs.
+    // Inside another stage, the extent is that of the part that this stage needs.
     const int64_t rows = std::min(config.rows, c.extent(stage, row_axis_));
     if (rows == 1) return {};
     std::string row = row_axis_;
@@ -106,9 +106,9 @@ class CpuLanesStage : public Configured<CpuLanes> {
     return {row};
   }
 
-  /// Computes vectors of partial results, in registers, for the results of an iteration of the loop
-  /// `at`. If `at` is empty, the reduction is to a single number and has no such loop; its partial
-  /// results are then a stage before it.
+  /// Computes vectors of partial results, in registers, for the results of one iteration of the
+  /// loop `at`. If `at` is empty, the stage reduces to a single number and has no such loop. The
+  /// stage of its partial results then has its own phase.
   void append_partial_results(const CpuLanes& config, const std::string& at,
                               Construction& c) const {
     const std::string partial = plan_.name + ".rf";
@@ -126,7 +126,7 @@ class CpuLanesStage : public Configured<CpuLanes> {
   }
 
   const int64_t length_ = extent_of(stage_, plan_.lane_axis);
-  std::string row_axis_;  ///< along which results share a factor; empty if they share none
+  std::string row_axis_;  ///< axis along which results share a factor; empty if they share none
 };
 
 }  // namespace

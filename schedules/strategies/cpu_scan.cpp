@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scan on a CPU: several running values stay in registers while the loop along the scanned axis
-// runs. They are vectors along the contiguous axis. If the scan itself runs along that axis, they
-// are single numbers of neighbouring rows, whose chains of operations overlap.
+// A scan on a CPU. Several running values stay in registers while the loop along the scanned axis
+// runs. They are vectors along the contiguous axis. If the scan itself runs along the contiguous
+// axis, they are single numbers of neighbouring rows, whose chains of dependent operations overlap
+// in time.
 
 #include <algorithm>
 
@@ -39,7 +40,7 @@ class CpuScanStage : public Configured<CpuScan> {
  private:
   int64_t width() const { return is_vector_ ? vector_lanes(compute_.target, stage_) : 1; }
 
-  /// Chains of additions take four cycles each, and cores begin two in a cycle.
+  /// Prefers up to 8 chains: an addition takes four cycles, and a core begins two in a cycle.
   double prior(const CpuScan& config, bool /*placed*/) const override {
     return static_cast<double>(std::min<int64_t>(config.chains, 8) + 2 * config.tasks);
   }
@@ -67,7 +68,8 @@ class CpuScanStage : public Configured<CpuScan> {
     return site_of(c, name);
   }
 
-  /// Splits the last independent axis: loops outside of the scan, and its chains inside.
+  /// Splits the last independent axis into a loop outside of the scan and the loops over its chains
+  /// inside of the scan.
   void split_chains(const CpuScan& config, Loops& outer, Loops& unrolled, Loops& lanes,
                     Construction& c) const {
     std::string lane = axes_.back();
@@ -84,7 +86,8 @@ class CpuScanStage : public Configured<CpuScan> {
   }
 
   const std::string along_;
-  const Loops axes_;  ///< the other axes, the one that is contiguous in the result last
+  const Loops axes_;  ///< all axes except along_; if one of them is contiguous in the result, it is
+                      ///< last
   const bool is_vector_;
 };
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A gather or a scatter on a CPU (dsl/selection.h). Loops over the axes that indices depend on are
-// outermost. Loops over the selected axes are inside of them and are not split, so that each
-// becomes one iteration at most:
+// A gather or a scatter on a CPU (dsl/selection.h). Loops over the axes on which the indices depend
+// are outermost. Loops over the selected axes are inside of them and are not split, so that each of
+// them becomes at most one iteration:
 //
 //   for i:  for v in index[i]..index[i] + 1:  vector c:  out[i, c] += table[v, c]
 //
-// The vectors lie along the contiguous axis of the result, unless indices depend on it or select
-// it.
+// The vectors lie along the contiguous axis of the result. There are no vectors if an index depends
+// on that axis or selects it.
 
 #include <algorithm>
 
@@ -18,8 +18,8 @@ namespace tw::schedules {
 namespace {
 
 struct CpuSelect {
-  int64_t vectors = 1;  ///< unrolled, along the contiguous axis
-  int64_t tasks = 1;    ///< outermost loops that are parallel
+  int64_t vectors = 1;  ///< number of unrolled vectors along the contiguous axis
+  int64_t tasks = 1;    ///< number of outermost loops that are parallel
 };
 
 class CpuSelectStage : public Configured<CpuSelect> {
@@ -66,8 +66,9 @@ class CpuSelectStage : public Configured<CpuSelect> {
       c.uses(config.vectors);
       split_lanes(config, tiles, unrolled, lanes, c);
     }
-    // A scatter reads its updates once and adds to its result in memory, so the loops over tiles of
-    // vectors are inside of the reduction. A gather keeps its sums in registers.
+    // A scatter reads its updates once and adds to its result in memory, so its loops over tiles of
+    // vectors are inside of the reduction. A gather keeps its sums in registers, so its loops over
+    // tiles are outside of the reduction.
     const bool scatters = !scattered_.empty();
     const Loops outer = scatters ? outer_ : concat({outer_, tiles});
     const Loops order = concat(
@@ -88,7 +89,7 @@ class CpuSelectStage : public Configured<CpuSelect> {
   void split_lanes(const CpuSelect& config, Loops& tiles, Loops& unrolled, Loops& lanes,
                    Construction& c) const {
     std::string lane = plan_.contiguous;
-    // Inside another stage the extent is that of what this needs.
+    // Inside another stage, the extent is that of the part that this stage needs.
     const int64_t extent = c.extent(plan_.name, lane);
     const int64_t width = width_along(extent);
     const int64_t vectors = std::clamp<int64_t>(ceil_div(extent, width), 1, config.vectors);
@@ -99,7 +100,7 @@ class CpuSelectStage : public Configured<CpuSelect> {
   }
 
   bool has_lanes_ = false;
-  Loops outer_;      // spatial axes outside of all else
+  Loops outer_;      // spatial axes whose loops are outermost
   Loops scattered_;  // spatial axes that are selected
   Loops reduced_;    // axes of the reduction that are not selected
   Loops gathered_;   // axes of the reduction that are selected

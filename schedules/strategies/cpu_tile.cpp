@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A reduction on a CPU: a register tile over a vector axis and up to three more axes. These are
-// tiled separately or, if they are adjacent, as one loop. Along the vector axis every tensor that
-// uses the axis is contiguous, or can be packed to be. If there is no such axis, the neighbours of
-// a vector lie a few elements apart in the result. The knobs are K-blocking, unrolling, loop
-// orders, and packed layouts that follow the loops (NeoCPU, ATC'19, section 3.1). cpu_tile.h has an
-// example.
+// A reduction on a CPU by a register tile over a vector axis and up to three more axes. These are
+// tiled separately or, if they are adjacent, may be fused and tiled as one loop. Along the vector
+// axis every tensor that uses the axis is contiguous, or can be packed to be. If there is no such
+// axis, the elements of a vector lie a few elements apart in the result. The knobs decide about
+// K-blocking, unrolling, loop orders, and packed layouts that follow the loops (NeoCPU, ATC'19,
+// section 3.1). cpu_tile.h has an example.
 
 #include "schedules/strategies/cpu_tile.h"
 
@@ -26,21 +26,23 @@ namespace {
 using dsl::Axis;
 using dsl::Stage;
 
-// The longest tile along an axis, and the most accumulators that the prior asks for.
+// The length of the longest tile along an axis. The prior does not ask for more accumulators
+// either.
 constexpr int64_t most_accumulators = 28;
-// The shortest tile of fused axes: shorter ones load more than they multiply.
+// The length of the shortest tile of fused axes. Shorter tiles need more loads than
+// multiplications.
 constexpr int64_t least_fused = 4;
-// The knobs before those of the tile: the vector axis, and the number of vectors.
+// The number of knobs before those of the tile: the vector axis, and the number of vectors.
 constexpr size_t first_tile_knob = 2;
-// Groups of at most this many blocks of the reduction are offered whatever the size of L2.
+// Groups of at most this many blocks of the reduction are offered for any size of L2.
 constexpr int64_t few_blocks = 16;
-// The share of its work that a tile of a size that suits the registers may waste.
+// The share of its work that a tile may waste if its size suits the registers.
 constexpr double most_waste = 0.2;
 
-/// Tile sizes along a short axis of one operand of a product. Usually a tile may waste a tenth of
-/// the work, which for 7 elements allows only tiles of 1 and 7. If the registers hold two vectors
-/// for each element of a tile, the tile may waste a fifth. Most of that is not lost, because the
-/// last tile has separate code: 7 elements are tiles of 4 and 3.
+/// Returns tile sizes along a short axis of one operand of a product. Usually a tile may waste a
+/// tenth of the work, which for 7 elements allows only tiles of 1 and 7. A tile may waste a fifth
+/// if the registers can hold two vectors for each of its elements. Most of that is not lost,
+/// because the last tile has separate code: 7 elements are tiles of 4 and 3.
 std::vector<int64_t> sizes_along_short(int64_t extent, const Core& core) {
   std::vector<int64_t> sizes = tile_sizes(extent, most_accumulators);
   for (const int64_t t : tile_sizes(extent, (core.vector_registers - 2) / 2, most_waste))
@@ -49,7 +51,10 @@ std::vector<int64_t> sizes_along_short(int64_t extent, const Core& core) {
   return sizes;
 }
 
-/// Powers of two up to the extent, divisors near them preferred, and the extent itself.
+/// Returns sizes of blocks of an axis, from `least` to `most`: the divisors of the extent that are
+/// multiples of 4, or all its divisors if the extent is below 16. If there are no such divisors,
+/// the sizes are `least`, 2 * `least`, 4 * `least` and so on. The extent itself is the last size if
+/// it is at most `most`.
 std::vector<int64_t> block_sizes(int64_t extent, int64_t least, int64_t most) {
   std::vector<int64_t> sizes;
   for (int64_t b = least; b <= std::min(extent, most); ++b)
@@ -60,8 +65,9 @@ std::vector<int64_t> block_sizes(int64_t extent, int64_t least, int64_t most) {
   return sizes;
 }
 
-/// The number of comparisons of indices in the stage that use the axis, at most 2. Most of them are
-/// guards of a padding, and each gives the tiles at one border loops of their own.
+/// Returns the number of comparisons of indices in the stage that use the axis, but at most 2. Most
+/// of these comparisons are guards of a padding. Each of them makes separate loops for the tiles at
+/// one border.
 int64_t borders_along(const Stage& stage, const std::string& axis) {
   int64_t borders = 0;
   dsl::for_each(stage.body, [&](const Expr& e) {
@@ -72,8 +78,9 @@ int64_t borders_along(const Stage& stage, const std::string& axis) {
   return std::min<int64_t>(borders, 2);
 }
 
-/// True if tiles along the vector axis can have dot products of that many neighbours: one factor
-/// lies along the axis and is packed, and the target has the instruction.
+/// True if tiles along the vector axis can have dot products of `depth` neighbours. The target must
+/// have the instruction, the factor along the vector axis must be packed, and `depth` must divide
+/// the extent of the main reduction.
 bool has_dot_products(const ComputePlan& plan, const StagePlan& stage_plan, const Stage& stage,
                       const VectorAxis& vector, int64_t depth) {
   if (stage.combine != dsl::Combine::Sum || stage_plan.main_reduction.empty()) return false;
@@ -81,14 +88,14 @@ bool has_dot_products(const ComputePlan& plan, const StagePlan& stage_plan, cons
   const auto factors = dot_factors(product, vector.axis, stage_plan.main_reduction);
   if (!factors) return false;
   const DotInstruction* found = find_dot_instruction(plan.target, *factors, stage.type, depth);
-  // Floats have multiply-adds of vectors, which may be faster.
+  // Floats can be computed by multiply-adds of vectors instead, which may be faster.
   const bool pays = found && (!is_float(stage.type) || found->speed(plan.target.machine.core) > 1);
   return pays && is_packed_along(plan.prologue.nest(), vector, factors->own->tensor) &&
          extent_of(stage, stage_plan.main_reduction) % depth == 0;
 }
 
-/// True if the stage reads a tensor that is larger than L2 and uses each of its elements once, as a
-/// product with a vector does.
+/// True if the stage reads a tensor that is larger than L2 and uses each of its elements once. An
+/// example is the matrix of a matrix-vector product.
 bool streams_operand(const ComputePlan& plan, const Stage& stage) {
   const auto moves_along = [](const dsl::Read& read, const std::vector<Axis>& axes) {
     return std::all_of(axes.begin(), axes.end(), [&](const Axis& axis) {
@@ -104,13 +111,13 @@ bool streams_operand(const ComputePlan& plan, const Stage& stage) {
 }
 
 // Tolerance for CpuTileStage::statements(), whose estimate may be too high if tiles do not divide
-// an extent. With this tolerance, 52 of 8,087 legal samples of eight padded convolutions for AVX2
-// and AVX-512 are rejected, and half of the samples that are not rejected are legal. Without the
-// statements at borders only a third was legal.
+// an extent. Measured with eight padded convolutions for AVX2 and AVX-512: with this tolerance, 52
+// of 8,087 legal samples are rejected, and half of the samples that are not rejected are legal.
+// With an estimate without the statements at borders only a third of them was legal.
 constexpr double tolerance_of_statements = 0.1;
 
-// Products of integers without dot products take at least twice as long. With this weight most
-// samples have dot products, even the few samples of a rough prediction.
+// Without dot products, products of integers take at least twice as long. With this weight most
+// samples have dot products, even if a rough prediction draws only few samples.
 constexpr int64_t weight_of_dots = 7;
 
 class CpuTileStage : public Configured<CpuTile> {
@@ -138,15 +145,15 @@ class CpuTileStage : public Configured<CpuTile> {
   }
 
  private:
-  /// True where other stages may be computed in the loops of this one.
+  /// True if other stages may be computed in the loops of this stage.
   bool hosts_stages() const {
     return std::any_of(compute_.stages.begin(), compute_.stages.end(),
                        [&](const StagePlan& stage) { return stage.owner == plan_.name; });
   }
 
-  /// True if weights come from main memory, so that the first tile along the other axes that reads
-  /// a part of them would wait for memory. L3 delivers weights as fast as they are read, so
-  /// prefetching from L3 gains nothing.
+  /// True if some weights are read from main memory. The first tile that reads a part of them would
+  /// then wait for memory. L3 delivers weights as fast as they are read, so prefetching from L3
+  /// gains nothing.
   bool streams_weights() const {
     return compute_.state == dsl::CacheState::NetworkMemory &&
            std::any_of(plan_.vector_axes.begin(), plan_.vector_axes.end(),
@@ -163,11 +170,11 @@ class CpuTileStage : public Configured<CpuTile> {
                                                     : tile_sizes(extent, most_accumulators);
   }
 
-  /// Sizes of tiles of the fused axes: 0 for no fusing, and for each number of vectors the longest
-  /// tile that fits the registers. It leaves registers for the vectors of one operand and for one
-  /// element of the other: of 16 registers, 6 * 2 hold sums for two vectors, and 4 * 3 for three.
-  /// Divisors and multiples of the innermost extent are left out, since tiles of the separate axes
-  /// have the same elements.
+  /// Returns sizes of tiles of the fused axes: 0 for no fusing, and for each number of vectors the
+  /// longest tile that fits the registers. Such a tile leaves registers for the vectors of one
+  /// operand and for one element of the other. For example, with 16 registers, 6 * 2 of them hold
+  /// sums for two vectors, and 4 * 3 for three vectors. Divisors and multiples of the innermost
+  /// extent are left out, since tiles of the separate axes have the same elements.
   std::vector<int64_t> fused_sizes() const {
     if (plan_.fused_axes.empty()) return {};
     const int64_t registers = compute_.target.machine.core.vector_registers;
@@ -208,11 +215,12 @@ class CpuTileStage : public Configured<CpuTile> {
     if (!dots_.empty()) add_optional_knob("dot", depths, &CpuTile::dot, weight_of_dots);
   }
 
-  /// Values of the knob `kblock`, numbers of blocks in a group: 0 for no groups, a few blocks, and
-  /// more as long as the weights of a group stay in L2. If the result has another type than the
-  /// sum, 0 is the only value: between groups, partial sums are stored in the result's array, which
-  /// cannot hold them. A group of one block is offered only if an operand is streamed: with
-  /// block=4, four whole rows of that operand are then read side by side.
+  /// Returns the values of the knob `kblock`, the number of blocks in a group. They are 0 for no
+  /// groups, a few blocks, and more blocks as long as the weights of a group stay in L2. If the
+  /// result has another type than the sum, 0 is the only value: between groups, partial sums are
+  /// stored in the result's array, and an array of another type cannot hold them. A group of one
+  /// block is offered only if an operand is streamed: with block=4, four whole rows of that operand
+  /// are then read side by side.
   std::vector<int64_t> group_sizes() const {
     if (stores_another_type(compute_, plan_.name)) return {0};
     const int64_t extent = extent_of(stage_, plan_.main_reduction);
@@ -225,8 +233,8 @@ class CpuTileStage : public Configured<CpuTile> {
   }
 
   /// True if the weights of a tile of `vectors` vectors, for `reduced` terms of the main reduction,
-  /// fit half of L2. The other half is for the elements of the other operand that are read
-  /// meanwhile (Goto and van de Geijn, TOMS 34(3), 2008).
+  /// fit half of L2. The other half is for those elements of the other operand that are read at the
+  /// same time (Goto and van de Geijn, TOMS 34(3), 2008).
   bool is_panel(int64_t reduced, int64_t vectors) const {
     const int64_t bytes = reduced * unrolled_window(2) * vectors *
                           vector_lanes(compute_.target, stage_) * size_bytes(stage_.type);
@@ -243,7 +251,8 @@ class CpuTileStage : public Configured<CpuTile> {
     config.unrolled = unrolled_window(config.window_axes) * config.unroll;
   }
 
-  /// Copies of the accumulation that unrolled window axes make.
+  /// Returns the number of copies of the accumulation that unrolling window axes makes. `choice` is
+  /// a value of CpuTile::window_axes.
   int64_t unrolled_window(int64_t choice) const {
     int64_t taps = 1;
     for (size_t i = stage_.reduction.size(); i > 0 && choice > 0; --i) {
@@ -255,7 +264,8 @@ class CpuTileStage : public Configured<CpuTile> {
     return taps;
   }
 
-  /// The vector axis, the number of vectors, and the tile: one in a hundred fits the registers.
+  /// The head has the knobs for the vector axis, the number of vectors, and the tile. Only one in a
+  /// hundred of their combinations fits the registers.
   size_t knobs_of_head() const override {
     return first_tile_knob + plan_.tile_axes.size() + (has_fused_knob_ ? 1 : 0);
   }
@@ -275,7 +285,8 @@ class CpuTileStage : public Configured<CpuTile> {
 
   int64_t most_registers() const { return compute_.target.machine.core.vector_registers - 2; }
 
-  /// The tile fits the registers, what it unrolls stays small, and no two choices contradict.
+  /// True if the tile fits the registers, its unrolled statements are not too many, and no two
+  /// knobs contradict each other.
   bool fits(const CpuTile& config) const override {
     if (config.fused > 0 && !leaves_to_fused(config)) return false;
     const int64_t extent = extent_of(stage_, config.axis->axis);
@@ -291,10 +302,11 @@ class CpuTileStage : public Configured<CpuTile> {
     return group < extent_of(stage_, plan_.main_reduction);
   }
 
-  /// The approximate number of statements of all copies of a tile: the multiply-accumulates, and
-  /// the statements that initialise and write the accumulators. Tiles at a border have separate
-  /// loops, and so have taps that lie partly in the padding. With 3 taps and 4 rows there are 3
-  /// tiles: one of 4 rows, and two whose taps are loops of 3 and of 4 rows. These are 5 loops.
+  /// Returns the approximate number of statements of all copies of a tile: the
+  /// multiply-accumulates, and the statements that initialise and write the accumulators. Tiles at
+  /// a border have separate loops, and so have taps that lie partly in the padding. For example,
+  /// with 3 taps and 4 rows there are 3 tiles: one is a loop of 4 rows, and in the other two the
+  /// taps are loops of 3 and of 4 rows. These are 5 loops.
   double statements(const CpuTile& config) const {
     double tiles = 1, sums = 1;
     for (size_t i = 0; i < plan_.tile_axes.size(); ++i) {
@@ -302,7 +314,8 @@ class CpuTileStage : public Configured<CpuTile> {
       const int64_t along = ceil_div(extent_of(stage_, plan_.tile_axes[i]), config.tiles[i]);
       const auto own = static_cast<double>(std::min(along, 1 + borders_[i]));
       const auto rows = static_cast<double>(config.tiles[i]);
-      // Unrolled taps are one loop, without the rows in the padding.
+      // If taps are unrolled, the tile at a border has one loop, which leaves out the rows in the
+      // padding.
       const double at_borders =
           config.window_axes > 0 ? 1 - own : static_cast<double>(borders_[i]) * (rows - 1);
       tiles *= own;
@@ -312,7 +325,7 @@ class CpuTileStage : public Configured<CpuTile> {
            (2 * tiles + static_cast<double>(config.unrolled) * sums);
   }
 
-  /// True if the vector axis has a next tile, and weights are read along it.
+  /// True if there is a next tile along the vector axis, and weights are read along this axis.
   bool can_prefetch(const CpuTile& config) const {
     return config.vectors * config.lanes < extent_of(stage_, config.axis->axis) &&
            !streamed_weights(compute_, stage_, config.axis->axis).empty();
@@ -328,7 +341,7 @@ class CpuTileStage : public Configured<CpuTile> {
         });
   }
 
-  /// A full register tile and a plain rest.
+  /// Returns a prior that prefers a full register tile and simple values of the other knobs.
   double prior(const CpuTile& config, bool /*placed*/) const override {
     const auto tile = static_cast<double>(std::min(config.accumulators, most_accumulators));
     const int64_t plain = -10 * config.vector - config.unroll - 4 * (config.kblock > 0) +
@@ -345,8 +358,9 @@ class CpuTileStage : public Configured<CpuTile> {
   }
 
   bool has_fused_knob_ = false;
-  std::vector<int64_t> borders_;                ///< of the tile axes
-  std::set<std::pair<int64_t, int64_t>> dots_;  ///< vector axes and depths of dot products
+  std::vector<int64_t> borders_;  ///< for each tile axis, the result of borders_along()
+  std::set<std::pair<int64_t, int64_t>> dots_;  ///< pairs of the index of a vector axis and a
+                                                ///< possible depth of dot products
 };
 
 }  // namespace

@@ -13,10 +13,10 @@ using dsl::Stage;
 
 namespace {
 
-/// Blocking of the dimensions of one tensor.
+/// The blocking of the dimensions of one tensor.
 struct Blocking {
-  bool packed;           ///< packed for the tile, whatever `choice` is
-  int64_t choice;        ///< 0 as declared, 1 blocked, 2 innermost
+  bool packed;           ///< true if the tensor is packed for the tile; `choice` is then not used
+  int64_t choice;        ///< layout of other tensors: 0 as declared, 1 blocked, 2 innermost
   int64_t vector_block;  ///< elements of the vector axis in a block
   /// True if all elements that a tile of vectors reads are contiguous.
   bool whole_panels = false;
@@ -41,7 +41,7 @@ class LayoutChoice {
     for_each_read(stage_.body, [&](const dsl::Read& r) { choose_operand(r); });
     const StageNest* nest = c_.find(plan_.name);
     if (!nest || !is_root_) return;
-    // Setting a layout makes another nest.
+    // Setting a layout makes a new nest, so what is needed of the old one is copied.
     const std::string result = nest->result();
     const std::optional<Stage> epilogue = nest->epilogue;
     if (c_.plan().compute.is_output(result)) choose_result(result);
@@ -64,12 +64,12 @@ class LayoutChoice {
                            vector_.packed.end();
     if (uses_vector && (must_pack || is_constant)) {
       if (std::find(axes.begin(), axes.end(), vector_.axis) == axes.end()) return;
-      // Weights are stored by whole tiles; other packed operands are stored by vectors. Prefetched
-      // weights have to be contiguous. If a stage is computed in loops of another stage, its
-      // weights are read one panel (those of a tile of vectors) after the other, so each panel
-      // should be contiguous too: pieces of 1 KB, 128 KB apart, came from memory at half of its
-      // speed on a Zen 3. Prepared weights have further dimensions, whose loops are around all
-      // panels.
+      // Weights are stored by whole tiles; other packed operands are stored by vectors. A panel is
+      // the weights of a tile of vectors. Panels of prefetched weights have to be contiguous. If a
+      // stage is computed in loops of another stage, its weights are read one panel after the
+      // other, so each panel should be contiguous too. On a Zen 3, pieces of 1 KB, 128 KB apart,
+      // were read from memory at half of its speed. Prepared weights have further dimensions, whose
+      // loops are around all panels.
       const bool is_read_by_panels = !is_root_ && !is_prepared;
       const bool has_panels = is_constant && (is_read_by_panels || is_prefetching());
       set(read.tensor, axes,
@@ -80,7 +80,8 @@ class LayoutChoice {
     }
   }
 
-  // The decisions that only some layouts depend on.
+  // Each of the following three functions reads a decision on which only some layouts depend, and
+  // notes that it is used.
   bool is_prefetching() const {
     c_.uses(config_.prefetch);
     return config_.prefetch == 1;
@@ -116,7 +117,7 @@ class LayoutChoice {
     set(tensor, axes, {false, choice == 0 && !is_last ? 1 : choice, width_});
   }
 
-  /// The axis that alone is the index of each dimension, or nothing.
+  /// Returns, for each dimension, the axis that alone is the dimension's index, or an empty name.
   static std::vector<std::string> axes_of(const dsl::Read& read) {
     std::vector<std::string> axes;
     for (const Expr& index : read.indices) {
@@ -133,14 +134,15 @@ class LayoutChoice {
     if (text != c_.plan().compute.letters_of(tensor)) c_.schedule.add(SetLayout{tensor, text});
   }
 
-  /// `axes` are those of the dimensions.
+  /// Returns the text of the layout. `axes` has the axis of each dimension (axes_of()).
   std::string spell(const std::string& tensor, const std::vector<std::string>& axes,
                     const Blocking& blocking) const {
     const std::string letters = c_.plan().compute.letters_of(tensor);
     const std::vector<int64_t> shape = c_.plan().compute.shape_of(tensor);
-    // Weights are stored in the order in which the loops of a tile read them. The dimensions of a
-    // reduction's window are inside of the blocks if the window's loops are. All of the main
-    // reduction is inside of the tiles, unless a loop over groups of blocks is around the tiles.
+    // Weights are stored in the order in which the loops of a tile read them. If the loops over a
+    // reduction's window are inside of the loop in a block, the window's dimensions are inside of
+    // the blocks. All of the main reduction is inside of the tiles if its dimension is declared
+    // first and there is no loop over groups of blocks around the tiles.
     const bool windows_inside = blocking.packed && config_.reduction_order == 2;
     const bool blocked = blocking.packed || blocking.choice > 0;
     const bool whole = !blocking.packed && blocking.choice == 2;
@@ -161,7 +163,8 @@ class LayoutChoice {
     return first + outer + reduced_inner + windows + vector_inner + neighbours;
   }
 
-  /// Splits the main reduction as split() does, but with `neighbours` elements of it innermost.
+  /// Splits the dimension of the main reduction as split() does, but with `neighbours` of its
+  /// elements innermost.
   static void split_reduction(char letter, int64_t extent, int64_t block, int64_t neighbours,
                               std::string& outer, std::string& inner, std::string& innermost) {
     if (neighbours <= 1) return split(letter, extent, block, outer, inner);
@@ -169,7 +172,8 @@ class LayoutChoice {
     innermost = std::to_string(neighbours) + static_cast<char>(std::tolower(letter));
   }
 
-  /// Blocks of `factor` elements inside; the whole dimension where that is no block.
+  /// Splits a dimension into blocks of `factor` elements, which are inside. If `factor` is 1 or at
+  /// least the extent, the whole dimension is inside.
   static void split(char letter, int64_t extent, int64_t factor, std::string& outer,
                     std::string& inner) {
     inner = std::string(1, letter);

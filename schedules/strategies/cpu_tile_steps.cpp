@@ -17,8 +17,8 @@ using dsl::Stage;
 
 namespace {
 
-// Number of cache lines that an iteration may request at once. A core has 10 to 24 outstanding
-// lines, of which the loads of the tile need some.
+// Number of cache lines that an iteration may prefetch at once. A core can have 10 to 24
+// outstanding requests for lines, of which the loads of the tile need some.
 constexpr int64_t few_lines = 4;
 
 /// The steps of one configuration.
@@ -30,7 +30,7 @@ class TileSteps {
 
   void append() {
     c_.uses(config_.vector, config_.vectors);
-    // Inside another stage the extent is that of what this needs.
+    // Inside another stage, the extent is that of the part that this stage needs.
     const int64_t extent = c_.extent(plan_.name, config_.axis->axis);
     const int64_t width = std::min(config_.lanes, extent);
     const int64_t vectors = std::min(config_.vectors, ceil_div(extent, width));
@@ -89,7 +89,7 @@ class TileSteps {
     }
   }
 
-  /// Splits the rows of a core's tile off the loop that is the axis' part of the register tile.
+  /// Splits the rows of a core tile off the axis' loop in the register tile.
   void split_rows() {
     std::string rows = tile_.inner.back();
     tile_.inner.pop_back();
@@ -97,7 +97,7 @@ class TileSteps {
     rows_ = {rows};
   }
 
-  /// A fused axis is no vector axis.
+  /// True if the fused axes may be fused: none of them is the vector axis.
   bool can_fuse() const { return !contains(plan_.fused_axes, config_.axis->axis); }
 
   int64_t tile_along(const std::string& axis) {
@@ -108,8 +108,9 @@ class TileSteps {
     return tile;
   }
 
-  /// Inserts the loop over tiles of the vector axis into the outer loops: as the first (or the
-  /// second if the first loop is probably a batch), as the last, or as the last but one.
+  /// Inserts the loop over tiles of the vector axis into the outer loops. Its place is the first
+  /// (or the second if the first loop is probably a batch), the last, or the last but one, as
+  /// CpuTile::outer_order says.
   void place_vector_tiles() {
     c_.uses(config_.outer_order);
     Loops& outer = tile_.outer;
@@ -121,7 +122,8 @@ class TileSteps {
                  vector_outer_.end());
   }
 
-  /// Cuts an outer loop into strips, for which the stages that are read may be computed together.
+  /// Cuts the outer loop at index `place` into strips. Stages that this stage reads may be computed
+  /// once for each strip.
   void cut_strips(size_t place) {
     std::string& loop = tile_.outer[place];
     if (config_.strip <= 1 || config_.strip >= c_.extent(plan_.name, loop)) return;
@@ -132,7 +134,8 @@ class TileSteps {
     tile_.outer.insert(tile_.outer.begin() + static_cast<ptrdiff_t>(place) + 1, inside);
   }
 
-  /// Blocks outside, windows, and the inside of a block.
+  /// Splits the main reduction into loops over groups of blocks, over blocks, and inside of a
+  /// block. The loops over the window are the other reduction axes.
   void split_reduction() {
     for (const Axis& axis : stage_.reduction)
       if (axis.name != plan_.main_reduction) windows_.push_back(axis.name);
@@ -164,7 +167,8 @@ class TileSteps {
     }
   }
 
-  /// Splits the innermost iterations off the loop, which the outer ones are afterwards.
+  /// Splits the innermost `iterations` iterations off the loop and returns their loop. `loop`
+  /// becomes the outer loop.
   std::string split_inner(std::string& loop, int64_t iterations) {
     std::string inner = loop;
     loop = split_off(c_, plan_.name, inner, iterations);
@@ -183,7 +187,8 @@ class TileSteps {
     }
   }
 
-  /// A group of blocks of the reduction goes around the loops that its data is to be reused in.
+  /// Orders the loops. The loop over groups of blocks of the reduction is placed outside of the
+  /// loops that reuse the data of a group, and inside of the `depth` parallel loops.
   void order_loops(const Loops& reduction, size_t depth) {
     const auto first = tile_.outer.begin() + static_cast<ptrdiff_t>(depth);
     const Loops around =
@@ -192,7 +197,7 @@ class TileSteps {
         plan_.name,
         concat(
             {around, reduction, tile_.inner, vector_inner_, rows_, {lane_}, groups_, products_})});
-    // Sums in tile registers go through memory before and after.
+    // Sums in tile registers are loaded from memory before the loop and stored to memory after it.
     const Scope scope = config_.core ? Scope::Local : Scope::Register;
     if (!around.empty()) c_.schedule.add(CacheWrite{plan_.name, around.back(), scope});
   }
@@ -203,7 +208,8 @@ class TileSteps {
     return config_.window_axes == 2 ? windows_ : Loops{windows_.back()};
   }
 
-  /// A loop inside of the loop over tiles of vectors requests the weights that the next tile reads.
+  /// Adds a prefetch of the weights that the next tile of vectors reads. The requests are made in a
+  /// loop inside of the loop over tiles of vectors.
   void prefetch_weights() {
     c_.uses(config_.prefetch);
     if (config_.prefetch == 0 || vector_outer_.empty()) return;
@@ -220,12 +226,14 @@ class TileSteps {
   const Stage& stage_;
   const CpuTile& config_;
   const bool is_root_;
-  std::string lane_;                   // the vector loop
-  Loops vector_outer_, vector_inner_;  // over tiles of the vector axis; over vectors of a tile
-  TileLoops tile_;                     // of the other axes
-  Loops block_groups_, blocks_, windows_, inside_, unrolled_;  // of the reduction
-  Loops rows_, groups_;                                        // of a core's tile
-  Loops products_;                                             // of a dot product, or a group
+  std::string lane_;  // the vector loop
+  // loops over tiles of the vector axis, and over the vectors of a tile
+  Loops vector_outer_, vector_inner_;
+  TileLoops tile_;                                             // loops of the other axes
+  Loops block_groups_, blocks_, windows_, inside_, unrolled_;  // loops of the reduction
+  Loops rows_, groups_;                                        // loops of a core tile
+  // loop over the products of a dot product, or of a group of terms of a core tile
+  Loops products_;
 };
 
 }  // namespace

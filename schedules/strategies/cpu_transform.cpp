@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stage without a reduction on a CPU, in a compute that an algorithm rewrote. The stage is a
-// transform, a copy of the data with their padding, or a consumer of the result. A transform
-// chooses its expression by indices, such as a point of Winograd's algorithm or an output in a
-// tile. Loops along these indices are unrolled, so that each copy of the body has one expression,
-// and the copies share the elements that they read. Vectors lie along the last axis of the stages
-// that are read.
+// transform, a copy of data with their padding, or a consumer of the algorithm's result. A
+// transform chooses its expression by indices, such as the index of a point of Winograd's algorithm
+// or of an output in a tile. Loops along these axes are unrolled, so that each copy of the body has
+// one expression, and the copies share the elements that they read. Vectors lie along the last axis
+// of the stages that are read.
 //
 //   parallel columns of vectors
 //     parallel n, strips, segments     producers may be computed here: their buffers hold one strip
@@ -35,17 +35,19 @@ using dsl::Stage;
 // The longest axis for which each value of the index gets its own expression. Algorithms have at
 // most most_products points, so a condition on a longer axis is one that the user declared.
 constexpr int64_t most_choices = most_products;
-// The shortest segment of a row of tiles, longer than a register tile. Rows of 24 tiles or more may
-// exceed L2: with 64 channels and 36 points, data and products of 56 tiles take 1 MiB.
+// The length of the shortest segment of a row of tiles, in tiles. It is longer than a register
+// tile. Rows of 24 tiles or more may exceed L2: with 64 channels and 36 points, the data and the
+// products of 56 tiles take 1 MiB.
 constexpr int64_t least_segment = 12;
 
 struct CpuTransform {
-  int64_t strip = 1;    ///< tiles of a strip along strip_axis()
-  int64_t segment = 0;  ///< tiles of a strip along the last axis of tiles; 0: all
-  int64_t columns = 0;  ///< vectors of a strip; 0: all
-  int64_t order = 0;    ///< vectors outside (0) or inside (1) of the loops over tiles
-  int64_t tasks = 1;    ///< loops that are parallel, of a stage without strips
-  int64_t layout = 1;   ///< of inputs and outputs: blocks of a vector (1), or innermost (2)
+  int64_t strip = 1;    ///< number of tiles of a strip along strip_axis()
+  int64_t segment = 0;  ///< number of tiles of a strip along the last axis of tiles; 0: all
+  int64_t columns = 0;  ///< number of vectors of a strip; 0: all
+  int64_t order = 0;    ///< loop over vectors outside (0) or inside (1) of the loops over tiles
+  int64_t tasks = 1;    ///< number of parallel loops of a stage without strips
+  int64_t layout = 1;  ///< layout of inputs and outputs: blocks of a vector (1), or lanes innermost
+                       ///< (2)
 };
 
 class CpuTransformStage : public Configured<CpuTransform> {
@@ -75,16 +77,20 @@ class CpuTransformStage : public Configured<CpuTransform> {
 
  private:
   bool is_output() const { return compute_.compute.is_output(plan_.name); }
-  /// True for the last transform, in whose strips the stages before it may be computed.
+  /// True for the last transform of an algorithm. The stages before it may be computed in its
+  /// strips.
   bool has_strips() const { return is_output() && !outer_.empty(); }
 
-  /// True for an axis that is unrolled as a whole: a short one along which expressions are chosen.
+  /// True if the axis is unrolled as a whole. Such an axis is short. Its index chooses between
+  /// expressions, either directly or by a remainder (y % 4) whose divisor is at least the extent of
+  /// the axis.
   bool is_unrolled(const Axis& axis) const {
     const auto found = choosing_.find(axis.name);
     return found != choosing_.end() && axis.extent <= most_choices &&
            (found->second == 0 || found->second >= axis.extent);
   }
-  /// Elements of the axis that are unrolled, in loops over the rest.
+  /// Returns the number of neighbouring elements of the axis that are unrolled; other loops run
+  /// over the rest of the axis.
   int64_t unrolled_along(const std::string& axis) const {
     const auto found = choosing_.find(axis);
     return found == choosing_.end() ? 1 : std::max<int64_t>(found->second, 1);
@@ -98,9 +104,9 @@ class CpuTransformStage : public Configured<CpuTransform> {
                        [&](const Axis& axis) { return axis.name == name; });
   }
 
-  /// The axis along which vectors lie. It is the last axis of the first stage that this stage, or a
-  /// stage nested in it, reads from memory. If this stage does not have that axis, it is the last
-  /// axis of this stage.
+  /// Returns the axis along which vectors lie: the last axis of the first stage that this stage, or
+  /// a stage nested in it, reads from memory. If this stage does not have that axis, the result is
+  /// the last axis of this stage.
   std::string lane_axis() const {
     std::string lane;
     for (const Stage* stage : bodies_)
@@ -113,14 +119,16 @@ class CpuTransformStage : public Configured<CpuTransform> {
     return lane.empty() ? stage_.axes.back().name : lane;
   }
 
-  /// The axis of strips: the last but one of three and more (n, y, x), else the last.
+  /// Returns the axis that is cut into strips: the last but one if there are three or more (n, y,
+  /// x), else the last.
   const std::string& strip_axis() const {
     return outer_.size() > 2 ? outer_[outer_.size() - 2] : outer_.back();
   }
   int64_t tiles_along(const std::string& axis) const {
     return ceil_div(extent_of(stage_, axis), unrolled_along(axis));
   }
-  /// Whole rows of tiles (0), and segments of them of least_segment tiles and more.
+  /// Returns the lengths of segments, in tiles: 0 for whole rows, and half a row, a quarter and so
+  /// on, as long as they are at least least_segment.
   std::vector<int64_t> segments() const {
     std::vector<int64_t> lengths = {0};
     if (strip_axis() == outer_.back()) return lengths;
@@ -129,7 +137,8 @@ class CpuTransformStage : public Configured<CpuTransform> {
       lengths.push_back(length);
     return lengths;
   }
-  /// Lengths of strips, in iterations: the shortest for each number of strips.
+  /// Returns the lengths of strips, in iterations: for each possible number of strips, the shortest
+  /// length that gives this number.
   std::vector<int64_t> strips() const {
     const int64_t iterations = tiles_along(strip_axis());
     std::vector<int64_t> lengths;
@@ -139,8 +148,9 @@ class CpuTransformStage : public Configured<CpuTransform> {
     return lengths;
   }
 
-  /// The inputs and outputs whose layouts are free and that are read or written along the lanes,
-  /// each with the number of the dimension along which the lanes lie.
+  /// Returns the inputs and outputs that are read or written along the lanes and whose layouts are
+  /// free, except constants. The map has, for each of them, the index of the dimension along which
+  /// the lanes lie.
   std::map<std::string, size_t> arguments() const {
     std::map<std::string, size_t> found;
     const auto add = [&](const std::string& tensor, size_t dimension) {
@@ -159,7 +169,8 @@ class CpuTransformStage : public Configured<CpuTransform> {
     return found;
   }
 
-  /// "NCHW16c": blocks of `width` elements along the dimension inside; "NHWC" for a width of 0.
+  /// Returns the layout in which blocks of `width` elements along the dimension are innermost, such
+  /// as NCHW16c. For a width of 0, the whole dimension is innermost, as in NHWC.
   std::string layout_of(const std::string& tensor, size_t dimension, int64_t width) const {
     const std::string letters = compute_.compute.letters_of(tensor);
     const auto upper = [](char letter) { return static_cast<char>(std::toupper(letter)); };
@@ -214,7 +225,8 @@ class CpuTransformStage : public Configured<CpuTransform> {
     return inside ? Site{} : site_of(c, name);
   }
 
-  /// Loops of an axis that is not that of the lanes: over strips, over tiles, inside of a tile.
+  /// Splits an axis that is not the axis of the lanes, and appends its loops to the lists: loops
+  /// over strips, over tiles of a strip, and over unrolled elements in a tile.
   void split_other_axis(const CpuTransform& config, const Axis& axis, Construction& c,
                         Loops& strips, Loops& tiles, Loops& unrolled) const {
     const std::string& name = plan_.name;
@@ -225,7 +237,7 @@ class CpuTransformStage : public Configured<CpuTransform> {
       std::string rest = split_off(c, name, loop, factor);
       unrolled.push_back(loop);
       loop = rest;
-    } else if (factor > 1) {  // inside of another stage
+    } else if (factor > 1) {  // inside of another stage, the extent may be that of one tile
       return unrolled.push_back(loop);
     }
     if (!has_strips()) return tiles.push_back(loop);
@@ -238,7 +250,8 @@ class CpuTransformStage : public Configured<CpuTransform> {
     tiles.push_back(loop);
   }
 
-  /// The loops of a nested stage: others, those over its choices, vectors along the same axis.
+  /// The loops of a nested stage. `unrolled` are the loops whose indices choose its expression,
+  /// `lane` is the loop of its vectors, and `others` are all other loops.
   struct NestedLoops {
     Loops others, unrolled;
     std::string lane;
@@ -265,12 +278,12 @@ class CpuTransformStage : public Configured<CpuTransform> {
     }
   }
 
-  std::vector<const Stage*> bodies_;         // the stage and those nested in it
-  std::map<std::string, int64_t> choosing_;  // choosing_axes() of these
+  std::vector<const Stage*> bodies_;         // the stage, and the stages nested in it
+  std::map<std::string, int64_t> choosing_;  // choosing_axes() of all of bodies_
   std::string lane_;
   std::vector<NestedLoops> nested_loops_;  // in the order of StagePlan::nested
   std::map<std::string, size_t> arguments_;
-  Loops outer_;  // axes that are neither lanes nor unrolled as a whole
+  Loops outer_;  // axes that are neither the axis of the lanes nor unrolled as a whole
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Strategy for a stage on a GPU that is neither a product nor a reduction of rows. Each thread
 // computes a vector of neighbouring elements, and neighbouring threads compute neighbouring
-// vectors. If each block computes a row, producers may be computed in the block. A result that is a
-// single number is computed by one thread.
+// vectors. If each block of threads computes a row, producers may be computed in the block. A
+// single thread computes a result that is a single number.
 
 #include <algorithm>
 #include <cmath>
@@ -16,9 +16,9 @@ namespace {
 
 struct GpuElementwise {
   int64_t threads = warp_threads;  ///< threads of a block
-  int64_t vector = 1;              ///< vector width: neighbouring elements of a thread
-  int64_t rows = 0;                ///< 1: a block is a row; 0: a part of all elements
-  int64_t unrolled_axes = 0;       ///< number of innermost reduction axes that are unrolled
+  int64_t vector = 1;  ///< vector width: number of neighbouring elements that a thread computes
+  int64_t rows = 0;    ///< 1: a block computes a row; 0: a block computes a part of all elements
+  int64_t unrolled_axes = 0;  ///< number of innermost reduction axes that are unrolled
 };
 
 // Prior of vectors that are not aligned, which a thread loads and stores element by element.
@@ -99,7 +99,8 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
     return site;
   }
 
-  Loops axes_;  ///< over which threads are distributed, neighbours along the last one
+  Loops axes_;  ///< axes over which threads are distributed; neighbouring threads are neighbours
+                ///< along the last axis
 };
 
 }  // namespace

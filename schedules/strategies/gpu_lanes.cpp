@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strategy for a reduction along contiguous elements on a GPU: a block reduces a row, which is
-// split over its threads (rfactor). Producers may be computed in the block.
+// Strategy for a reduction along contiguous elements on a GPU. Each block of threads reduces a row,
+// which is split over the block's threads (rfactor). Producers may be computed in the block.
 
 #include <cmath>
 

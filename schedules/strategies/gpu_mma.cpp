@@ -8,8 +8,8 @@
 namespace tw::schedules {
 namespace {
 
-/// True if the tile's instructions are faster than scalar f32 multiply-adds, which matters if one
-/// product takes several instructions.
+/// True if the tile's instructions are faster than scalar f32 multiply-adds. They may be slower
+/// only if one product takes several instructions.
 bool is_worth_it(const TensorTile& tile, const Target& target) {
   const Gpu& gpu = *target.machine.gpu;
   return tile.instructions == 1 || multiply_adds(tile, gpu) > gpu.fma_lanes;
@@ -21,12 +21,14 @@ class GpuMmaStage : public GpuTensorStage {
 
  private:
   bool fits(const GpuTensor& config) const override {
-    // A fragment takes two registers for eight rows or columns, and again as many if f32 is split.
+    // The fragment of an operand takes two registers for each eight rows or columns, and twice as
+    // many if f32 is split into two parts.
     int64_t fragments = 0;
     for (size_t side = 0; side < product_sides; ++side) {
       const GpuProduct::Side& chosen = config.sides[side];
       fragments += chosen.block / config.warps[side] / 8 * 2 * (tile_.instructions > 1 ? 2 : 1);
-      // The tiles of a block are a dimension of the TMA box, so the remainder must be whole tiles.
+      // The tiles of a block of terms are a dimension of the TMA box, so the last block must
+      // consist of whole tiles too.
       if (chosen.is_box && facts_.boxes[side] == TmaNeighbours::Terms && config.tiles > 1 &&
           config.length % tile_.depth != 0)
         return false;

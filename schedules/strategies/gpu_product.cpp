@@ -14,8 +14,9 @@
 namespace tw::schedules {
 namespace {
 
-// Products that are smaller than a warpgroup's tile, or whose reduction is shorter than a row of
-// its swizzled factors, are left to tiles of a warp.
+// Tiles of a warpgroup are used only for products with at least this many columns and with a
+// reduction of at least this many times the depth of a tile. Smaller products do not fill a
+// warpgroup's tile or a row of its swizzled factors, and use tiles of a warp.
 constexpr int64_t least_warpgroup_columns = 64, warpgroup_steps = 4;
 // Smallest number of terms in a part of a split reduction; for fewer, storing a partial sum costs
 // more than it saves.
@@ -35,12 +36,14 @@ DType result_type(const ComputePlan& compute, const StagePlan& plan) {
   return nest.compute.type_of(nest.find(plan.name)->result());
 }
 
-/// True if the reduction is one loop before it is blocked. Boxes have terms of one axis.
+/// True if all reduction axes are fused to one loop before it is cut into blocks. They are not
+/// fused if TMA copies an operand, because the terms of a box must be terms of one axis.
 bool is_fused(const ProductFacts& facts, const GpuProduct& config) {
   return config.fused == 1 && !(facts.other_terms > 1 && has_boxes(config));
 }
 
-/// Extent of the reduction loop that is blocked; that of one part if the reduction is split.
+/// Returns the extent of the reduction loop that is cut into blocks. If the reduction is split, the
+/// extent is that of one part.
 int64_t blocked_extent(const ProductFacts& facts, const GpuProduct& config) {
   if (is_fused(facts, config)) return facts.terms / config.split;
   const std::string& main = facts.plan.main_reduction;
@@ -48,12 +51,14 @@ int64_t blocked_extent(const ProductFacts& facts, const GpuProduct& config) {
                       : extent_of(facts.stage, main) / config.split;
 }
 
-/// Largest sensible extent of a box along an axis: the first power of two that covers it.
+/// Returns the largest sensible extent of a box along an axis: the smallest of the offered extents
+/// that covers the axis, or the largest offered one.
 int64_t most_tile(const ProductFacts& facts, const TmaChoice::Axis& axis) {
   return powers(extent_of(facts.stage, axis.name), axis.least_tile, most_tma_iterations).back();
 }
 
-/// True if the tiles of axes that are tiled one by one make up a block.
+/// True if the box of a side whose axes are tiled separately has as many elements as a block, and
+/// its computed extent is allowed.
 bool tiles_fit(const ProductFacts& facts, const GpuProduct& config, size_t side) {
   const GpuProduct::Side& chosen = config.sides[side];
   const std::vector<TmaChoice::Axis>& axes = facts.box_axes[side];
@@ -64,13 +69,14 @@ bool tiles_fit(const ProductFacts& facts, const GpuProduct& config, size_t side)
          chosen.tiles[0] <= most_tile(facts, axes[0]);
 }
 
-/// Iterations of the loop at which operands are copied.
+/// Returns the number of iterations of the loop in which operands are copied.
 int64_t trips(const ProductFacts& facts, const GpuProduct& config) {
   const int64_t blocks = ceil_div(config.length, config.kblock);
   return has_boxes(config) ? blocks * facts.other_terms : blocks;
 }
 
-/// True if operands that TMA copies are boxes of whole 16-byte units.
+/// True if no operand is copied by TMA. Also true if the pipeline has several stages, each box is a
+/// block (tiles_fit()), and the bytes that a copy moves meet the alignment that TMA requires.
 bool boxes_fit(const ProductFacts& facts, const GpuProduct& config) {
   if (config.copies == by_threads) return true;
   if (config.stages <= 1) return false;
@@ -79,7 +85,7 @@ bool boxes_fit(const ProductFacts& facts, const GpuProduct& config) {
   for (size_t side = 0; side < product_sides; ++side) {
     const GpuProduct::Side& chosen = config.sides[side];
     const int64_t size = size_bytes(unwidened(facts.operands[side]).type());
-    // Each part of a split reduction begins at a multiple of a unit.
+    // Each part of a split reduction must begin at a multiple of a 16-byte unit.
     if (facts.boxes[side] == TmaNeighbours::Terms && config.split > 1 &&
         config.length * size % engine_bytes != 0)
       return false;
@@ -123,7 +129,8 @@ ProductFacts::ProductFacts(const ComputePlan& of, const StagePlan& planned, Usab
     box_axes[side] = std::move(choice.axes);
   };
   for (size_t side = 0; side < product_sides; ++side) choose(side);
-  // The weights of a convolution are packed for its pixels.
+  // An operand that TMA cannot copy, such as the weights of a convolution, gets another layout if
+  // the other operand is copied as boxes of pixels.
   for (size_t side = 0; side < product_sides; ++side) {
     if (boxes[side] != TmaNeighbours::None || box_axes[1 - side].empty()) continue;
     const ChosenLayout chosen = layout_along_terms(of, planned, side);
@@ -191,7 +198,8 @@ int64_t boxes_of(const ProductFacts& facts, const GpuProduct& config, size_t sid
 }
 
 int64_t shared_bytes_of(const GpuProduct& config, int64_t stage_bytes) {
-  // The mbarriers take less than this; dynamic shared memory begins after them.
+  // The mbarriers need less than `dynamic_alignment` bytes, and dynamic shared memory begins after
+  // them.
   return config.stages * stage_bytes + (config.copies == by_threads ? 0 : dynamic_alignment);
 }
 
@@ -244,7 +252,7 @@ ProductSteps::ProductSteps(Construction& c, const ProductFacts& facts, const Gpu
       reduction_(names_of(facts.stage.reduction)) {
   const std::string& main = facts.plan.main_reduction;
   c_.uses(config.split);
-  // Split-K: more blocks of threads for products with few results and long sums.
+  // Split-K: products with few results and long sums get more blocks of threads.
   if (config.split > 1) {
     c_.schedule.add(Rfactor{name_, main, config.split, Partition::Blocks});
     name_ += ".rf";
@@ -292,7 +300,8 @@ std::string ProductSteps::split_side(size_t side, std::string& loop) {
     return split_off(loop, chosen.block);
   }
   for (const int64_t& tile : chosen.tiles) c_.uses(tile);
-  // n y x -> n.0 y.0 x.0 n.1 y.1 x.1 -> one loop over rectangles and one over their pixels.
+  // The loops n y x become n.0 y.0 x.0 n.1 y.1 x.1, and then one loop over boxes and one over the
+  // pixels of a box.
   Loops outside, inside;
   for (std::string axis : facts_.axes(side)) {
     const auto at = std::ranges::find(axes, axis, &TmaChoice::Axis::name);
@@ -355,8 +364,8 @@ void ProductSteps::bulk(size_t side, const std::string& operand) {
 void ProductSteps::share_copy(const std::string& operand, const Loops& loops, const Loops& vectors,
                               int64_t threads, int64_t most_guarded) {
   std::string thread = fuse_all(c_, operand, loops);
-  // The elements that a thread copies one after the other are a loop inside of the thread loop.
-  // Outside, the loop would make several nests with barriers between them.
+  // The loop over the elements that a thread copies one after the other is inside of the thread
+  // loop. Outside of it, the loop would make several nests with barriers between them.
   const std::string repeats = schedules::split_off(c_, operand, thread, threads);
   c_.schedule.add(Reorder{operand, {thread, repeats}});
   c_.schedule.add(Bind{operand, thread});

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Functions that strategies for GPUs share. They schedule stages that are computed inside a block
-// of threads of their consumer, and rows that the threads of a block reduce together. Free
-// functions; thread-safe.
+// of threads of their consumer, and reductions of rows in which the threads of a block reduce each
+// row together. Free functions; thread-safe.
 
 #include "schedules/space/construction.h"
 
@@ -17,8 +17,8 @@ void place_in_block(Construction& c, const StagePlan& plan, const Site& site);
 /// one warp adds them up. Requires: rfactor was applied to the stage's last reduction axis.
 void append_partial_sums(Construction& c, const StagePlan& plan);
 
-/// The site at loop `loop` of a stage whose blocks compute a row each. The site is empty if the
-/// stage itself may be computed inside of another stage.
+/// Returns the site at loop `loop` of a stage of which each block of threads computes a row. The
+/// site has no loop if the stage itself may be computed inside of another stage.
 Site rows_of(const StagePlan& plan, const std::string& loop, int64_t threads);
 
 }  // namespace tw::schedules

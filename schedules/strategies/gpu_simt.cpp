@@ -13,20 +13,20 @@ namespace tw::schedules {
 namespace {
 
 constexpr int64_t least_threads = 32;
-// Upper bound on predicated elements a thread copies in an unrolled loop.
+// Upper bound on the predicated elements that a thread copies in an unrolled loop.
 constexpr int64_t most_guarded_elements = 256;
 
 struct GpuSimt : GpuProduct {
   struct Tile {
     int64_t size = 1;    ///< rows or columns that a thread computes
-    int64_t vector = 1;  ///< vector width: those next to each other
+    int64_t vector = 1;  ///< vector width: number of these rows or columns that are neighbours
   };
   std::array<Tile, product_sides> tiles;
 };
 
-/// The loops of one side of a block's tile. Along the side a thread has `apart` vectors of
-/// `together` neighbours. The vectors of one thread lie at a stride, between those of the other
-/// threads, so that the vectors of neighbouring threads are neighbours.
+/// The loops of one side of a block's tile. Along the side a thread computes vectors of
+/// neighbouring elements. The vectors of one thread lie at a stride, and those of the other threads
+/// lie between them, so that the vectors of neighbouring threads are neighbours.
 struct SimtSide {
   std::string block;      ///< loop over tiles
   Loops strided, vector;  ///< one loop or none each
@@ -152,7 +152,8 @@ class GpuSimtStage : public ProductStrategy<GpuSimt> {
                     [side](GpuSimt& c) -> int64_t& { return c.tiles[side].size; });
       add_side_knob("together", side, {1, 2, 4},
                     [side](GpuSimt& c) -> int64_t& { return c.tiles[side].vector; });
-      add_copy(side, {0, 1});  // 1: copies neighbours along the reduction, whose rows may be padded
+      // 1: threads copy neighbours along the reduction, in rows that may be padded
+      add_copy(side, {0, 1});
       add_side_knob("pad", side, {0, pad_words},
                     [side](GpuSimt& c) -> int64_t& { return c.sides[side].pad; });
     }

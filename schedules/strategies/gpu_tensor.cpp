@@ -12,25 +12,29 @@
 namespace tw::schedules {
 namespace {
 
-// Upper bound on predicated elements a thread stages per iteration while it also holds tensor-core
-// accumulators. At twice this bound some of the benchmark convolutions spill.
+// Upper bound on the predicated elements that a thread copies in an unrolled loop while it also
+// holds accumulators of tiles of a warp, or of a warpgroup. At twice this bound some of the
+// benchmark convolutions spill registers.
 constexpr int64_t most_guarded_copies = 32, most_guarded_of_warpgroup = 16;
-// Registers of a block, and registers of a thread for anything but sums and factors.
+// The largest number of registers of a block of threads, and the number of registers that a thread
+// needs for anything except sums and factors.
 constexpr int64_t most_block_registers = 64 << 10, own_registers = 48;
 // Bytes of one vector copy by a thread.
 constexpr int64_t vector_bytes = 16;
 
-/// The loops of one side of a block's tile that warps, or warpgroups, compute by tensor tiles. The
-/// tiles of a warp are neighbours. In each tile a lane has two rows, eight apart, or two
+/// The loops of one side of a block's tile, which warps or warpgroups compute by tensor tiles. The
+/// tiles of one warp are neighbours. In each tile a lane has two rows that are eight apart, or two
 /// neighbouring columns.
 struct TensorSide {
   std::string block;   ///< loop over tiles of blocks
   Loops warps, tiles;  ///< one loop or none each
   Loops groups;        ///< groups of columns of a warpgroup's tile, or none
-  Loops inside;        ///< in a warpgroup's tile: its warps, or its blocks of eight columns
-  std::string lane;    ///< loop over 8 lanes in a column, or over 4 in a row
-  std::string part;    ///< loop over the 2 rows, or columns, of a lane
-  Loops row;           ///< eight neighbours: lanes and parts in the order of memory
+  Loops inside;  ///< in a warpgroup's tile: the loop over its warps, or over its blocks of eight
+                 ///< columns
+  std::string lane;  ///< loop over the 8 lanes that lie along a column, or over the 4 lanes that
+                     ///< lie along a row
+  std::string part;  ///< loop over the 2 rows, or columns, of a lane
+  Loops row;         ///< the loops over eight neighbours (lanes and parts), in the order of memory
 
   Loops beyond() const { return concat({warps, tiles, groups}); }
   Loops outside() const { return concat({beyond(), inside}); }
@@ -95,7 +99,8 @@ class TensorSteps : ProductSteps {
     if (is_wide) result.inside = {split_off(loop, tile_rows)};
     result.part = split_off(loop, lane_rows);
     result.lane = loop;
-    // A tile's parts of eight rows are 256 bytes, which use each bank of shared memory equally.
+    // In this order, each part of eight rows of a tile is 256 contiguous bytes, which use each bank
+    // of shared memory equally.
     result.row = {result.part, result.lane};
     return result;
   }
@@ -123,9 +128,9 @@ class TensorSteps : ProductSteps {
     depth_ = loop;
   }
 
-  /// Passes results through shared memory: a lane has two neighbours of a row, and the copy writes
-  /// 16 bytes. Rows in shared memory are 16 bytes longer, so that the eight rows that a warp writes
-  /// at once use each bank equally.
+  /// Copies results through shared memory, because a lane has only two neighbours of a row, while a
+  /// copy from shared memory writes 16 bytes at once. Rows in shared memory are 16 bytes longer, so
+  /// that the eight rows that a warp writes at once use each bank equally.
   void stage_results(const TensorSide& outer, const TensorSide& inner) {
     if (config_.split > 1) return;  // partial sums are 32 bits wide
     c_.uses(config_.staged);
@@ -142,8 +147,9 @@ class TensorSteps : ProductSteps {
     share_copy(copy, concat({rows, {vectors}}), {column}, config_.threads, most_guarded_copies);
   }
 
-  /// Stages an operand. A warpgroup's instruction reads the operand K-major, as swizzled rows of a
-  /// block of the reduction, or MN-major, as groups of neighbouring rows for each term.
+  /// Adds the stage that copies an operand to shared memory, and returns its name. A warpgroup's
+  /// instruction reads the operand K-major or MN-major. K-major operands are swizzled rows of a
+  /// block of the reduction. MN-major operands are groups of neighbouring rows for each term.
   std::string cache(size_t side, const TensorSide& s) {
     const bool is_wide = tile_.is_of_warpgroup, is_mn = is_mn_major(side);
     const Loops rows = concat({s.outside(), s.row});
@@ -158,8 +164,8 @@ class TensorSteps : ProductSteps {
     return operand;
   }
 
-  /// True if a warpgroup's instruction reads the operand MN-major: rows are contiguous in memory,
-  /// and a copy moves several of them at once.
+  /// True if a warpgroup's instruction reads the operand MN-major. This is the case if rows are
+  /// contiguous in memory and a copy moves several of them at once.
   bool is_mn_major(size_t side) {
     const GpuProduct::Side& chosen = config_.sides[side];
     c_.uses(chosen.block, config_.warps[side]);
@@ -170,14 +176,15 @@ class TensorSteps : ProductSteps {
     return chosen.copy == copy_across && !reduces_along_memory(facts_, side);
   }
 
-  /// True if a TMA copy, which keeps the order in memory, leaves rows as neighbours.
+  /// True if TMA copies the operand and its rows are neighbours in memory. They are then neighbours
+  /// in shared memory too, because a TMA copy keeps the order.
   bool keeps_rows(size_t side) {
     c_.uses(config_.copies);
     return config_.sides[side].is_box && facts_.boxes[side] == TmaNeighbours::Rows;
   }
 
   /// Schedules the copy of an operand, by all threads of the block or by TMA. `outside` and `row`
-  /// are the loops of a side for copies of single elements by a warp's lanes.
+  /// are the loops of the side, in the order in which the lanes of a warp copy single elements.
   void copy(size_t side, const std::string& operand, const TensorSide& s, const Loops& outside,
             const Loops& row) {
     if (operand.empty()) return;
@@ -210,7 +217,8 @@ class TensorSteps : ProductSteps {
 
   void copy_box(size_t side, const std::string& operand, const Loops& rows) {
     std::string row = fuse_all(c_, operand, rows);
-    // Rows of axes that are tiled one by one lie in shared memory as a box of these axes does.
+    // If axes are tiled separately, the rows lie in shared memory in the order of the box of these
+    // axes.
     const GpuProduct::Side& chosen = config_.sides[side];
     for (size_t i = facts_.box_axes[side].size(); i > 1; --i)
       if (chosen.tiles[i - 1] > 1)
@@ -219,8 +227,8 @@ class TensorSteps : ProductSteps {
       fuse_all(c_, operand, concat({steps_, {depth_}}));
   }
 
-  /// Schedules the copy of an MN-major operand: as a box of groups by terms by neighbours, or by
-  /// all threads of the block with 16 bytes of neighbours each.
+  /// Schedules the copy of an MN-major operand. The copy is a TMA box of groups by terms by
+  /// neighbours, or is made by all threads of the block, with 16 bytes of neighbours each.
   void copy_neighbours(const std::string& operand, const TensorSide& s, bool is_box) {
     const Loops groups = s.beyond();
     std::string neighbours = fuse_all(c_, operand, concat({s.inside, s.row}));
@@ -239,7 +247,7 @@ class TensorSteps : ProductSteps {
   const GpuTensor& config_;
   const TensorTile& tile_;
   Loops steps_;        // loops over tiles in a block of the reduction
-  Loops unrolled_;     // those of them that are unrolled
+  Loops unrolled_;     // the loops of steps_ that are unrolled
   std::string depth_;  // reduction loop of a tile
 };
 
@@ -258,7 +266,7 @@ int64_t mn_neighbours(const ProductFacts& facts, const TensorTile& tile, const G
   return has_mn_major(tile, neighbours) && own % neighbours == 0 ? neighbours : 0;
 }
 
-/// Bytes of the results of a block in shared memory, with padded rows.
+/// Returns the bytes that the results of a block occupy in shared memory, with padded rows.
 int64_t staged_bytes(const ProductFacts& facts, const GpuTensor& config) {
   const int64_t row = config.sides[facts.inner()].block * facts.result_bytes + vector_bytes;
   return round_up(config.sides[facts.outer()].block * row, tma_alignment);
@@ -295,9 +303,10 @@ bool tensor_fits(const ProductFacts& facts, const TensorTile& tile, const GpuTen
          product_fits(facts, config);
 }
 
-/// A penalty for boxes that reach outside of the image or are larger than a block, and a slight
-/// penalty for boxes far from eight by eight neighbours. It does not depend on whether TMA copies,
-/// so that hill climbing finds good boxes before it lets TMA copy them.
+/// Returns a penalty for boxes that reach outside of the image or do not have the size of a block,
+/// and a slight penalty for boxes far from eight by eight neighbours. The penalty does not depend
+/// on whether TMA copies the operand, so that hill climbing finds good boxes before it lets TMA
+/// copy them.
 double box_penalty(const ProductFacts& facts, const GpuTensor& config, size_t side) {
   const size_t axes = facts.box_axes[side].size();
   if (axes == 0) return 0;
@@ -340,7 +349,8 @@ GpuTensorStage::GpuTensorStage(const ComputePlan& compute, const StagePlan& plan
   add_pipeline();
   add_box_axes();
   add_unroll();
-  // Lanes fill whole sectors with two results of 32 bits, and half of one with two of 16.
+  // Two neighbouring results of 32 bits in each lane fill whole sectors of memory; two of 16 bits
+  // fill only half of a sector.
   if (facts_.result_bytes < word_bytes) add_knob("staged", {0, 1}, &GpuTensor::staged);
   add_order();
 }

@@ -21,7 +21,7 @@ class GpuWgmmaStage : public GpuTensorStage {
   }
 
   /// True if the rows that a TMA copy moves are whole groups of neighbours. Groups are a dimension
-  /// of the copy's box, so the last group must be complete too.
+  /// of the box, so the last group of the operand must be complete too.
   bool groups_fit(const GpuTensor& config, size_t side) const {
     const GpuProduct::Side& chosen = config.sides[side];
     if (!chosen.is_box || facts_.boxes[side] != TmaNeighbours::Rows) return true;
@@ -29,9 +29,9 @@ class GpuWgmmaStage : public GpuTensorStage {
     return group > 0 && (chosen.block <= group || facts_.extents[side] % group == 0);
   }
 
-  /// The heuristic prior. It prefers two warpgroups along the rows, rows of 128 bytes, and copies
-  /// by TMA and producers, with which the warpgroups issue only tensor instructions. It rates this
-  /// strategy above tiles of warps.
+  /// Returns the heuristic prior. It prefers two warpgroups along the rows, and operand rows of 128
+  /// bytes. It also prefers copies by TMA and by producers, because warpgroups then issue only
+  /// tensor instructions. It rates this strategy above tiles of warps.
   double prior(const GpuTensor& config, bool /*placed*/) const override {
     double score = tensor_prior(facts_, config) + 2 * far_better;
     for (size_t side = 0; side < product_sides; ++side) {
