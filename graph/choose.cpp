@@ -33,7 +33,8 @@ Result<Plan> row_major_plan(const PlanProblem& problem) {
   return plan_of(problem, choice);
 }
 
-/// Returns the plan unchanged; Invalid if one of its copies is impossible.
+/// Returns the plan unchanged. Fails with Invalid, naming the tensor, if one of its copies is
+/// impossible.
 Result<Plan> check_copies(Plan plan) {
   for (const Transform& transform : plan.transforms)
     if (!std::isfinite(transform.cost_ns))
@@ -65,8 +66,8 @@ Result<Plan> local_best_plan(const PlanProblem& problem) {
   return check_copies(plan_of(problem, choice));
 }
 
-/// The block size x of a layout like NCHW[x]c: row-major, except that blocks of x indices of the
-/// second dimension are innermost. nullopt for other layouts.
+/// Returns the block size x of a layout like NCHW[x]c: row-major, except that blocks of x indices
+/// of the second dimension are innermost. nullopt for other layouts.
 std::optional<int64_t> block_of(const dsl::Layout& layout) {
   const std::vector<dsl::Layout::Part>& parts = layout.parts();
   if (parts.size() != static_cast<size_t>(layout.rank()) + 1) return std::nullopt;
@@ -85,9 +86,9 @@ std::set<int64_t> blocks_of(const std::vector<std::vector<Scheme>>& schemes) {
   return blocks;
 }
 
-/// The layouts of the tensor that are row-major, or that place its elements as blocks of `block`
-/// channels would. For a tensor of 16 channels, for example, NHWC and blocks of 16 place the
-/// elements alike.
+/// Returns the layouts of the tensor that put its elements at the same places as the row-major
+/// layout or as blocks of `block` channels. For a tensor of 16 channels, for example, NHWC does as
+/// blocks of 16 do.
 LayoutSet row_major_or_in_blocks(const PlanTensor& tensor, int64_t block) {
   const size_t rank = tensor.type.shape.size();
   if (rank < 2) return only(0);
@@ -99,7 +100,8 @@ LayoutSet row_major_or_in_blocks(const PlanTensor& tensor, int64_t block) {
   return set;
 }
 
-/// The cheapest plan in which every tensor is row-major or in blocks of `block`.
+/// Returns the cheapest plan in which every tensor is row-major or in blocks of `block` channels.
+/// Fails with Invalid if an operator has no scheme of this kind.
 Result<Plan> plan_in_blocks(PlanProblem problem, int64_t block, const PlanOptions& options) {
   std::vector<LayoutSet> allowed;
   for (const PlanTensor& tensor : problem.tensors)
@@ -146,7 +148,8 @@ bool has_weights(const Graph& graph, const Operator& op) {
          });
 }
 
-/// Operators with weights run as in `uniform`, but exchange row-major arrays.
+/// Makes the plan of Choice::Blocked. Operators with weights use their schemes of the plan
+/// `uniform`, but all tensors are exchanged row-major.
 Result<Plan> blocked_plan(const Graph& graph, const PlanProblem& problem, const Plan& uniform) {
   std::vector<size_t> choice;
   for (size_t i = 0; i < problem.operators.size(); ++i) {

@@ -14,10 +14,10 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-bool is_cost(double cost) { return cost > -infinity; }  // no NaN either
+bool is_cost(double cost) { return cost > -infinity; }  // false for NaN too
 
-/// The tables with costs rounded to multiples of a power of two. The power is small enough that
-/// rounding does not matter, and large enough that every sum of costs is exact.
+/// Returns the tables with costs rounded to multiples of a power of two. The power is small enough
+/// that rounding does not matter, and large enough that every sum of costs is exact.
 std::vector<CostTable> rounded(std::vector<CostTable> tables) {
   double magnitude = 0;
   for (const CostTable& table : tables) {
@@ -27,8 +27,10 @@ std::vector<CostTable> rounded(std::vector<CostTable> tables) {
     magnitude += largest;
   }
   if (magnitude == 0) return tables;
-  const double units = std::ldexp(1.0, 50 - 1 - std::ilogb(magnitude));  // in a cost of 1
-  constexpr double to_integer = 0x1.8p52;  // added and subtracted, it rounds what is below 2^51
+  // Number of these multiples in a cost of 1.
+  const double units = std::ldexp(1.0, 50 - 1 - std::ilogb(magnitude));
+  // Adding and then subtracting it rounds numbers below 2^51 to integers.
+  constexpr double to_integer = 0x1.8p52;
   for (CostTable& table : tables)
     for (double& cost : table.costs) cost = (cost * units + to_integer - to_integer) / units;
   return tables;
@@ -46,12 +48,12 @@ class NeighbourGraph {
           if (a < b) connect(a, b);
   }
 
-  /// An elimination order that keeps tables small: the next variable is always the one whose
-  /// elimination makes the smallest table (min-weight: Kjaerulff, Triangulation of graphs, Aalborg
-  /// 1990).
+  /// Returns an elimination order that keeps tables small: the next variable is always the one
+  /// whose elimination makes the smallest table (min-weight: Kjaerulff, Triangulation of graphs,
+  /// Aalborg 1990).
   std::vector<size_t> elimination_order() {
     std::vector<size_t> order;
-    std::vector<double> elements;  // of the table that eliminating each variable leaves
+    std::vector<double> elements;  // size of the table that eliminating each variable would make
     std::set<std::pair<double, size_t>> left;
     for (size_t v = 0; v < neighbours_.size(); ++v) {
       elements.push_back(elements_left_by(v));
@@ -105,13 +107,14 @@ double count_elements(const std::vector<size_t>& variables, const std::vector<si
 
 /// Tables that are added and minimized over one variable.
 struct MiniBucket {
-  std::vector<size_t> tables;  ///< those of the network are numbered first, then the messages
-  std::vector<size_t> kept;    ///< variables of the message that remains
+  /// Indices of tables: those of the network come first, then messages.
+  std::vector<size_t> tables;
+  std::vector<size_t> kept;  ///< variables of the message
 };
 
-/// The structure of an elimination, which is made without reading costs: the mini-buckets of each
-/// variable in the order of elimination. The message of a mini-bucket is the table that is left
-/// when its tables are added and minimized over the variable.
+/// The structure of an elimination: the mini-buckets of each variable, in the order of elimination.
+/// It does not depend on costs. The message of a mini-bucket is the table that is left when the
+/// tables of the mini-bucket are added and minimized over the variable.
 class Outline {
  public:
   Outline(const CostNetwork& network, const std::vector<size_t>& order, double table_elements)
@@ -129,7 +132,8 @@ class Outline {
   const std::vector<MiniBucket>& mini_buckets(size_t position) const {
     return mini_buckets_[position];
   }
-  double message_elements() const { return message_elements_; }  ///< of all messages together
+  /// Number of elements of all messages together.
+  double message_elements() const { return message_elements_; }
   bool is_exact() const { return is_exact_; }
   /// The earliest position of these variables in the elimination order.
   size_t first_position(const std::vector<size_t>& variables) const {
@@ -153,7 +157,8 @@ class Outline {
     }
   }
 
-  /// Partitions the tables of a bucket into parts with small enough messages, large tables first.
+  /// Partitions the tables of a bucket, large tables first. The message of each part has at most
+  /// table_elements_ elements, unless the part is a single table.
   std::vector<std::vector<size_t>> partition(size_t position) {
     std::vector<size_t> tables = received_[position];
     std::vector<std::vector<size_t>> parts = {tables};
@@ -177,7 +182,7 @@ class Outline {
     return parts;
   }
 
-  /// The variables of these tables that come after `position` in the elimination order. The
+  /// Returns the variables of these tables that come after `position` in the elimination order. The
   /// variable that is eliminated next is last in the result, so that its states are contiguous when
   /// it is eliminated.
   std::vector<size_t> variables_after(size_t position, const std::vector<size_t>& tables) const {
@@ -198,16 +203,17 @@ class Outline {
   const std::vector<size_t>& extents_;
   const std::vector<size_t>& order_;
   const double table_elements_;
-  std::vector<size_t> position_;               // of each variable in the order
+  std::vector<size_t> position_;               // position of each variable in the elimination order
   std::vector<std::vector<size_t>> scopes_;    // variables of each table
-  std::vector<std::vector<size_t>> received_;  // tables by the position of their first variable
-  std::vector<std::vector<MiniBucket>> mini_buckets_;  // by position
+  std::vector<std::vector<size_t>> received_;  // tables whose first variable has this position
+  std::vector<std::vector<MiniBucket>> mini_buckets_;  // mini-buckets by position of the variable
   double message_elements_ = 0;
   bool is_exact_ = true;
 };
 
-/// The outline with the largest tables whose total stays within the limits. In the worst case every
-/// table is a mini-bucket of its own; the messages then take less memory than the network.
+/// Returns an outline whose messages have at most limits.total_elements together. The limit for a
+/// single table is halved until they do. In the worst case every table is a mini-bucket of its own;
+/// the messages then take less memory than the network, whatever the limit.
 Outline outline_within(const CostNetwork& network, const std::vector<size_t>& order,
                        const SolverLimits& limits) {
   auto table_elements = static_cast<double>(limits.table_elements);
@@ -222,9 +228,10 @@ Outline outline_within(const CostNetwork& network, const std::vector<size_t>& or
 
 /// The tables that are added and minimized over one variable.
 struct Bucket {
-  std::vector<const CostTable*> tables;    ///< with the variable, and none eliminated before it
-  std::vector<const CostTable*> messages;  ///< what is left of them without the variable
-  std::vector<size_t> senders;             ///< positions of the buckets whose messages came here
+  /// Tables with the variable and with no variable eliminated before it.
+  std::vector<const CostTable*> tables;
+  std::vector<const CostTable*> messages;  ///< the messages of the mini-buckets of `tables`
+  std::vector<size_t> senders;  ///< positions of the buckets that sent messages to `tables`
 };
 
 /// Eliminates all variables of a network, by mini-buckets where tables would grow too large.
@@ -280,7 +287,7 @@ class Elimination {
   const std::vector<size_t> order_;
   const Outline outline_;
   std::vector<Bucket> buckets_;
-  std::deque<CostTable> messages_;          // buckets point into it
+  std::deque<CostTable> messages_;          // a deque, because buckets point to its elements
   std::vector<const CostTable*> numbered_;  // tables_, then messages_
   double lower_bound_ = 0;
 };
@@ -321,10 +328,11 @@ class BestFirstSearch {
     double bound;
     uint32_t depth;  ///< number of variables that have a state
     uint32_t parent;
-    uint32_t state;  ///< of the variable that got its state last
+    uint32_t state;  ///< index of the state that was assigned last
   };
 
-  /// Among nodes of equal bounds the deepest comes first: it is nearest to a complete assignment.
+  /// The order in which nodes are visited: by increasing bound, and among nodes of equal bounds the
+  /// deepest first, because it is nearest to a complete assignment.
   struct IsLater {
     const std::vector<Node>& nodes;
     bool operator()(uint32_t a, uint32_t b) const {
@@ -357,14 +365,17 @@ class BestFirstSearch {
     }
   }
 
-  /// Sets states_ to those of the node. Usually the node is a child of the last visited node.
+  /// Sets states_ to the states of the node and of its ancestors. Stops at the node that was
+  /// visited last, because states_ has the states of that node already. Usually that node is the
+  /// parent.
   void restore(uint32_t index) {
     for (uint32_t n = index; nodes_[n].parent != no_node && n != visited_; n = nodes_[n].parent)
       states_[elimination_.variable(position(nodes_[n].depth))] = nodes_[n].state;
     visited_ = index;
   }
 
-  /// Lower bounds of the cost for each state of the next variable.
+  /// Returns, for each state of the next variable, a lower bound of the cost of the assignments
+  /// that extend the node by this state.
   std::vector<double> child_bounds(const Node& node) {
     const size_t next = position(node.depth + 1);
     const size_t variable = elimination_.variable(next);
@@ -379,7 +390,8 @@ class BestFirstSearch {
     return bounds;
   }
 
-  /// Completes the best open nodes greedily, so that there is an answer, if not a proved one.
+  /// Completes the best open nodes greedily, so that the solution has assignments, although they
+  /// are not proved to be the cheapest.
   void give_up() {
     solution_.lower_bound =
         solution_.assignments.empty() ? nodes_[open_.top()].bound : solution_.assignments[0].cost;
@@ -410,12 +422,12 @@ class BestFirstSearch {
     return level;
   }
 
-  /// Completes a partial assignment greedily: each further variable gets the state with the lowest
-  /// bound, or the next state if no allowed assignment follows from that. nullopt after too many
-  /// tries.
+  /// Completes a partial assignment greedily. Each further variable gets the state with the lowest
+  /// bound, or the state with the next bound if no assignment of finite cost was found from there.
+  /// nullopt after too many tries, or if there is no such assignment.
   std::optional<Assignment> complete(uint32_t index) {
     restore(index);
-    visited_ = no_node;  // states_ is changed below
+    visited_ = no_node;  // because states_ is changed below
     std::vector<Level> levels = {level_after(nodes_[index])};
     for (size_t tries = most_tries_per_variable * (elimination_.size() + 1);
          tries > 0 && !levels.empty(); --tries) {
@@ -440,15 +452,16 @@ class BestFirstSearch {
   const size_t count_;
   const SolverLimits& limits_;
   Solution solution_;
-  std::vector<size_t> states_;  // of the node that was visited last
+  std::vector<size_t> states_;  // states of the node that was visited last
   uint32_t visited_ = no_node;
   std::vector<Node> nodes_;
   std::priority_queue<uint32_t, std::vector<uint32_t>, IsLater> open_{IsLater{nodes_}};
 };
 
 /// Computes min-marginals by messages from the last bucket back to the first. The message to a
-/// bucket has the least cost of all tables except those of the bucket itself and of the buckets
-/// that sent messages to it, directly or through others.
+/// bucket is a table over the variables of the message that the bucket sent. For each combination
+/// of their states it has the least cost of all tables outside of the bucket, without the tables of
+/// buckets that sent messages to this bucket, directly or through others.
 class BackwardPass {
  public:
   explicit BackwardPass(const Elimination& elimination)
@@ -459,7 +472,8 @@ class BackwardPass {
     for (size_t p = elimination_.size(); p-- > 0;) {
       const Bucket& bucket = elimination_.bucket(p);
       const CostTable& message = *bucket.messages.at(0);
-      // A bucket that sent a constant has the rest of the network, which it shares no table with.
+      // The message of this bucket is a constant, so no table connects the bucket with the rest of
+      // the network. The least cost of that rest is the total without the constant.
       if (message.variables.empty())
         from_outside_[p] = {{}, {}, {elimination_.lower_bound() - message.costs[0]}};
       std::vector<size_t> cluster = message.variables;
@@ -475,8 +489,8 @@ class BackwardPass {
   }
 
  private:
-  /// The sum of all tables of the bucket except `left_out`, minimized over those variables of
-  /// `cluster` that are not in `kept`.
+  /// Returns the sum of all tables of the bucket except `left_out`, minimized over those variables
+  /// of `cluster` that are not in `kept`.
   CostTable minimum(size_t position, const CostTable* left_out, const std::vector<size_t>& cluster,
                     const std::vector<size_t>& kept) const {
     std::vector<const CostTable*> tables = {&from_outside_[position]};
@@ -489,7 +503,9 @@ class BackwardPass {
   }
 
   const Elimination& elimination_;
-  std::vector<CostTable> from_outside_;  // by position: over the variables of its message
+  // The message to each bucket, by position; its variables are those of the message that the bucket
+  // sent.
+  std::vector<CostTable> from_outside_;
 };
 
 }  // namespace

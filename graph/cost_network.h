@@ -24,7 +24,8 @@
 // sum over the variable's states. If the resulting table would be larger than a limit, the bucket
 // is split into mini-buckets, which are minimized separately (Dechter and Rish, JACM 50(2), 2003).
 // The resulting tables then give only a lower bound of the cost, which guides a best-first search.
-// If no bucket was split, the bound is exact, and the search goes straight to the best assignments.
+// If no bucket was split, the bound is exact, so that the search only extends partial assignments
+// that belong to a cheapest assignment.
 //
 // The solver rounds costs to multiples of a power of two, so that sums of costs are exact and do
 // not depend on the order of their terms. The power is about 2^-50 of M, where M is the sum over
@@ -47,7 +48,7 @@ namespace tw::graph {
 class CostNetwork {
  public:
   /// Adds a variable with one cost for each of its states; infinity forbids the state. Returns the
-  /// number of the variable, counted from 0. Requires: at least one state; no cost is NaN or
+  /// index of the variable, counted from 0. Requires: at least one state; no cost is NaN or
   /// -infinity.
   size_t add_variable(std::vector<double> costs);
   /// Adds a factor over two variables. costs[i * n + j] is the cost of the states i of `a` and j of
@@ -67,8 +68,8 @@ class CostNetwork {
   /// One table for each call of add_variable() and add_factor(), in the order of the calls.
   const std::vector<CostTable>& tables() const { return tables_; }
 
-  /// The cost of the assignment that gives variable v the state states[v]. Requires: a state for
-  /// each variable.
+  /// Returns the cost of the assignment that gives variable v the state states[v]. Requires: a
+  /// state for each variable.
   double cost(std::span<const size_t> states) const;
 
  private:
@@ -82,8 +83,8 @@ struct SolverLimits {
   /// would be larger, `table_elements` is halved until the total fits, which gives a weaker lower
   /// bound.
   size_t total_elements = size_t{1} << 24;
-  /// Number of partial assignments after which the search ends. All those that the search has made
-  /// count, also those that it has not visited.
+  /// The search ends once it has made this many partial assignments, whether it has visited them or
+  /// not.
   size_t nodes = 1'000'000;
   /// Polled during the search. A requested stop ends the search as if `nodes` were used up.
   StopToken stop = {};
@@ -109,8 +110,8 @@ struct Solution {
 Solution solve(const CostNetwork& network, size_t count, const SolverLimits& limits = {});
 
 /// For each variable v and state s, result[v][s] is the cost of the cheapest assignment that gives
-/// v the state s (Dechter 1999, section 7); infinite if there is none of finite cost. nullopt if
-/// the exact elimination would exceed the limits of tables.
+/// v the state s (Dechter 1999, section 7); infinite if every such assignment has infinite cost.
+/// nullopt if exact elimination would need tables beyond `limits`.
 std::optional<std::vector<std::vector<double>>> min_marginals(const CostNetwork& network,
                                                               const SolverLimits& limits = {});
 

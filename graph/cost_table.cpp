@@ -13,7 +13,7 @@ namespace {
 struct StateLoop {
   size_t variable;
   size_t extent;
-  size_t result_stride;  ///< 0 where the variable is removed
+  size_t result_stride;  ///< stride in the result; 0 if the variable is removed
 };
 
 /// A copy of a table whose array is in the order of the loops that read it, so that the innermost
@@ -21,7 +21,7 @@ struct StateLoop {
 class OrderedTable {
  public:
   OrderedTable(const CostTable& table, const std::vector<StateLoop>& loops) {
-    std::vector<size_t> from_strides;  // of the table's own array, by loop
+    std::vector<size_t> from_strides;  // stride of each loop in the table's own array
     size_t size = 1;
     for (const StateLoop& loop : loops) from_strides.push_back(stride_in(table, loop.variable));
     strides_.resize(loops.size(), 0);
@@ -36,7 +36,8 @@ class OrderedTable {
     copy(table, loops, from_strides, 0, 0, 0);
     costs_ = copy_.data();
   }
-  OrderedTable(OrderedTable&&) = default;  // the array of a moved vector stays where it is
+  // After a move, costs_ is still valid, because moving copy_ does not move its elements.
+  OrderedTable(OrderedTable&&) = default;
 
   const double* costs() const { return costs_; }
   size_t stride(size_t loop) const { return strides_[loop]; }
@@ -66,7 +67,8 @@ class OrderedTable {
   std::vector<size_t> strides_;
 };
 
-/// The loop nest of minimized_sum(): kept variables, removed ones, and innermost the last kept one.
+/// The loop nest of minimized_sum(). From the outside in, it has the kept variables except the
+/// last, then the removed variables, then the last kept variable.
 class MinimizedSum {
  public:
   MinimizedSum(const std::vector<const CostTable*>& tables, std::vector<StateLoop> loops,
@@ -97,7 +99,7 @@ class MinimizedSum {
     const size_t extent = row_.size(), innermost = loops_.size() - 1;
     double constant = 0;
     const double* first = nullptr;
-    bool is_summed = false;  // whether row_ holds the sum of the tables that vary along the row
+    bool is_summed = false;  // true if row_ holds the sum of the tables that vary along the row
     for (size_t t = 0; t < tables_.size(); ++t) {
       if (tables_[t].stride(innermost) == 0) {
         constant += *positions[t];
@@ -153,7 +155,7 @@ CostTable minimized_sum(const std::vector<const CostTable*>& tables,
   for (size_t i = 0; i < removed.size(); ++i)
     loops.insert(loops.begin() + static_cast<ptrdiff_t>(outer + i),
                  {removed[i], extents[removed[i]], 0});
-  // Without a kept variable a row is one element.
+  // Without a kept variable, the innermost loop has a single iteration.
   if (kept.empty()) loops.push_back({std::numeric_limits<size_t>::max(), 1, 0});
   MinimizedSum(tables, std::move(loops), result.costs).run();
   return result;

@@ -11,13 +11,13 @@
 namespace tw::graph {
 
 struct CostTable {
-  std::vector<size_t> variables;  ///< numbers of distinct variables
+  std::vector<size_t> variables;  ///< indices of variables, each once
   std::vector<size_t> extents;    ///< number of states of each variable
   std::vector<double> costs;      ///< row-major over the variables; infinite: not allowed
 
-  /// The entry of the table for an assignment that gives variable v the state states[v]. Variables
-  /// that the table does not have are ignored. Requires: states[v] is below v's extent for each
-  /// variable v of the table.
+  /// Returns the entry of the table for an assignment that gives variable v the state states[v].
+  /// Variables that the table does not have are ignored. Requires: states[v] is below v's extent
+  /// for each variable v of the table.
   double at(std::span<const size_t> states) const;
 };
 

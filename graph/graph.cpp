@@ -29,8 +29,8 @@ TensorType type_in(const dsl::Compute& compute, const std::string& tensor) {
   return {compute.type_of(tensor), compute.shape_of(tensor)};
 }
 
-/// slice_type() is the type of one slice of a tensor along the first dimension: f32[8] for f32[100,
-/// 8]. stacked_type() is the reverse, for `trips` slices.
+/// slice_type() removes the first dimension of a type: f32[100, 8] becomes f32[8]. stacked_type()
+/// adds a first dimension of extent `trips`: f32[8] becomes f32[100, 8].
 TensorType slice_type(TensorType whole) {
   whole.shape.erase(whole.shape.begin());
   return whole;
@@ -40,7 +40,8 @@ TensorType stacked_type(TensorType slice, int64_t trips) {
   return slice;
 }
 
-/// Checks a graph from its inputs on, with the types of the tensors that are known so far.
+/// Checks a graph: first the inputs and constants, then the operators in order, then the outputs.
+/// Keeps the types of the tensors that may be read at the current place.
 class Validator {
  public:
   explicit Validator(const Graph& graph) : graph_(graph) {}
@@ -75,7 +76,8 @@ class Validator {
     return {};
   }
 
-  /// Leaves the loop of the operator before and enters the loop of the next, if they differ.
+  /// Prepares for an operator of loop `loop` (nullopt: outside of loops). If `loop` is not the
+  /// current loop, leaves the current loop, if there is one, and enters `loop`.
   Status move_to(std::optional<size_t> loop) {
     if (loop == loop_) return {};
     if (loop_) TW_RETURN_IF_ERROR(leave(graph_.loops[*loop_]));
@@ -202,14 +204,16 @@ class Validator {
   }
 
   const Graph& graph_;
-  std::map<std::string, TensorType> types_;  ///< of the tensors that may be read
-  std::optional<size_t> loop_;               ///< that the operators are in
-  size_t loops_ = 0;                         ///< that were entered
-  std::map<std::string, TensorType> outer_;  ///< in a loop: of the tensors outside of it
-  std::set<std::string> body_;               ///< tensors of the bodies that were left
+  /// Types of the tensors that may be read at the current place.
+  std::map<std::string, TensorType> types_;
+  std::optional<size_t> loop_;               ///< the current loop, an index in Graph::loops
+  size_t loops_ = 0;                         ///< number of loops that were entered
+  std::map<std::string, TensorType> outer_;  ///< in a loop: types of the tensors outside of it
+  std::set<std::string> body_;               ///< tensors of the bodies of all loops that were left
 };
 
-/// The arrays that an operator reads, by the names of its compute's inputs.
+/// Returns the arrays that an operator reads, by the names of its compute's inputs. Fails with
+/// Usage if a tensor has no array.
 Result<dsl::Arrays> gather_inputs(const Graph& graph, const Operator& op,
                                   const dsl::Arrays& values) {
   dsl::Arrays arrays;
@@ -236,7 +240,7 @@ Status interpret(const Graph& graph, const Operator& op, dsl::Arrays& values) {
   return {};
 }
 
-/// The position of a trip's slice along the first dimension.
+/// Index, along the first dimension, of the slice that a trip reads or writes.
 int64_t position_of(const Loop& loop, const Loop::Slice& slice, int64_t trip) {
   return slice.is_backward ? loop.trips - 1 - trip : trip;
 }
@@ -279,7 +283,7 @@ Status interpret(const Graph& graph, const Loop& loop, std::span<const Operator>
       values[trip + 1 < loop.trips ? loop.states[i].inside : loop.states[i].last] =
           std::move(next[i]);
   }
-  values.erase("");  // of states whose last value is not needed
+  values.erase("");  // where states without a tensor `last` have put their last values
   return {};
 }
 
@@ -432,7 +436,7 @@ std::string hash(const Graph& graph) { return short_hash(to_text(graph)); }
 std::string to_dot(const Graph& graph) {
   const std::map<std::string, TensorType> types = tensor_types(graph);
   std::string dot = "digraph network {\n  node [shape=box];\n";
-  std::map<std::string, std::string> writers;  // of tensors: the node
+  std::map<std::string, std::string> writers;  // the node that writes each tensor
   for (const Port& port : graph.inputs) {
     writers[port.name] = port.name;
     dot += fmt::format("  {} [shape=ellipse];\n", graphviz_quoted(port.name));
@@ -446,7 +450,8 @@ std::string to_dot(const Graph& graph) {
   const std::vector<std::pair<size_t, size_t>> ranges = loop_ranges(graph);
   for (size_t number = 0; number < graph.operators.size(); ++number) {
     const Operator& op = graph.operators[number];
-    // A loop is a cluster: its node in there has the edges that enter and leave the body.
+    // A loop is a cluster. The node of the loop is in the cluster and has the edges that enter or
+    // leave the body.
     const Loop* loop = op.loop ? &graph.loops[*op.loop] : nullptr;
     const std::string of_loop = loop ? "loop " + loop->name : "";
     if (loop && ranges[*op.loop].first == number) {

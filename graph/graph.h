@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Graph is a neural network as a value: operators, in an order in which each comes after those
-// whose results it reads, and the named tensors between them. Every operator is a dsl::Workload.
-// Therefore the interpreter of the DSL defines what the operator computes, the key of the workload
-// finds the operator's records in the database, and two operators are fused by joining their
-// stages.
+// A Graph is a neural network as a value: a list of operators and the named tensors between them.
+// Each operator stands after the operators whose results it reads. Every operator has a
+// dsl::Workload. Therefore the interpreter of the DSL defines what the operator computes, the key
+// of the workload finds the operator's records in the database, and two operators are fused by
+// joining their stages.
 //
 //   Graph graph;
 //   graph.inputs = {{"x", {Float32, {1, 3, 224, 224}}}};
@@ -13,9 +13,9 @@
 //   graph.outputs = {"y"};
 //   TW_RETURN_IF_ERROR(validate(graph));
 //
-// The name of a tensor is any text without white space, control characters and `,:=()#`. The name
-// of an operator is the name of its first output. Copies of a graph share the bytes of their
-// constants. A Graph is a plain value: const access is thread-safe.
+// The name of a tensor is any text that is not empty and has no white space, control characters or
+// `,:=()#`. The name of an operator is the name of its first output. Copies of a graph share the
+// bytes of their constants. A Graph is a plain value: const access is thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -40,7 +40,7 @@ struct TensorType {
   friend bool operator==(const TensorType&, const TensorType&) = default;
 
   std::string to_string() const;  ///< "f32[1, 3, 224, 224]"
-  /// The size of a row-major array. Requires: a tensor of a graph, whose size is within int64.
+  /// Size in bytes of a row-major array of this type. Requires: the size fits int64.
   int64_t bytes() const;
 };
 
@@ -88,8 +88,9 @@ struct Loop {
   struct Share {
     std::string inside, outside;
   };
-  /// Relates a tensor of the body, `inside`, to a tensor `outside` of it with one more dimension,
-  /// the first. In trip t, `inside` is outside[t], or outside[trips - 1 - t] if `is_backward`.
+  /// Relates the tensor `inside` of the body to the tensor `outside`, which is outside of the body
+  /// and has one more dimension, its first. In trip t, `inside` is outside[t] or, if `is_backward`,
+  /// outside[trips - 1 - t].
   struct Slice {
     std::string inside, outside;
     bool is_backward = false;
@@ -108,48 +109,48 @@ struct Loop {
   std::vector<Share> shares;  ///< inputs of the body
   std::vector<Slice> slices;  ///< inputs of the body
   std::vector<State> states;
-  std::vector<Slice> stacks;  ///< outputs of the body, whose operators write `inside`
+  std::vector<Slice> stacks;  ///< outputs of the body: in each trip an operator writes `inside`
 };
 
 struct Graph {
   std::vector<Port> inputs;
   std::map<std::string, Constant> constants;  ///< by the tensor's name
   std::vector<Operator> operators;            ///< producers before their consumers
-  /// Names of distinct tensors outside of loops (results of operators, inputs or constants), in the
-  /// order in which callers pass arrays for them.
+  /// Names of distinct tensors outside of loops (inputs, constants, results of operators or loops),
+  /// in the order in which callers pass arrays for them.
   std::vector<std::string> outputs;
   std::vector<Loop> loops = {};  ///< in the order of their operators
 };
 
-/// Names of the tensors that a loop reads from outside of its body. A tensor that the loop reads
-/// several times is in the list several times.
+/// Returns the names of the tensors that a loop reads from outside of its body. A tensor that the
+/// loop reads several times is in the list several times.
 std::vector<std::string> sources_of(const Loop& loop);
-/// Names of the tensors outside of the body that a loop writes.
+/// Returns the names of the tensors outside of the body that a loop writes.
 std::vector<std::string> results_of(const Loop& loop);
-/// Names of the tensors of the body that get their values from outside of the body or from the trip
-/// before.
+/// Returns the names of the tensors of the body that get their values from outside of the body or
+/// from the trip before.
 std::vector<std::string> entries_of(const Loop& loop);
-/// Names of the tensors of the body that leave the body or are handed to the next trip. Each name
-/// occurs once.
+/// Returns the names of the tensors of the body that leave the body or are handed to the next trip.
+/// Each name occurs once.
 std::vector<std::string> exits_of(const Loop& loop);
 
-/// For each loop, the index of its first operator and the index after its last operator. Requires:
-/// a valid graph.
+/// Returns, for each loop, the index of its first operator and the index after its last operator.
+/// Requires: a valid graph.
 std::vector<std::pair<size_t, size_t>> loop_ranges(const Graph& graph);
-/// Number of runs of an operator in one call of the graph: the trips of the loop that contains the
-/// operator, or 1 outside of loops.
+/// Returns the number of runs of an operator in one call of the graph: the trips of the loop that
+/// contains the operator, or 1 outside of loops.
 int64_t runs_of(const Graph& graph, const Operator& op);
 /// Maps the name of each tensor in the body of a loop to the number of trips of that loop.
 /// Constants are left out, and so are tensors outside of loops.
 std::map<std::string, int64_t> trips_of_tensors(const Graph& graph);
 
-/// Types of all tensors by name: inputs, constants, outputs of operators, and the tensors through
-/// which values enter or leave the body of a loop. Requires: a valid graph.
+/// Returns the types of all tensors by name: inputs, constants, outputs of operators, and the
+/// tensors through which values enter or leave the body of a loop. Requires: a valid graph.
 std::map<std::string, TensorType> tensor_types(const Graph& graph);
 
-/// Checks that a graph is valid. Otherwise Invalid, naming the operator, tensor or loop. In a valid
-/// graph
-/// - names are well formed, and no two tensors have the same name;
+/// Checks that a graph is valid. Fails with Invalid, naming the operator, tensor or loop, if it is
+/// not. In a valid graph
+/// - names are as is_tensor_name() asks, and no two tensors have the same name;
 /// - each operator comes after the operators that write its inputs;
 /// - the inputs and outputs of an operator have the types that its compute declares, and inputs
 ///   that the compute declares as weights are constants;
@@ -165,11 +166,11 @@ bool is_tensor_name(std::string_view name);
 /// Computes a graph by the interpreter of the DSL, operator by operator. This is slow and serves as
 /// the reference of tests. `inputs` has an array for each input of the graph, by name. The result
 /// has the arrays of all tensors except constants, by name. A tensor in the body of a loop has its
-/// value of the last trip. Usage if an input is missing or has another type.
+/// value of the last trip. Fails with Usage if an input is missing or has another type or shape.
 Result<dsl::Arrays> interpret(const Graph& graph, const dsl::Arrays& inputs);
 
-/// The text of a graph: one line for each input, constant and operator, and a last line with the
-/// names of the outputs. A constant is written as the hash of its bytes.
+/// Returns the text of a graph. It has one line for each input, constant and operator, and a last
+/// line with the names of the outputs. A constant is written as the hash of its bytes.
 ///
 ///   input x: f32[1, 3, 224, 224]
 ///   const w: f32[64, 3, 7, 7] #3f2a...
@@ -181,15 +182,17 @@ Result<dsl::Arrays> interpret(const Graph& graph, const dsl::Arrays& inputs);
 std::string to_text(const Graph& graph);
 
 /// Parses a text of to_text() and validates the graph. The text has hashes in place of the bytes of
-/// constants. `constants` must have a constant of each of these hashes, under any name. Invalid if
-/// the text cannot be parsed, naming the line, or if the graph is not valid.
+/// constants. `constants` must have a constant of each of these hashes, under any name. Fails with
+/// Invalid if the text cannot be parsed or a constant is missing, naming the line, or if the graph
+/// is not valid.
 Result<Graph> parse_graph(std::string_view text,
                           const std::map<std::string, Constant>& constants = {});
 
-/// A hash of the graph, weights included, as 16 hex digits.
+/// Returns a hash of the graph, weights included, as 16 hex digits.
 std::string hash(const Graph& graph);
 
-/// The graph in the language of Graphviz' dot: operators are nodes and tensors are edges.
+/// Returns the graph in the language of Graphviz' dot. Operators are nodes, tensors are edges, and
+/// each loop is a cluster of nodes.
 std::string to_dot(const Graph& graph);
 
 }  // namespace tw::graph

@@ -41,9 +41,9 @@ Result<dsl::Arrays> outputs_of(const Graph& graph, const dsl::Arrays& inputs) {
   return outputs;
 }
 
-/// The largest error that is allowed for an element; 0 for integers. For floats it is relative to
-/// the largest magnitude: the bound of fast kernels or, if that is larger, some roundings of the
-/// element's type or of the type `factors`.
+/// Returns the largest absolute error that is allowed for an element; 0 for integers. For floats it
+/// is the largest finite magnitude of `expected` times a relative error: 2e-5, the bound of fast
+/// kernels, or 8 unit roundoffs of the element type or of the type `factors`, whichever is largest.
 double tolerance(const dsl::Array& expected, DType factors) {
   if (!is_float(expected.type)) return 0;
   double largest = 0;
@@ -60,7 +60,7 @@ bool is_close(double expected, double actual, double tolerance) {
   return std::abs(expected - actual) <= tolerance;
 }
 
-/// Description of the first output that has another type, or of the first element that differs by
+/// Describes the first output that has another type or shape, or the first element that differs by
 /// more than tolerance(). nullopt if the outputs agree.
 std::optional<std::string> difference(const dsl::Arrays& before, const dsl::Arrays& after,
                                       DType factors) {
@@ -97,8 +97,8 @@ tl::unexpected<Error> broken(const Pass& pass, const std::string& why) {
   return fail(ErrorCode::Internal, fmt::format("[passes] {}: {}", pass.name, why));
 }
 
-/// Runs the pass on each part of the graph, then removes dead operators. Since parts use constants
-/// and results of each other, only the whole graph shows what is dead.
+/// Runs the pass on each part of the graph, then removes dead operators. A part may use constants
+/// and results of other parts, so that only the whole graph shows which operators are dead.
 Result<Graph> applied(const Pass& pass, Graph graph, const PassOptions& options) {
   if (graph.loops.empty()) return pass.apply(graph, options);
   for (const PartNumber number : parts_of(graph)) {

@@ -41,9 +41,9 @@ struct PassOptions {
   /// A 16-bit float type. Factors of f32 products are rounded to it if the target computes the
   /// products faster then. nullopt: factors stay f32.
   std::optional<DType> precision = std::nullopt;
-  /// Types of factors for which the target has dot products or tensor tiles. With a 16-bit float,
-  /// both factors have this type; with u8 or i8, the activations have this type and the weights are
-  /// i8. Factors of other types are converted before they are multiplied.
+  /// Types of factors for which the target has dot products or tensor tiles. A 16-bit float in the
+  /// set means that both factors have this type. u8 or i8 means that the activations have this type
+  /// and the weights are i8. Factors of other types are converted before they are multiplied.
   std::set<DType> multiplied = {};
   /// Computes operators that read only constants and would take the interpreter long. If `evaluate`
   /// is empty or fails, the interpreter computes the operator; if that would take too long, the
@@ -56,7 +56,7 @@ struct PassOptions {
 
 struct Pass {
   std::string_view name;
-  std::string_view guarantee;  ///< property that the graph has after the pass
+  std::string_view guarantee;  ///< a property that the graph has after the pass
   Result<Graph> (*apply)(const Graph& graph, const PassOptions& options);
   bool is_optional = false;  ///< a network may be faster without the pass: measure both
 };
@@ -76,9 +76,10 @@ struct Passed {
   std::vector<PassRun> runs;
 };
 
-/// Runs all passes in order. Fails with Usage if a name in `disabled` is not that of a pass; with
-/// the error of check_not_stopped() if `stop` was requested; with Internal, naming the pass, if
-/// verification finds a difference.
+/// Runs all passes in order. Fails with Usage if a name in `disabled` is not the name of a pass;
+/// with Invalid if the graph is not valid; with the error of check_not_stopped() if `stop` was
+/// requested; and with Internal, naming the pass, if a pass makes a graph that is not valid or
+/// verification finds a difference. Also fails with the errors of the passes.
 Result<Passed> apply_passes(Graph graph, const PassOptions& options = {});
 
 }  // namespace tw::graph

@@ -40,8 +40,8 @@ class PlanNetwork {
 
  private:
   /// For each variable that asks for copies of a tensor, the costs of these copies: row-major over
-  /// the states of the tensor's producer (a single state for an input of the graph) and the states
-  /// of the variable.
+  /// the states of the tensor's producer (a single state if it has no producer) and the states of
+  /// the variable.
   using CopyCosts = std::map<size_t, std::vector<double>>;
 
   void add_tensor(size_t number) {
@@ -76,8 +76,8 @@ class PlanNetwork {
           sums[p * asking.states.size() + s] += tensor.copy_ns(produced[p], layout);
   }
 
-  /// The layout in which each state of the producer writes the tensor. An input of the graph has
-  /// one state, row-major.
+  /// Returns, for each state of the producer, the layout in which the producer writes the tensor. A
+  /// tensor without a producer, such as an input of the graph, has a single state: row-major.
   std::vector<size_t> produced_by_state(size_t number) const {
     const std::optional<size_t>& producer = problem_.tensors[number].producer;
     if (!producer) return {0};
@@ -87,9 +87,9 @@ class PlanNetwork {
     return layouts;
   }
 
-  /// The states in which some reader asks for the tensor in this layout. Readers are joined from
-  /// the last to the first. In dense blocks many tensors have the same last readers, and these
-  /// tensors then share variables.
+  /// Returns a variable, and those of its states in which some reader asks for the tensor in this
+  /// layout. Readers are joined from the last to the first. In dense blocks many tensors have the
+  /// same last readers, and these tensors then share variables.
   Asking asking_for(size_t number, size_t layout) {
     std::optional<Asking> all;
     const std::vector<size_t>& readers = problem_.tensors[number].readers;
@@ -110,8 +110,8 @@ class PlanNetwork {
     return asking;
   }
 
-  /// The disjunction of a and b: a new variable with the states "neither asks" and "at least one
-  /// asks", which is determined by the states of a and b.
+  /// Returns the disjunction of a and b: a new variable with the states "neither asks" and "at
+  /// least one asks", which is determined by the states of a and b.
   Asking joined(const Asking& a, const Asking& b) {
     const auto [known, is_new] = joined_.try_emplace({a, b}, network_.size());
     const Asking either{known->second, {false, true}};
@@ -135,9 +135,8 @@ bool is_feasible(const PlanProblem& problem, const PlanOptions& options) {
   return std::isfinite(solve(PlanNetwork(problem).network(), 1, options.limits).lower_bound);
 }
 
-/// The error for a problem without a plan. The first k operators of the graph form a problem too.
-/// The error names operator k for the smallest k whose problem has no plan, which is found by
-/// bisection.
+/// Returns the error for a problem without a plan. It names operator k for the smallest k such that
+/// the operators 0 to k alone have no plan. Bisection finds k.
 tl::unexpected<Error> no_plan(const PlanProblem& problem, const PlanOptions& options) {
   if (is_feasible(problem, options))
     return fail(ErrorCode::NoCandidate,
@@ -169,7 +168,8 @@ std::vector<Plan> plans_of(const PlanProblem& problem, const Solution& solution)
 
 Result<std::vector<Plan>> cheapest_plans(PlanProblem problem, size_t count,
                                          const PlanOptions& options) {
-  // Only the cheapest plan is sure to have no dominated scheme.
+  // Dominated schemes are removed only if one plan is asked for, because plans after the cheapest
+  // may use them.
   if (count == 1) problem = without_dominated(std::move(problem));
   const PlanNetwork network(problem);
   const Solution solution = solve(network.network(), count, options.limits);

@@ -15,14 +15,14 @@
 // factor over that operator and the producer. If several can, the copy is still paid only once. An
 // auxiliary variable with two states then says whether at least one of them asks for L.
 //
-// Each auxiliary variable joins one reader with the variable of the readers after it, so that the
-// variables form a chain from the last reader to the first. Tensors with the same last readers
-// share the end of the chain. In dense blocks, where each operator reads all earlier tensors, this
-// keeps the tables of the solver small.
+// Each auxiliary variable combines one reader with the auxiliary variable of all readers after it,
+// so that these variables form a chain from the last reader to the first. Tensors with the same
+// last readers share a part of the chain. In dense blocks, where each operator reads all earlier
+// tensors, this keeps the tables of the solver small.
 //
-// Two layouts that place the elements of a tensor alike count as one layout: NCHW and NHWC do so
-// for images of 1 x 1. Plans name such a layout row-major if a row-major layout is among them, else
-// by the name in the first scheme that uses the layout. Pure functions; thread-safe.
+// Two layouts that put each element of a tensor at the same place count as one layout, as NCHW and
+// NHWC for images of 1 x 1. Plans name such a layout row-major if a row-major layout is among them,
+// else by the name in the first scheme that uses the layout. Pure functions; thread-safe.
 
 #include <functional>
 #include <map>
@@ -79,12 +79,14 @@ struct PlanOptions {
 using TransformCost =
     std::function<double(const TensorType&, const dsl::Layout& from, const dsl::Layout& to)>;
 
-/// The `count` cheapest plans, cheapest first. The list has at least one plan, and fewer than
-/// `count` if no more exist or a limit ended the search. In each plan, inputs and outputs of the
-/// graph are row-major, and every copy is made from the layout that the producer writes. Fails with
+/// Returns the `count` cheapest plans, cheapest first. The list has at least one plan, and fewer
+/// than `count` if no more exist or a limit ended the search. In each plan, inputs and outputs of
+/// the graph are row-major, and every copy is made from the layout that the producer writes. Fails
+/// with
 /// - Invalid, naming the operator or tensor, if an operator has no scheme; if a scheme has a wrong
-///   number of layouts, a layout of another rank or a cost that is no time; or if impossible copies
-///   rule out all schemes of an operator;
+///   number of layouts, a layout of another rank, or a cost that is negative or not finite; if the
+///   cost of a copy is negative or NaN; or if impossible copies rule out all schemes of an
+///   operator;
 /// - Unsupported if schemes ask for more than 64 layouts of one tensor;
 /// - NoCandidate if the limits ended the search before it found a plan.
 ///
@@ -94,17 +96,17 @@ Result<std::vector<Plan>> make_plans(const Graph& graph,
                                      const TransformCost& transform_cost, size_t count,
                                      const PlanOptions& options = {});
 
-/// The transform of the plan that copies the tensor, which has this shape, into this layout;
-/// nullptr if no copy is needed because the tensor is produced in this layout. Requires: an
-/// operator of the plan or the caller reads the tensor in this layout.
+/// Returns the transform of the plan that copies the tensor, which has this shape, into this
+/// layout. nullptr if no copy is needed because the tensor is produced in this layout. Requires: an
+/// operator of the plan or the caller of the graph reads the tensor in this layout.
 const Transform* transform_to(const Plan& plan, const std::string& tensor,
                               const std::vector<int64_t>& shape, const dsl::Layout& layout);
 
-/// For each operator and scheme, the time in nanoseconds of the cheapest plan that uses the scheme
-/// (a min-marginal); infinite if no plan can use the scheme. If the cheapest plan takes 100 ns and
-/// the cheapest plan with scheme s takes 103 ns, s would be chosen if its cost were more than 3 ns
-/// lower. nullopt if the exact elimination exceeds the limits of the solver. Fails as make_plans()
-/// does.
+/// Returns, for each operator and scheme, the time in nanoseconds of the cheapest plan that uses
+/// the scheme (a min-marginal); infinite if no plan can use the scheme. Example: the cheapest plan
+/// takes 100 ns, and the cheapest plan with scheme s takes 103 ns. Then s would be chosen if its
+/// cost were more than 3 ns lower. nullopt if exact elimination exceeds the limits of the solver.
+/// Fails as make_plans() does.
 Result<std::optional<std::vector<std::vector<double>>>> cheapest_with(
     const Graph& graph, const std::vector<std::vector<Scheme>>& schemes,
     const TransformCost& transform_cost, const PlanOptions& options = {});
@@ -118,21 +120,22 @@ bool is_same_storage(const std::vector<int64_t>& shape, const dsl::Layout& a, co
 /// necessary.
 enum class Choice {
   RowMajor,  ///< the cheapest row-major scheme of each operator
-  /// Operators with weights (sums that read constants) run the kernels that Uniform chooses, but
-  /// each of these copies its arrays from row-major and back. All other operators run row-major
-  /// schemes.
+  /// Operators with weights (sums that read constants) run the kernels that Uniform chooses. Their
+  /// inputs are copied from row-major tensors, and their results back to row-major. All other
+  /// operators run row-major schemes.
   Blocked,
   /// The cheapest scheme of each operator; among equally cheap ones, the scheme that reads the most
   /// inputs in the layouts that their producers write.
   LocalBest,
   Uniform,  ///< the cheapest plan in which all arrays are row-major or NCHW[x]c with the same x
-  Global,   ///< make_plans()
+  Global,   ///< the cheapest plan of all, as make_plans() finds it
 };
 /// "row_major", "blocked", "local_best", "uniform", "global"
 std::string_view to_string(Choice choice);
 
-/// Makes a plan by one of these methods. Fails as make_plans() does. Also Invalid, naming the
-/// operator, if an operator has no scheme of the kind that the method needs.
+/// Makes a plan by one of these methods. Fails as make_plans() does. Also fails with Invalid,
+/// naming the operator, if an operator has no scheme of the kind that the method needs, and, naming
+/// the tensor, if Blocked or LocalBest needs an impossible copy.
 Result<Plan> choose(const Graph& graph, const std::vector<std::vector<Scheme>>& schemes,
                     const TransformCost& transform_cost, Choice choice,
                     const PlanOptions& options = {});

@@ -13,7 +13,8 @@
 namespace tw::graph {
 namespace {
 
-/// Numbers the layouts of one tensor.
+/// Assigns the layouts of one tensor their indices in PlanTensor::layouts. Layouts with equal
+/// Storage get the same index.
 class LayoutNumbers {
  public:
   explicit LayoutNumbers(PlanTensor& tensor) {
@@ -21,7 +22,8 @@ class LayoutNumbers {
     number(tensor, row_major);
   }
 
-  /// The number of the layout, which may be new; nullopt if there would be more than most_layouts.
+  /// Returns the index of the layout, which is added if it is new. nullopt if there would be more
+  /// than most_layouts.
   std::optional<size_t> number(PlanTensor& tensor, const dsl::Layout& layout) {
     const auto as_spelled = std::find(spelled_.begin(), spelled_.end(), layout);
     if (as_spelled != spelled_.end())
@@ -41,7 +43,7 @@ class LayoutNumbers {
 
  private:
   std::vector<dsl::Layout> spelled_;
-  std::vector<size_t> numbers_;  // of each spelled one
+  std::vector<size_t> numbers_;  // index of each layout in spelled_
   std::vector<Storage> storages_;
 };
 
@@ -126,14 +128,14 @@ class ProblemBuilder {
     return {};
   }
 
-  /// The error for a scheme, by its number among those of the operator.
+  /// Returns the error for a scheme. `number` is its index among the schemes of the operator.
   static tl::unexpected<Error> wrong_scheme(const Operator& op, size_t number,
                                             const std::string& why) {
     return fail(ErrorCode::Invalid,
                 fmt::format("[plan] scheme {} of operator '{}' {}", number, op.name(), why));
   }
 
-  /// The numbers of the scheme's layouts, in the order of PlanOperator::tensors.
+  /// Returns the indices of the scheme's layouts, in the order of PlanOperator::tensors.
   Result<std::vector<size_t>> layouts_of(const Operator& op, const Scheme& scheme, size_t number) {
     if (scheme.inputs.size() != op.inputs.size() || scheme.outputs.size() != op.outputs.size())
       return wrong_scheme(
@@ -196,12 +198,12 @@ class ProblemBuilder {
   const TransformCost& transform_cost_;
   const std::map<std::string, int64_t> trips_;
   PlanProblem problem_;
-  std::map<std::string, size_t> numbers_;  // of tensors by name
-  std::vector<LayoutNumbers> layouts_;     // of each tensor
+  std::map<std::string, size_t> numbers_;  // indices of tensors by name
+  std::vector<LayoutNumbers> layouts_;     // layouts of each tensor
 };
 
-/// Upper bounds on the time of copies that are added if an operator changes the layout in which it
-/// reads or writes a tensor.
+/// Upper bounds on the time of the copies that become necessary when one operator changes the
+/// layout in which it reads or writes a tensor.
 class ChangeCosts {
  public:
   ChangeCosts(const PlanTensor& tensor, LayoutSet produced, LayoutSet asked, bool is_read)

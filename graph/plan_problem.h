@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The optimisation problem that plan.h solves, in numbers. Tensors and operators are indices.
-// Layouts that place the elements of a tensor alike have one number, counted from 0 for each
-// tensor. The cost of each copy is known. Private to graph/. Plain values; thread-safe.
+// Layouts are indices too, counted from 0 for each tensor; layouts that put each element of the
+// tensor at the same place have the same index. The cost of each copy is known. Private to graph/.
+// Plain values; thread-safe.
 
 #include <bit>
 #include <cstddef>
@@ -23,7 +24,7 @@ constexpr size_t most_layouts = 64;
 constexpr LayoutSet only(size_t layout) { return LayoutSet{1} << layout; }
 constexpr bool contains(LayoutSet set, size_t layout) { return (set & only(layout)) != 0; }
 constexpr size_t size_of(LayoutSet set) { return static_cast<size_t>(std::popcount(set)); }
-std::vector<size_t> members(LayoutSet set);  ///< in order
+std::vector<size_t> members(LayoutSet set);  ///< in increasing order
 
 /// The cost of a scheme or copy that cannot be chosen.
 constexpr double impossible = std::numeric_limits<double>::infinity();
@@ -32,7 +33,7 @@ constexpr double impossible = std::numeric_limits<double>::infinity();
 struct PlanTensor {
   std::string name;
   TensorType type;
-  std::vector<dsl::Layout> layouts;  ///< no two place the elements alike; layout 0 is row-major
+  std::vector<dsl::Layout> layouts;  ///< all have different Storage; layout 0 is row-major
   std::vector<double> copies;        ///< ns, or `impossible`, at [from * layouts.size() + to]
   /// The operator that writes the tensor. nullopt for inputs of the graph, for tensors that enter
   /// the body of a loop and for results of loops, which are row-major.
@@ -42,13 +43,13 @@ struct PlanTensor {
   /// the body of a loop from outside, leaves the body, or is handed to the next trip.
   bool is_output = false;
 
-  /// The numbers of the producer, if there is one, and then of the readers.
+  /// Indices of the producer, if there is one, and then of the readers.
   std::vector<size_t> operators() const;
   size_t count_operators() const { return readers.size() + (producer ? 1 : 0); }
-  /// The time to copy the tensor from one layout to another; 0 if they are equal.
+  /// Returns the time to copy the tensor from one layout to another; 0 if they are equal.
   double copy_ns(size_t from, size_t to) const;
-  /// The time of all copies if the tensor is produced in layout `produced` and must also exist in
-  /// the layouts `needed`.
+  /// Returns the time of all copies if the tensor is produced in layout `produced` and must also
+  /// exist in the layouts `needed`.
   double copies_ns(size_t produced, LayoutSet needed) const;
 };
 
@@ -57,7 +58,7 @@ struct PlanTensor {
 struct PlanScheme {
   size_t index;  ///< index in the list of schemes that the caller gave for the operator
   double cost_ns;
-  /// Numbers in PlanTensor::layouts, parallel to PlanOperator::tensors.
+  /// Indices in PlanTensor::layouts, one for each of PlanOperator::tensors.
   std::vector<size_t> layouts;
 };
 
@@ -71,9 +72,10 @@ struct PlanOperator {
   /// layouts.
   std::vector<size_t> equivalent;
 
-  /// The layouts in which the scheme reads the tensor.
+  /// Returns the layouts in which the scheme reads the tensor.
   LayoutSet asked(const PlanScheme& scheme, size_t tensor) const;
-  /// The layout in which the scheme writes the tensor; nullopt if the operator does not write it.
+  /// Returns the layout in which the scheme writes the tensor; nullopt if the operator does not
+  /// write it.
   std::optional<size_t> written(const PlanScheme& scheme, size_t tensor) const;
 };
 
@@ -81,11 +83,11 @@ struct PlanProblem {
   std::vector<PlanTensor> tensors;
   std::vector<PlanOperator> operators;
 
-  /// The sum of the costs of the cheapest schemes of all operators.
+  /// Returns the sum of the costs of the cheapest schemes of all operators.
   double cheapest_kernels_ns() const;
-  /// The layouts in which some scheme writes the tensor.
+  /// Returns the layouts in which some scheme writes the tensor.
   LayoutSet produced(size_t tensor) const;
-  /// The layouts in which some scheme or the caller of the graph reads the tensor.
+  /// Returns the layouts in which some scheme or the caller of the graph reads the tensor.
   LayoutSet asked(size_t tensor) const;
 };
 
@@ -100,7 +102,7 @@ Result<PlanProblem> make_problem(const Graph& graph,
 /// necessary. The cheapest plan stays the same; other plans that use dominated schemes are lost.
 PlanProblem without_dominated(PlanProblem problem);
 
-/// The problem of the first `count` operators alone. make_plans() uses it to find the first
+/// Returns the problem of the first `count` operators alone. make_plans() uses it to find the first
 /// operator for which no plan exists.
 PlanProblem first_operators(PlanProblem problem, size_t count);
 
@@ -109,13 +111,14 @@ PlanProblem first_operators(PlanProblem problem, size_t count);
 /// layout is first copied to row-major.
 enum class Exchange { AsProduced, RowMajor };
 
-/// The plan in which operator `op` runs by scheme `choice[op]` of PlanOperator::schemes, with the
-/// copies that the layouts make necessary. The plan's lower bound is the time of the cheapest
-/// kernels, without copies.
+/// Returns the plan in which operator `op` runs by scheme `choice[op]` of PlanOperator::schemes,
+/// with the copies that the layouts make necessary. The plan's lower bound is the time of the
+/// cheapest kernels, without copies.
 Plan plan_of(const PlanProblem& problem, const std::vector<size_t>& choice,
              Exchange exchange = Exchange::AsProduced);
 
-/// The `count` cheapest plans of the problem, as make_plans() returns them, with the same errors.
+/// Returns the `count` cheapest plans of the problem, as make_plans() returns them, with the same
+/// errors.
 Result<std::vector<Plan>> cheapest_plans(PlanProblem problem, size_t count,
                                          const PlanOptions& options);
 

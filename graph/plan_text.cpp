@@ -18,13 +18,13 @@ std::string layout_text(const dsl::Layout& layout, const std::string& letters) {
   return layout.rank() == 0 ? "scalar" : layout.to_string(letters);
 }
 
-/// Cuts a long text, since a table is read at a glance.
+/// Cuts a text after 64 bytes, so that the lines of the table stay short.
 std::string shortened(std::string text) {
   constexpr size_t most = 64;
   return text.size() <= most ? text : text.substr(0, most) + "...";
 }
 
-/// The time and the number of steps as text: "41.0 µs in 2 kernels", "no transforms".
+/// Returns the time and the number of steps as text: "41.0 µs in 2 kernels", "no transforms".
 std::string time_in(double ns, size_t count, std::string_view noun) {
   if (count == 0) return fmt::format("no {}s", noun);
   return fmt::format("{} in {}", time_text(ns), counted(static_cast<int64_t>(count), noun));
@@ -42,7 +42,8 @@ class PlannedGraph {
   const Scheme& scheme(size_t op) const { return schemes_[op][plan_.schemes[op]]; }
   bool is_constant(const std::string& tensor) const { return graph_.constants.contains(tensor); }
 
-  /// The layout, spelled with the letters of the first operator that has letters for the tensor.
+  /// Returns the layout, spelled with the letters of the first operator that has letters for the
+  /// tensor.
   std::string spelled(const std::string& tensor, const dsl::Layout& layout) const {
     const auto letters = letters_.find(tensor);
     return layout_text(layout, letters == letters_.end() ? "" : letters->second);
@@ -68,14 +69,14 @@ class PlannedGraph {
   const std::vector<std::vector<Scheme>>& schemes_;
   const Plan& plan_;
   const std::map<std::string, TensorType> types_;
-  std::map<std::string, std::string> letters_;  // of tensors
+  std::map<std::string, std::string> letters_;  // dimension letters of each tensor
 };
 
 // ---- table ----------------------------------------------------------------------------------
 
-using PlanRow = std::array<std::string, 8>;  // as the header of the table names them
+using PlanRow = std::array<std::string, 8>;  // cells in the order of the header of the table
 
-/// Number of characters of a UTF-8 text: the number of bytes that begin a character.
+/// Returns the number of characters of a UTF-8 text: the number of bytes that begin a character.
 size_t width(std::string_view text) {
   return static_cast<size_t>(
       std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
@@ -147,7 +148,8 @@ class PlanTable {
                          unit_.text(transform.cost_ns), share(transform.cost_ns)});
   }
 
-  /// The times of the rows up to the end of the loop are those of all trips.
+  /// Adds the row that begins a loop. The times in the rows from here to the end of the loop are
+  /// sums over all trips.
   void begin_loop(const Loop& loop) {
     rows_.push_back({"loop " + loop.name, fmt::format("{} trips", loop.trips)});
     for (const std::string& tensor : entries_of(loop)) add_transforms(tensor);
@@ -299,8 +301,8 @@ class PlanDrawing {
   std::string text_;
   size_t nodes_ = 0;
   std::string loop_;                                    // node of the loop that was begun last
-  std::map<std::string, std::string> producers_;        // nodes of tensors
-  std::map<const Transform*, std::string> transforms_;  // nodes of transforms
+  std::map<std::string, std::string> producers_;        // node that writes each tensor
+  std::map<const Transform*, std::string> transforms_;  // node of each transform
 };
 
 }  // namespace

@@ -20,10 +20,10 @@ struct KernelLabel {
   std::optional<double> error;
 };
 
-/// A table with a line for each operator and each transform, in the order in which they run. A line
-/// has the layouts, the time, its share of the total, whether the time was measured, the algorithm
-/// and the error. Below are the sums, and a line that says whether the plan is proved to be
-/// optimal.
+/// Returns a table with a line for each operator and each transform, in the order in which they
+/// run. A line has the layouts, the time, its share of the total, whether the time was measured,
+/// the algorithm, the error and the key of the workload. Below the table are the sums, and a line
+/// that says whether the plan is proved to be optimal.
 ///
 ///   operator     layouts             time   share             algorithm     error  workload
 ///   transform x  NCHW -> NCHW4c    1.0 µs   2.4 %
@@ -37,8 +37,9 @@ struct KernelLabel {
 std::string to_text(const Graph& graph, const std::vector<std::vector<Scheme>>& schemes,
                     const Plan& plan, const std::vector<KernelLabel>& kernels);
 
-/// The graph in the language of Graphviz' dot. Operators and transforms are nodes with their times,
-/// and tensors are edges with their layouts. Requires: a plan for this graph and these schemes.
+/// Returns the graph in the language of Graphviz' dot. Operators and transforms are nodes with
+/// their times, and tensors are edges with their layouts. Requires: a plan for this graph and these
+/// schemes.
 std::string to_dot(const Graph& graph, const std::vector<std::vector<Scheme>>& schemes,
                    const Plan& plan);
 

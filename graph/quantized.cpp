@@ -12,7 +12,8 @@ using dsl::Array;
 
 namespace {
 
-/// A zero-filled array. Requires: an array of this shape exists, so that its size is valid.
+/// Returns a zero-filled array. Requires: another array of this shape exists, which shows that the
+/// size is valid.
 Array integers(DType type, const std::vector<int64_t>& shape) {
   auto array = Array::make(type, shape);
   TW_CHECK(array.has_value(), "an array of the shape exists");
@@ -24,7 +25,7 @@ bool holds(DType type, int64_t value) {
   return value >= limits.least && value <= limits.largest;
 }
 
-/// The array converted to i8 if i8 holds all numbers, else unchanged.
+/// Returns the array converted to i8 if i8 holds all numbers, else unchanged.
 Array narrowed(Array numbers) {
   for (int64_t i = 0; i < numbers.size(); ++i)
     if (!holds(Int8, numbers.get_int(i))) return numbers;
@@ -36,7 +37,7 @@ Array narrowed(Array numbers) {
 }  // namespace
 
 std::optional<Array> without_zero_points(const Array& numbers, const Array& zeros, size_t axis) {
-  int64_t slice = 1;  // elements of one index of the axis
+  int64_t slice = 1;  // number of consecutive elements with the same index along the axis
   for (size_t i = axis + 1; i < numbers.shape.size(); ++i) slice *= numbers.shape[i];
   Array differences = integers(Int16, numbers.shape);
   for (int64_t i = 0; i < numbers.size(); ++i) {
@@ -49,7 +50,7 @@ std::optional<Array> without_zero_points(const Array& numbers, const Array& zero
 }
 
 Array sums_along(const Array& numbers, const std::vector<size_t>& dimensions) {
-  // Strides in the sums, 0 for the dimensions that are summed.
+  // `strides` are those of each dimension in `sums`; 0 for the dimensions that are summed.
   std::vector<int64_t> shape, strides(numbers.shape.size(), 0), point(numbers.shape.size(), 0);
   int64_t stride = 1;
   for (size_t i = dimensions.size(); i-- > 0;) {

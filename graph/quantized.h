@@ -10,10 +10,10 @@
 
 namespace tw::graph {
 
-/// Subtracts zero points from numbers of 8 bits. `zeros` has one element for all numbers, or one
-/// element for each index of dimension `axis`. The result is i8 if all differences fit i8, else
-/// i16; nullopt if they do not fit i16. For example, the u8 numbers 130 and 90 with the zero point
-/// 128 become the i8 numbers 2 and -38.
+/// Subtracts zero points from an array of 8-bit numbers. `zeros` has one element for all numbers,
+/// or one element for each index of dimension `axis`. The result is i8 if all differences fit i8,
+/// else i16; nullopt if they do not fit i16. For example, the u8 numbers 130 and 90 with the zero
+/// point 128 become the i8 numbers 2 and -38.
 std::optional<dsl::Array> without_zero_points(const dsl::Array& numbers, const dsl::Array& zeros,
                                               size_t axis);
 

@@ -15,15 +15,16 @@ namespace {
 using dsl::Layout;
 using Shape = std::vector<int64_t>;
 
-/// A digit of the indices of a dimension: it counts multiples of `step` and has `size` values.
+/// A digit of the index of dimension `dim`, as in a mixed radix: (index / step) % size. In NCHW16c
+/// with 64 channels, dimension 1 has the digits {step 16, size 4} and {step 1, size 16}.
 struct Digit {
   size_t dim = 0;
   int64_t step = 1, size = 1;
 };
 
-/// The shortest runs of dimensions of `from` and of `to` that have the same elements; dimensions of
-/// extent 1 are left out. Reshaping [4, 6, 5] to [24, 5] has the matches {0, 1} with {0} and {2}
-/// with {1}.
+/// A shortest run of dimensions of `from` and the run of dimensions of `to` that has the same
+/// elements. Dimensions of extent 1 are left out. Reshaping [4, 6, 5] to [24, 5] has two matches:
+/// {0, 1} with {0}, and {2} with {1}.
 struct Match {
   std::vector<size_t> from, to;
   bool is_same() const { return from.size() == 1 && to.size() == 1; }
@@ -53,7 +54,7 @@ std::vector<Match> matches_of(const Shape& from, const Shape& to) {
   return matches;
 }
 
-/// The row-major strides of these dimensions among themselves.
+/// Row-major strides that the dimensions `dims` would have if the tensor had no others.
 std::vector<int64_t> strides_of(const Shape& shape, const std::vector<size_t>& dims) {
   std::vector<int64_t> strides(dims.size(), 1);
   for (size_t i = dims.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[dims[i]];
@@ -62,7 +63,8 @@ std::vector<int64_t> strides_of(const Shape& shape, const std::vector<size_t>& d
 
 /// The parts of the layout as digits, outermost first.
 std::vector<Digit> digits_of(const Shape& shape, const Layout& layout) {
-  std::vector<int64_t> steps(shape.size(), 1);  // products of the factors that follow
+  // For each dimension, product of the factors of its parts that follow.
+  std::vector<int64_t> steps(shape.size(), 1);
   for (const Layout::Part& part : layout.parts())
     if (part.factor) steps[static_cast<size_t>(part.dim)] *= part.factor;
   std::vector<Digit> digits;
@@ -96,14 +98,17 @@ class Renaming {
       digits_.push_back({match->to[0], digit.step, digit.size});
       return true;
     }
-    if (from_[digit.dim] % (digit.step * digit.size) != 0) return false;  // padding lies within
+    // Padding would lie inside of the dimension.
+    if (from_[digit.dim] % (digit.step * digit.size) != 0) return false;
     const auto place =
         static_cast<size_t>(std::ranges::find(match->from, digit.dim) - match->from.begin());
     const int64_t first = digit.step * strides_of(from_, match->from)[place];
     return divide(first, first * digit.size, match->to);
   }
 
-  /// Appends the digits of the dimensions of `to` that cover the range [first, last) of steps.
+  /// Splits a digit of the row-major index over all of `dims`, dimensions of `to`, into digits of
+  /// the single dimensions, and appends these. The digit has the step `first` and the size last /
+  /// first. Returns false if it cannot be split so.
   bool divide(int64_t first, int64_t last, const std::vector<size_t>& dims) {
     const std::vector<int64_t> strides = strides_of(to_, dims);
     for (size_t i = 0; i < dims.size(); ++i) {
@@ -160,7 +165,7 @@ class Renaming {
 
   const Shape &from_, &to_;
   const std::vector<Match> matches_;
-  std::vector<Digit> digits_;  ///< of the reshape, outermost first
+  std::vector<Digit> digits_;  ///< digits of the reshaped tensor, outermost first
 };
 
 }  // namespace

@@ -27,12 +27,13 @@ using dsl::Stage;
 
 using Names = std::map<std::string, std::string>;
 
-// The most nodes of a stage that is inlined; larger stages stay, because inlined expressions
-// multiply each other's size. For a stage that is read at several places, the second limit holds
-// for its nodes times the number of places, since its expression is repeated at each place.
+// Limits on the number of expression nodes of a stage that is inlined. Larger stages stay, because
+// inlined expressions multiply each other's size. `largest_inlined` is for stages that are read at
+// one place. If a stage is read at several places, its expression is repeated at each place, so
+// that `largest_repeated` limits its nodes times the number of places.
 constexpr int32_t largest_inlined = 2000, largest_repeated = 1000;
 
-/// The expression with tensors renamed; names that are not in the map stay.
+/// Returns the expression with tensors renamed; names that are not in the map stay.
 Expr rename_tensors(const Expr& expr, const Names& names) {
   return dsl::transform(expr, [&](const Expr& node) -> std::optional<Expr> {
     const Read* r = node.as<Read>();
@@ -57,8 +58,8 @@ Compute rename_tensors(const Compute& compute, const Names& names) {
   return result;
 }
 
-/// The stage with renamed axes: its axes get the letters of its dimensions, and its reduced axes
-/// the names r0, r1, ...
+/// Returns the stage with renamed axes: its axes get the letters of its dimensions, and its reduced
+/// axes the names r0, r1, ...
 Stage rename_axes(Stage stage, const std::string& letters) {
   dsl::Substitution names;
   const size_t scanned = stage.scan ? stage.scanned_axis() : stage.axes.size();
@@ -77,10 +78,10 @@ Stage rename_axes(Stage stage, const std::string& letters) {
   return stage;
 }
 
-/// Replaces an index into a dimension of extent 1 by the stage's axis at the same position, if that
-/// axis has extent 1 too, so that equal operators have equal text: t[0, c] with an axis n=1 becomes
-/// t[n, c]. In the terms of a scan, the axis of the scan is not used, since terms cannot refer to
-/// it.
+/// Replaces an index 0 into a dimension of extent 1 by the stage's axis at the same position, if
+/// that axis has extent 1 too, so that equal operators have equal text: t[0, c] with an axis n=1
+/// becomes t[n, c]. The scanned axis of a scan is not put in, because the terms of a scan cannot
+/// refer to it.
 Compute with_unit_axes(const Compute& compute) {
   Compute result = compute;
   for (Stage& stage : result.stages) {
@@ -116,7 +117,7 @@ std::vector<std::string> inputs_as_read(const Compute& compute) {
 // ---- inlining -------------------------------------------------------------------------------
 
 struct Reads {
-  int count = 0;  ///< a read under a reduction counted like any other
+  int count = 0;  ///< number of places that read the stage; a place in a reduction counts once
   /// True if each read is in a stage without a reduction, at that stage's own axes, and inlining
   /// joins all of these stages into one stage, `place`.
   bool are_together = true;
@@ -159,7 +160,7 @@ bool may_inline(const Stage& stage, const Reads& reads) {
   return reads.are_together && nodes * reads.count <= largest_repeated;
 }
 
-/// The body of an elementwise stage at the given indices.
+/// Returns the body of an elementwise stage at the given indices.
 Expr body_at(const Stage& stage, const std::vector<Expr>& indices) {
   dsl::Substitution at;
   for (size_t i = 0; i < indices.size(); ++i) at.emplace(stage.axes[i].name, indices[i]);
@@ -175,8 +176,8 @@ bool reads_stage(const Expr& expr, const Compute& compute) {
   return found;
 }
 
-/// Puts the operand that reads a stage first, a + conv[...] becomes conv[...] + a, so that equal
-/// operators have equal text.
+/// Puts the operand that reads a stage first if the operation is commutative, so that equal
+/// operators have equal text: a + conv[...] becomes conv[...] + a.
 Compute order_operands(Compute compute) {
   const auto is_commutative = [](dsl::BinaryOp op) {
     return op == dsl::BinaryOp::Add || op == dsl::BinaryOp::Mul || op == dsl::BinaryOp::Min ||
@@ -201,7 +202,8 @@ struct Bound {
   std::vector<std::string> inputs, outputs;
 };
 
-/// Replaces reads of constants of one element by literals, where a literal is legal.
+/// Replaces reads of the inputs in `literals` by their literals. Returns the compute unchanged if
+/// it would not be valid with the literals.
 Compute with_literals(const Compute& compute, const std::map<std::string, Expr>& literals) {
   if (literals.empty()) return compute;
   Compute result = compute;
@@ -222,7 +224,8 @@ std::optional<Expr> literal_of(const dsl::Array& array) {
                               : dsl::constant_int(array.type, array.get_int(0));
 }
 
-/// Declares inputs that are bound to constants as weights, and makes single elements literals.
+/// Declares the inputs that are bound to constants as weights. Replaces reads of constants that
+/// have a single element by literals.
 Compute bind_constants(Compute compute, const std::vector<std::string>& inputs,
                        const std::map<std::string, Constant>& constants) {
   std::map<std::string, Expr> literals;
@@ -236,7 +239,9 @@ Compute bind_constants(Compute compute, const std::vector<std::string>& inputs,
   return with_literals(compute, literals);
 }
 
-/// Tensors of the graph in the order of the canonical compute's inputs or outputs.
+/// Reorders tensors of a graph. `tensors` has the tensor of each input (or output) in
+/// `former_names`, and `names` maps former names to new ones. Returns the tensor of each input (or
+/// output) in `new_names`.
 std::vector<std::string> reordered(const std::vector<std::string>& former_names,
                                    const std::vector<std::string>& tensors, const Names& names,
                                    const std::vector<std::string>& new_names) {
@@ -264,8 +269,9 @@ Bound in_canonical_form(const Bound& given) {
   return {std::move(form.compute), std::move(inputs), std::move(outputs)};
 }
 
-/// The named operator, such as conv2d, that declares the canonical compute. It has the kind and the
-/// attributes of the hint, except for flags such as bias=1. nullopt if no flags give this compute.
+/// Returns the named operator, such as conv2d, that declares the canonical compute. It has the kind
+/// and the attributes of the hint, except for flags such as bias=1, of which all settings are
+/// tried. nullopt if no setting gives this compute.
 std::optional<Operator> named_operator(const Bound& canonical_form, const dsl::Workload& hint) {
   const auto row = dsl::find_operator(hint.op);
   if (!row) return std::nullopt;
@@ -324,8 +330,8 @@ class Join {
   }
 
  private:
-  /// The name, in the fused compute, of a tensor that an operator reads. Declares the tensor as an
-  /// input if none of the operators before writes it.
+  /// Returns the name, in the joined compute, of a tensor that an operator reads. Declares the
+  /// tensor as an input if no operator that was added before writes it.
   std::string read(const std::string& tensor, const Input& declaration) {
     const auto known = local_.find(tensor);
     if (known != local_.end()) return known->second;
@@ -338,10 +344,10 @@ class Join {
   }
 
   Bound joined_;
-  Names local_;  ///< tensor of the graph -> its name here
+  Names local_;  ///< tensor of the graph -> its name in the joined compute
 };
 
-/// The compute with only the stages that its outputs need.
+/// Returns the compute with only the stages that its outputs need.
 Compute without_dead_stages(const Compute& compute) {
   std::set<std::string> needed(compute.outputs.begin(), compute.outputs.end());
   Compute result = compute;
@@ -357,9 +363,10 @@ Compute without_dead_stages(const Compute& compute) {
   return result;
 }
 
-/// The compute with one more input for each tensor that is read both by the output's stage and by
-/// another stage. The output's stage reads the new input, as named operators such as conv2d declare
-/// their residual. nullopt if there is no such tensor.
+/// Returns the compute with one more input for each tensor that is read both by the output's stage
+/// and by another stage. The output's stage reads the new input, as named operators such as conv2d
+/// declare their residual. nullopt if there is no such tensor, if there are several outputs, or if
+/// the output's stage is a reduction.
 ///
 ///   out = sum(...) in0[...] * in1[...] + in0[...]   ->   out = sum(...) in0[...] * in1[...] + in0_
 std::optional<Bound> with_own_operands(Bound bound) {
@@ -413,7 +420,7 @@ Canonical canonical(const Compute& given) {
   size_t count = 0;
   for (const Stage& stage : compute.stages)
     if (!compute.is_output(stage.name)) names[stage.name] = fmt::format("t{}", count++);
-  // Letters are written only where they are not the default ones.
+  // Letters are left out where they are the default ones.
   const auto spelled = [](const std::string& letters, size_t rank) {
     return letters == dsl::default_letters(static_cast<int>(rank)) ? "" : letters;
   };
@@ -520,7 +527,7 @@ bool is_reshape(const Operator& op) {
     return false;
   const auto plain =
       reshape(compute.inputs[0].type, compute.inputs[0].shape, compute.stages[0].shape());
-  // Letters say nothing about where elements go.
+  // Letters do not change where elements go, so they are not compared.
   Canonical given = canonical(compute);
   given.compute.inputs[0].letters.clear();
   Stage& stage = given.compute.stages[0];

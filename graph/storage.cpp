@@ -19,7 +19,8 @@ bool continues(const Storage::Step& before, const Storage::Step& step) {
 
 Storage storage_of(const std::vector<int64_t>& shape, const dsl::Layout& layout) {
   Storage storage{1, {}};
-  std::vector<int64_t> steps(shape.size(), 1);  // product of the factors that lie further inside
+  // For each dimension, product of the factors of its inner parts.
+  std::vector<int64_t> steps(shape.size(), 1);
   for (auto part = layout.parts().rbegin(); part != layout.parts().rend(); ++part) {
     const auto dim = static_cast<size_t>(part->dim);
     // An index that is always 0 does not matter, whatever its stride.
@@ -32,7 +33,7 @@ Storage storage_of(const std::vector<int64_t>& shape, const dsl::Layout& layout)
             [](const Storage::Step& a, const Storage::Step& b) {
               return std::tie(a.dim, a.step) < std::tie(b.dim, b.step);
             });
-  // std::unique compares with the last step that was kept, as the definition needs.
+  // std::unique compares each step with the last step that was kept, as Storage::Step is defined.
   storage.steps.erase(std::unique(storage.steps.begin(), storage.steps.end(), continues),
                       storage.steps.end());
   return storage;

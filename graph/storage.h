@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The placement of the elements of a tensor in memory, in a form that is equal for two layouts that
-// place the elements alike. NCHW and NHWC, for example, place those of images of 1 x 1 alike. Plain
-// values; thread-safe.
+// The placement of the elements of a tensor in memory, in a form that is equal for any two layouts
+// that put every element at the same place. For images of 1 x 1, for example, NCHW and NHWC do so.
+// Plain values; thread-safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -33,16 +33,17 @@ struct Storage {
   friend bool operator==(const Storage&, const Storage&) = default;
 };
 
-/// The Storage of a tensor of this shape in this layout. Requires: the layout is of the shape's
-/// rank, and the size of the array is within int64.
+/// Returns the Storage of a tensor of this shape in this layout. Requires: the rank of the layout
+/// is that of the shape, and the size of the array is within int64.
 Storage storage_of(const std::vector<int64_t>& shape, const dsl::Layout& layout);
 
-/// The offset, in elements, of the slice [begin, end) of a dimension in the array of a tensor. A
-/// slice has an offset only if the array holds it exactly as `layout` would store the slice as a
-/// tensor of its own. For example, channels 32 to 63 of [1, 64, 8, 8] begin at offset 2048 in NCHW
-/// and in NCHW16c. nullopt if other elements lie between those of the slice (NHWC, or a batch of
-/// 2), or if a block has elements of the slice and others (NCHW64c). `shape` is that of the whole
-/// tensor. Requires: the layout is of the shape's rank; 0 <= begin < end <= shape[dimension].
+/// Returns the offset, in elements, of the slice [begin, end) of a dimension in the array of a
+/// tensor of shape `shape`. A slice has an offset only if the array holds the slice, without gaps,
+/// in the order in which `layout` would store the slice as a tensor of its own. For example,
+/// channels 32 to 63 of [1, 64, 8, 8] begin at offset 2048 in NCHW and in NCHW16c. nullopt if other
+/// elements lie between those of the slice (NHWC, or a batch of 2), or if a block has elements of
+/// the slice and other elements (NCHW64c). Requires: the rank of the layout is that of the shape; 0
+/// <= begin < end <= shape[dimension].
 std::optional<int64_t> offset_of_slice(const std::vector<int64_t>& shape, const dsl::Layout& layout,
                                        size_t dimension, int64_t begin, int64_t end);
 

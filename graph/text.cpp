@@ -44,7 +44,8 @@ Result<TensorType> parse_type(const Line& line, std::string_view text) {
   return type;
 }
 
-/// The text before and after the first occurrence of `separator`.
+/// The trimmed texts before and after the first occurrence of a separator. halves() returns nullopt
+/// if the text does not contain `separator`.
 struct Halves {
   std::string_view before, after;
 };
@@ -75,7 +76,8 @@ class Reader {
 
  private:
   Status read_line(const Line& line) {
-    // A tensor may be called `input` as well; nothing but operators has an equals sign.
+    // Operators are looked for first, because a tensor may be called `input` too. Only operators
+    // have an equals sign.
     if (line.text.find(" = ") != std::string_view::npos) return read_operator(line);
     if (line.text.starts_with("input ")) return read_input(line, line.text.substr(6));
     if (line.text.starts_with("const ")) return read_constant(line, line.text.substr(6));
@@ -99,8 +101,8 @@ class Reader {
     return {};
   }
 
-  /// Reads a line of a loop that says which tensors enter or leave its body (slice, share, state,
-  /// stack), or the end of the loop.
+  /// Reads a line between the head of a loop and its `end` that is not an operator: slice, share,
+  /// state or stack, which say what tensors enter or leave the body, or `end` itself.
   Status read_in_loop(const Line& line) {
     Loop& loop = graph_.loops.back();
     if (line.text == "end") {
@@ -168,7 +170,8 @@ class Reader {
   }
 
   Graph graph_;
-  bool is_in_loop_ = false;  ///< the last of graph_.loops has no end yet
+  /// True if the line `end` of the last of graph_.loops was not read yet.
+  bool is_in_loop_ = false;
   std::map<std::string, Constant> by_hash_;
 };
 

@@ -44,7 +44,8 @@ std::optional<Interval> combined(BinaryOp op, const Interval& a, const Interval&
   }
 }
 
-/// The range of an expression of f32 whose values are whole numbers; nullopt for others.
+/// Returns the range of an f32 expression whose values are whole numbers. nullopt for other
+/// expressions.
 std::optional<Interval> whole_range(const Expr& expr) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (expr.type() != Float32) return std::nullopt;
@@ -67,6 +68,7 @@ struct AsFloat {
   Interval range;
 };
 
+/// Returns the f32 expression from which an integer expression was converted, with its range.
 /// nullopt if the integers do not come from floats, or may exceed `most_exact`.
 std::optional<AsFloat> as_float(const Expr& expr) {
   if (is_float(expr.type()) || expr.type() == Bool) return std::nullopt;

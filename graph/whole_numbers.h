@@ -14,8 +14,8 @@
 
 namespace tw::graph {
 
-/// The expression without conversions of whole numbers to integers and back. The values are the
-/// same, except that a -0.0 may remain where the conversion to an integer would have made it 0.
+/// Returns the expression without conversions of whole numbers to integers and back. The values are
+/// the same, except that a -0.0 may remain where the conversion to an integer would have made it 0.
 dsl::Expr without_round_trips(const dsl::Expr& expr);
 
 }  // namespace tw::graph

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gathers and scatters of constants. Elements are copied, so that the time is proportional to the
-// number of elements, whatever the size of the table.
+// Gathers and scatters of constants, computed at import. They copy single elements, so that
+// gathering n elements takes a time proportional to n, whatever the size of the tensor that they
+// are gathered from.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,14 +30,16 @@ Status for_each_element(const std::vector<int64_t>& shape, F f) {
   return {};
 }
 
-/// The index counted from 0, for an index that counts from the end if it is negative.
+/// Converts an index, which counts from the end if it is negative, to an index counted from 0.
+/// Fails with Invalid if there is no such element.
 Result<int64_t> element_index(const Node& node, int64_t index, int64_t extent) {
   if (index < -extent || index >= extent)
     return node.invalid(fmt::format("the index {} of {} elements", index, extent));
   return index < 0 ? index + extent : index;
 }
 
-/// The constant indices of a node, which are one of its inputs.
+/// Returns input `input` of a node, a constant that holds indices. Fails with Invalid unless its
+/// type is i32 or i64.
 Result<const dsl::Array*> index_array(const Node& node, size_t input) {
   const DType type = node.input(input).type.dtype;
   if (type != Int32 && type != Int64)
@@ -95,16 +98,19 @@ Status compute_gather_elements(const Node& node, Builder& builder) {
 
 namespace {
 
-/// The slices of data that the last dimension of the indices of GatherND and ScatterND names.
+/// The slices of the data that the indices of GatherND and ScatterND name. The last dimension of
+/// the indices names one slice: it has an index into each dimension of the data after those of the
+/// batch, except for the dimensions of the slice itself.
 struct Slices {
   const dsl::Array* indices;
-  size_t batch;                      ///< leading dimensions that data and indices share
-  size_t named;                      ///< dimensions of data behind these that an index names
-  std::vector<int64_t> index_shape;  ///< without the last dimension
+  size_t batch;  ///< number of leading dimensions that data and indices share
+  size_t named;  ///< number of dimensions of the data, after those of the batch, that are indexed
+  std::vector<int64_t> index_shape;  ///< shape of the indices without their last dimension
   std::vector<int64_t> slice;        ///< shape of a slice
-  int64_t size;                      ///< elements of a slice
+  int64_t size;                      ///< number of elements of a slice
 
-  /// The position in data of the slice of an index.
+  /// Returns the position in the data of the first element of a slice. `index` is the row-major
+  /// position of its index in `index_shape`, and `at` are the coordinates there.
   Result<int64_t> position(const Node& node, const dsl::Array& data, int64_t index,
                            const std::vector<int64_t>& at) const {
     std::vector<int64_t> where(at.begin(), at.begin() + static_cast<int64_t>(batch));
@@ -203,7 +209,8 @@ void update_element(Updating how, const dsl::Array& updates, int64_t at, dsl::Ar
                                  : updated(how, a, b));
 }
 
-/// A copy of the data of a node, whose updates have this shape.
+/// Returns a copy of the data of a node (input 0). Fails with Invalid unless its updates (input 2)
+/// have the type of the data and the shape `updates`.
 Result<dsl::Array> scattered_onto(const Node& node, const std::vector<int64_t>& updates) {
   const Value& data = node.input(0);
   if (node.input(2).type.dtype != data.type.dtype)

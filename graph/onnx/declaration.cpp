@@ -93,7 +93,7 @@ Expr logistic(const Expr& x) { return number(x, 1) / (number(x, 1) + exp(-x)); }
 
 namespace {
 
-/// x to a whole power of at least 1, by repeated squaring.
+/// Returns x to a whole power of at least 1, by repeated squaring.
 Expr whole_power(const Expr& x, int64_t exponent) {
   if (exponent == 1) return x;
   const Expr root = whole_power(x, exponent / 2);
@@ -185,7 +185,7 @@ Status add_choice(Builder& builder, const Value& condition, const Value& then_va
 
 namespace {
 
-/// The value in another type of floats.
+/// Returns the value converted to another type of floats.
 Result<Value> converted(Builder& builder, const Value& value, DType type) {
   const std::string name = builder.fresh_name(value.name);
   const std::vector<Axis> axes = axes_of(value.type.shape);
@@ -207,7 +207,7 @@ Status add_named(Builder& builder, std::string_view op, const dsl::Attributes& a
   for (size_t i = 0; i < inputs.size(); ++i) {
     TW_CHECK(declared.inputs[i].shape == inputs[i].type.shape, "inputs of the declared shapes");
     Value input = inputs[i];
-    // Biases of reduced floats are declared in the type of the sums.
+    // Biases of f16 and bf16 operators are declared as f32, the type of their sums.
     if (input.type.dtype == type && declared.inputs[i].type == wide_type(type) &&
         declared.inputs[i].type != type) {
       TW_TRY(input, converted(builder, input, declared.inputs[i].type));

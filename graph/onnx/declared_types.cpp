@@ -22,7 +22,7 @@ using ::onnx::ValueInfoProto;
 using Dimension = TensorShapeProto::Dimension;
 
 constexpr int64_t most_input_elements = int64_t{1} << 38;
-constexpr int most_input_dimensions = 26;  // as tensors of the DSL
+constexpr int most_input_dimensions = 26;  // the limit of the DSL
 
 std::string printable_list(const std::set<std::string>& names) {
   std::vector<std::string> quoted;
@@ -39,8 +39,8 @@ bool is_known(const Dimension& dimension) {
   return dimension.has_dim_value() && dimension.dim_value() != -1;
 }
 
-/// The names by which a caller can give a value to an unknown dimension, the preferred name first:
-/// "x.0", then the dimension's own name if it has one.
+/// Returns the names by which a caller can give a value to an unknown dimension, the preferred name
+/// first: "x.0", then the dimension's own name if it has one.
 std::vector<std::string> symbols_of(const ValueInfoProto& input, int index) {
   std::vector<std::string> symbols = {fmt::format("{}.{}", input.name(), index)};
   const Dimension& dimension = shape_of(input).dim(index);
@@ -48,7 +48,7 @@ std::vector<std::string> symbols_of(const ValueInfoProto& input, int index) {
   return symbols;
 }
 
-/// The value that the caller gives to an unknown dimension; nullopt if there is none.
+/// Returns the value that the caller gives to an unknown dimension; nullopt if there is none.
 std::optional<int64_t> value_of(const ValueInfoProto& input, int index,
                                 const DimensionValues& values) {
   for (const std::string& symbol : symbols_of(input, index))
@@ -69,7 +69,7 @@ Status check_value(const std::string& name, int64_t extent, const std::set<std::
   return {};
 }
 
-/// The declared type of an output with this type of elements, such as "f32[batch, 10]".
+/// Returns the declared type of an output with this type of elements, such as "f32[batch, 10]".
 std::string text_of(const ValueInfoProto& output, DType dtype) {
   std::vector<std::string> extents;
   for (const Dimension& dimension : shape_of(output).dim())
@@ -89,7 +89,8 @@ bool admits(const TensorShapeProto& shape, const std::vector<int64_t>& extents) 
   return true;
 }
 
-/// The least and the largest number of a type that no other integer is rounded to in f64.
+/// Returns the least and the largest integer of a type between which all integers are exact in f64.
+/// The range is so small that no other integer is rounded to a number in it.
 std::pair<double, double> whole_range(DType type) {
   if (type == Int64) return {-0x1p53 + 1, 0x1p53 - 1};
   const IntegerLimits limits = integer_limits(type);

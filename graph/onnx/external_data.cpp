@@ -84,7 +84,8 @@ Result<Descriptor> open_location(const DataFolders& folders, const std::string& 
   return unreadable(location, opened.error());
 }
 
-/// The size of a regular file. Several hard links are allowed, since caches share files by them.
+/// Returns the size of a regular file. Fails with Invalid for other files. Several hard links are
+/// allowed, since caches share files by them.
 Result<int64_t> size_of(const Descriptor& file, const std::string& location) {
   struct stat status;
   if (fstat(file.get(), &status) != 0) return unreadable(location, errno);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Reads tensors that lie beside a model, in files that the model names. A model is untrusted, so
-// only regular files below the model's folder are read, with one extension for download caches.
-// These store each file under its hash and make symbolic links to it, for models and for their
-// data:
+// only regular files below the model's folder are read, with one exception for download caches.
+// Such a cache stores each file under its hash and makes symbolic links to these files, for models
+// and for their data:
 //
 //   snapshots/1/model.onnx      -> ../../blobs/aa
 //   snapshots/1/model.onnx_data -> ../../blobs/bb
@@ -25,7 +25,7 @@ namespace tw::graph::onnx {
 struct ExternalRange {
   std::string location;  ///< path relative to DataFolders::folder
   int64_t offset = 0;    ///< in bytes
-  /// Length in bytes; nullopt stands for the rest of the file.
+  /// Length in bytes; nullopt for the rest of the file.
   std::optional<int64_t> length = std::nullopt;
 };
 
@@ -40,7 +40,8 @@ struct DataFolders {
 };
 
 /// Reads a range of a file. `bytes` is the number of bytes that the range must have. All checks
-/// come before memory is taken. Environment if the file cannot be read. Invalid
+/// come before memory is allocated. Fails with Environment if the file cannot be read, and with
+/// Invalid
 /// - if the location leads out of the model's folder;
 /// - if symbolic links lead out of both folders, or to anything but a regular file;
 /// - if the range is not inside of the file or has another number of bytes.

@@ -16,13 +16,14 @@
 namespace tw::graph::onnx {
 namespace {
 
-/// The bytes of all constants that are computed at import are limited to the first number plus the
-/// second number times the bytes of the model's own constants. The factor leaves memory for weights
-/// that are transposed, and for 8-bit integers that become f32.
+/// The bytes of all constants that are computed at import are limited to `made_bytes_of_any_model`
+/// plus `made_bytes_of_a_byte` times the bytes of the model's own constants. The factor leaves
+/// memory for weights that are transposed, and for 8-bit integers that become f32.
 constexpr int64_t made_bytes_of_any_model = int64_t{256} << 20, made_bytes_of_a_byte = 8;
-/// Limits of the interpreter's work, in evaluations of expression nodes. The interpreter does some
-/// 100 million evaluations in a second. Operators below `always_folded` are always folded, because
-/// other nodes need their results as shapes.
+/// Limits of the interpreter's work for one operator (`most_work_of_one`) and for all together, in
+/// evaluations of expression nodes. The interpreter does some 100 million evaluations in a second.
+/// Operators below `always_folded` are always folded, because other nodes need their results as
+/// shapes.
 constexpr int64_t always_folded = 1 << 12, most_work_of_one = 1 << 23, most_work = 1 << 26;
 /// Bytes that are copied in the time of one evaluation. Copying counts as work because the
 /// interpreter gets copies of its input arrays.
@@ -38,7 +39,8 @@ int64_t bytes_of(const TensorType& type) {
   return bytes.value_or(beyond);
 }
 
-/// Number of evaluations of expression nodes by the interpreter; saturates.
+/// Returns the work of the interpreter for a compute: evaluations of expression nodes, and copies
+/// of inputs counted as evaluations. The result saturates.
 int64_t work_of(const dsl::Compute& compute) {
   int64_t work = 0;
   for (const dsl::Input& input : compute.inputs)
@@ -57,7 +59,7 @@ TensorType output_type(const dsl::Compute& compute, const std::string& output) {
   return {compute.type_of(output), compute.shape_of(output)};
 }
 
-/// An array of this type whose elements all equal the single element of `value`.
+/// Returns an array of this type whose elements all equal the single element of `value`.
 dsl::Array filled(const TensorType& type, const dsl::Array& value) {
   dsl::Array array{type.dtype, type.shape, {}};
   array.data.resize(static_cast<size_t>(bytes_of(type)));
@@ -71,7 +73,8 @@ tl::unexpected<Error> wrong_model(const std::string& why) {
   return fail(ErrorCode::Invalid, "[onnx] " + why);
 }
 
-/// True for f32(i32(q) - zero) * scale, where q has 8 bits and the shape of the result.
+/// True if the compute is f32(i32(q) - zero) * scale or similar, where q has 8 bits and the shape
+/// of the result.
 bool dequantizes(const dsl::Compute& compute) {
   const auto is_narrow = [&](const dsl::Input& input) {
     return !is_float(input.type) && input.type != Bool && size_bytes(input.type) == 1 &&
@@ -274,8 +277,8 @@ void GraphBuilder::push(Operator op) {
   graph_.operators.push_back(std::move(op));
 }
 
-/// The name by which operators that are added now read the tensor. In a loop, a tensor from outside
-/// gets another name (Loop::Share).
+/// Returns the name by which operators that are added now must read the tensor. In a loop, a tensor
+/// from outside gets another name (Loop::Share).
 std::string GraphBuilder::in_body(const std::string& tensor) {
   if (!is_in_loop_ || body_.contains(tensor) || graph_.constants.contains(tensor)) return tensor;
   std::vector<Loop::Share>& shares = graph_.loops.back().shares;
@@ -318,7 +321,8 @@ std::string GraphBuilder::add_state(const std::string& first) {
   return state;
 }
 
-/// The tensor if an operator of the body writes it, else a copy of the tensor.
+/// Returns the tensor if an operator of the body writes it. Otherwise adds an operator that copies
+/// the tensor, and returns the copy.
 Result<std::string> GraphBuilder::written_in_body(const std::string& name) {
   const std::string tensor = resolved(name);
   if (written_.contains(tensor)) return tensor;
@@ -382,7 +386,9 @@ void GraphBuilder::rename(const std::string& tensor, const std::string& name) {
   aliases_[tensor] = name;
 }
 
-/// The tensor of the output, renamed to the output's name if that is possible.
+/// Gives the tensor of the output the name of the output, and returns this name. Constants get a
+/// second name; inputs, and tensors that are already outputs, are copied by an operator; other
+/// tensors are renamed.
 Result<std::string> GraphBuilder::name_output(const Output& output) {
   const std::string tensor = resolved(output.tensor);
   if (tensor == output.name) return tensor;

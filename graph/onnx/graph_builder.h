@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The Builder of an import. It collects operators and computes those at once whose inputs are known
-// and whose results are small. From the others it makes a graph, without the operators that no
-// output needs. Private to graph/onnx; for one thread.
+// The Builder of an import. It computes operators at once if their inputs are known and their
+// results are small. Of the other operators it makes a graph, without those that no output needs.
+// Private to graph/onnx; for one thread.
 //
 //   GraphBuilder builder;
 //   builder.add_input(builder.claim("x:0"), {Float32, {3}});     // the tensor "x_0"
@@ -83,7 +83,8 @@ class GraphBuilder final : public Builder {
   bool knows(const std::string& name) const { return types_.contains(resolved(name)); }
 
   /// Makes the graph with these outputs and with all inputs that were added. An output that is a
-  /// second name of an input or of another output becomes a copy. The builder is empty afterwards.
+  /// second name of an input or of another output becomes a copy. The builder must not be used
+  /// afterwards.
   Result<Graph> finish(const std::vector<Output>& outputs);
 
  private:
@@ -105,7 +106,7 @@ class GraphBuilder final : public Builder {
   Result<std::string> written_in_body(const std::string& tensor);
 
   Graph graph_;
-  std::map<std::string, TensorType> types_;     ///< of all tensors
+  std::map<std::string, TensorType> types_;     ///< types of all tensors
   std::map<std::string, std::string> aliases_;  ///< alias -> tensor, never an alias
   std::set<std::string> names_;
   std::map<std::string, int64_t> repeats_;  ///< for each name, how often it was claimed again

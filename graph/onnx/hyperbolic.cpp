@@ -10,13 +10,14 @@ namespace {
 
 using dsl::Expr;
 
-/// The value with the sign of x. Requires: the value is not negative.
+/// Returns the value with the sign of x. Requires: the value is not negative.
 Expr with_sign_of(const Expr& x, const Expr& value) {
   return select(x < number(x, 0), -value, value);
 }
 
-/// The inverse hyperbolic tangent of s by its series, s + s^3 / 3 + s^5 / 5 + ... Requires: |s| is
-/// at most 1/3. The terms that are left out are below 2^-26 of the sum in f32, and 2^-61 in f64.
+/// Returns the inverse hyperbolic tangent of s by its series, s + s^3 / 3 + s^5 / 5 + ... Requires:
+/// |s| is at most 1/3. The terms that are left out are below 2^-26 of the sum in f32, and 2^-61 in
+/// f64.
 Expr inverse_tangent_series(const Expr& s) {
   const Expr z = s * s;
   const int highest = s.type() == Float64 ? 35 : 13;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Hyperbolic functions, their inverses and softplus, as expressions of f32 or f64 that keep their
-// relative accuracy for small and large arguments. The textbook formulas lose it: log(1 + exp(x))
-// is 0 for all x below -17 in f32, and log(x + sqrt(x * x + 1)) overflows. Thread-safe.
+// relative accuracy for small and large arguments. The textbook formulas lose this accuracy: log(1
+// + exp(x)) is 0 for all x below -17 in f32, and log(x + sqrt(x * x + 1)) overflows. Thread-safe.
 
 #include "dsl/expr.h"
 

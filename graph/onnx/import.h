@@ -7,8 +7,8 @@
 //   TW_TRY(OnnxModel model, read_onnx("resnet50.onnx", {.dimensions = {{"batch", 1}}}));
 //   model.graph;   // and model.warnings
 //
-// A model is untrusted input: sizes are checked before memory is taken, nesting is bounded, and
-// external data is read from the folders of the model only. Thread-safe.
+// A model is untrusted input: sizes are checked before memory is allocated, the depth of nesting is
+// limited, and external data is read from the folders of the model only. Thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -44,7 +44,8 @@ struct OnnxModel {
 /// - Usage if a symbolic dimension has no value, if `options` name a dimension or input that the
 ///   model does not have, or if they give an input values that it cannot have;
 /// - Unsupported if nodes have an operator, an opset, a domain, a data type or an attribute that is
-///   not implemented. One message lists all of these.
+///   not implemented, or if a tensor or the model is larger than a limit. One message lists all
+///   unsupported parts.
 Result<OnnxModel> read_onnx(const std::string& path, const OnnxOptions& options = {});
 
 /// As read_onnx(), for the bytes of a model. `folder` holds the external data; empty if the model
@@ -52,8 +53,8 @@ Result<OnnxModel> read_onnx(const std::string& path, const OnnxOptions& options 
 Result<OnnxModel> parse_onnx(std::string_view bytes, const std::string& folder,
                              const OnnxOptions& options = {});
 
-/// The names of the operators that are implemented, sorted. Operators of ONNX Runtime have their
-/// domain in front, as in "com.microsoft.QGemm".
+/// Returns the names of the operators that are implemented, sorted. Operators of ONNX Runtime have
+/// their domain in front, as in "com.microsoft.QGemm".
 std::vector<std::string> onnx_operators();
 
 }  // namespace tw::graph

@@ -20,7 +20,8 @@ namespace {
 constexpr int64_t most_nodes = 100'000, most_names = 5'000'000;
 constexpr int64_t most_extents = int64_t{1} << 48;  // product of a tensor's extents other than 0
 
-/// The value of an attribute of a kind that attributes of operators have.
+/// Returns the value of an attribute that is a number, a text, a list of these, or a tensor. Fails
+/// with Unsupported for other kinds.
 Result<AttributeValue> read_attribute(const Node& node, const AttributeProto& a,
                                       TensorReader& tensors) {
   switch (a.type()) {
@@ -200,12 +201,13 @@ Result<std::string> Importer::load(const TensorProto& proto, Scope& scope) {
     TW_RETURN_IF_ERROR(note(array.error()));
     return tensor;
   }
-  // Those of a branch in a function may be read again for each call.
+  // Initializers of nested bodies count as bytes that the import makes, because those of a branch
+  // in a function may be read again for each call.
   if (scope.level > 0) {
     TW_RETURN_IF_ERROR(builder_.add_constant(tensor, std::move(*array)));
     return tensor;
   }
-  delete weights_.at(proto.name())->release_raw_data();  // weights are in memory once
+  delete weights_.at(proto.name())->release_raw_data();  // so that weights are not in memory twice
   builder_.admit_bytes(std::ssize(array->data));
   builder_.add_initializer(tensor, std::move(*array));
   return tensor;

@@ -51,13 +51,14 @@ struct Scope {
   /// Maps names of the body to tensors of the graph. An empty tensor stands for an optional input
   /// that the caller of the body leaves out.
   std::map<std::string, std::string, std::less<>> tensors = {};
-  std::map<std::string, const TensorProto*, std::less<>> initializers = {};  ///< read when needed
+  /// By name; read when needed.
+  std::map<std::string, const TensorProto*, std::less<>> initializers = {};
   std::set<std::string, std::less<>> sparse = {};  ///< initializers that are not implemented
   /// In a function and the bodies inside of it, the attributes of the node that calls the function,
   /// by name. If the node leaves an attribute out, the function's default value is here.
   std::map<std::string, const AttributeProto*, std::less<>> attributes = {};
 
-  /// The attribute itself or, if it refers to an attribute of the enclosing function, that
+  /// Returns the attribute itself or, if it refers to an attribute of the enclosing function, that
   /// attribute's value. nullptr if the referred attribute has no value.
   const AttributeProto* bound(const AttributeProto& attribute) const {
     if (attribute.ref_attr_name().empty()) return &attribute;
@@ -122,9 +123,9 @@ class Importer {
 
   // ---- tensors ----------------------------------------------------------------------------
 
-  /// The name of the tensor of the graph that a name of the body stands for; nullopt if nothing in
-  /// the model defines the name. If the tensor depends on a part of the model that is not
-  /// implemented, builder_ has no tensor of the returned name.
+  /// Returns the name of the tensor of the graph that a name of the body stands for; nullopt if
+  /// nothing in the model defines the name. If the tensor depends on a part of the model that is
+  /// not implemented, builder_ has no tensor of the returned name.
   Result<std::optional<std::string>> find(const std::string& name, Scope& scope);
   Result<std::string> load(const TensorProto& proto, Scope& scope);
   std::string claim_output(const std::string& name, Scope& scope);
@@ -140,14 +141,14 @@ class Importer {
   Status import_node(const NodeProto& proto, const std::set<std::string_view>& read, Scope& scope);
   Status convert_contributed(Node& node, const NodeProto& proto, Scope& scope);
 
-  /// Converts a node by `on_constants` if this is not nullptr and all inputs of the node are
-  /// constants, else by `conversion`. If that is nullptr, the node is not implemented, and note()
-  /// collects an Unsupported error.
+  /// Converts a node. Uses `on_constants` if it is not nullptr and all inputs of the node are
+  /// constants, else `conversion`. If the chosen one is nullptr, the node is not implemented, and
+  /// note() collects an Unsupported error.
   Status convert(Node& node, const NodeProto& proto, const Conversion* conversion,
                  const Conversion* on_constants, Scope& scope);
 
   /// Checks that the extents of each input multiply to at most 2^48, since conversions compute
-  /// products of extents in 64 bits. An extent of 0 counts as 1. Unsupported otherwise.
+  /// products of extents in 64 bits. An extent of 0 counts as 1. Fails with Unsupported otherwise.
   static Status check_extents(const Node& node);
 
   /// Adds the name of the node to an error of the builder or of the DSL. Usage becomes Invalid,
@@ -159,8 +160,8 @@ class Importer {
   /// implemented.
   Result<bool> read_inputs(Node& node, const NodeProto& proto, Scope& scope);
 
-  /// The tensor of the graph that the node reads under this name; empty if the name stands for an
-  /// optional input that is left out. Invalid if nothing defines the name.
+  /// Returns the tensor of the graph that the node reads under this name; empty if the name stands
+  /// for an optional input that is left out. Fails with Invalid if nothing defines the name.
   Result<std::string> find_input(const Node& node, const std::string& name, Scope& scope);
   Status read_attributes(Node& node, const NodeProto& proto, const Scope& scope);
 
@@ -171,8 +172,8 @@ class Importer {
   Status call(const Node& node, const NodeProto& proto, const FunctionProto& function,
               Scope& scope);
 
-  /// The tensor of the graph for the output `name` of a body; empty if the output depends on a part
-  /// of the model that is not implemented.
+  /// Returns the tensor of the graph for the output `name` of a body; empty if the output depends
+  /// on a part of the model that is not implemented.
   Result<std::string> result_of(const Node& node, const std::string& name, Scope& inner);
   Status import_if(Node& node, const NodeProto& proto, Scope& scope);
 
@@ -193,23 +194,23 @@ class Importer {
     bool is_backward = false;
   };
 
-  /// A Scan or Loop. The inputs of its body are the trip's number if `counts_trips`, the condition
-  /// if `has_condition`, then the states and the slices. The outputs of its body are the condition
-  /// if `has_condition`, then the states and the stacks.
+  /// A Scan or Loop. The inputs of its body are the index of the trip (from 0) if `counts_trips`,
+  /// the condition if `has_condition`, then the states and the slices. The outputs of its body are
+  /// the condition if `has_condition`, then the states and the stacks.
   struct LoopNode {
     const GraphProto* body = nullptr;
     int64_t trips = 0;
     bool has_condition = false;
-    bool counts_trips = false;  ///< the first input of the body is the trip's number
-    std::string condition;      ///< tensor of the second input of the body, a constant
+    bool counts_trips = false;  ///< the first input of the body is the index of the trip
+    std::string condition;      ///< tensor of the condition that the body reads, a constant
     /// Tensors that hold the states before the first trip (`states`) and after the last (`finals`).
     std::vector<std::string> states, finals;
     std::vector<Sliced> slices, stacks;
   };
   Status import_scan(Node& node, const NodeProto& proto, Scope& scope);
 
-  /// Removes the dimension of the batch, the first one, from all inputs of a Scan of opset 8.
-  /// Unsupported if the batch has more than one element.
+  /// Removes the dimension of the batch, the first one, from all inputs of a Scan of opset 8. Fails
+  /// with Unsupported if the batch has more than one element.
   Status drop_batch(Node& node);
 
   /// Imports the trips of a loop after drop_batch(), and adds the dimension of the batch to the
@@ -217,19 +218,19 @@ class Importer {
   Status with_batch(const Node& node, const NodeProto& proto, LoopNode loop, Scope& scope);
   Status import_loop(Node& node, const NodeProto& proto, Scope& scope);
 
-  /// Adds a constant with the numbers of the trips, 0, 1, 2 and so on, and returns its name. Each
+  /// Adds a constant with the indices of the trips, 0, 1, 2 and so on, and returns its name. Each
   /// trip reads a slice of this constant. The slice has the shape that the body declares: i64[] or
-  /// i64[1]. Adds nothing and returns an empty name if the body does not read the trip's number.
-  /// Unsupported if the constant is too large to be made at import.
+  /// i64[1]. Adds nothing and returns an empty name if the body does not read the index of the
+  /// trip. Fails with Unsupported if the constant is too large to be made at import.
   Result<std::string> add_trip_numbers(const Node& node, const LoopNode& loop);
 
-  /// The permutation of `rank` dimensions that moves dimension `from` to position `to`: moved(4, 2,
-  /// 0) is {2, 0, 1, 3}.
+  /// Returns the permutation of `rank` dimensions that moves dimension `from` to position `to`:
+  /// moved(4, 2, 0) is {2, 0, 1, 3}.
   static std::vector<size_t> moved(size_t rank, size_t from, size_t to);
   Status import_trips(const Node& node, const NodeProto& proto, LoopNode& loop, Scope& scope);
 
-  /// Imports a loop of 0 trips: its final states are its initial states. Unsupported if something
-  /// reads a result that is stacked over the trips.
+  /// Imports a loop of 0 trips: its final states are its initial states. Fails with Unsupported if
+  /// something reads a result that is stacked over the trips.
   Status import_no_trips(const Node& node, const LoopNode& loop);
   Status import_body(const Node& node, const NodeProto& proto, const LoopNode& loop,
                      const std::string& numbers, Scope& scope);
@@ -256,8 +257,8 @@ class Importer {
   std::vector<Failure> failures_;
   std::vector<std::string> warnings_;
   /// Outputs of the current loop that are stacked along another axis than the first. The loop
-  /// stacks them along the first axis, in the tensor whose name comes first in the pair, and a
-  /// transpose after the loop makes the output from that tensor.
+  /// stacks them along the first axis, in the tensor that the first element of the pair names, and
+  /// a transpose after the loop makes the output from this tensor.
   std::vector<std::pair<std::string, Sliced>> moved_stacks_;
   int64_t nodes_ = 0, names_seen_ = 0;
 };

@@ -126,7 +126,8 @@ Status Importer::import_scan(Node& node, const NodeProto& proto, Scope& scope) {
   LoopNode loop;
   TW_TRY(loop.body, branch_of(node, proto, "body"));
   TW_TRY(const int64_t slices, node.integer("num_scan_inputs", 0));
-  // Until opset 8 all tensors have a batch, and the first input is the lengths of its sequences.
+  // Up to opset 8 all tensors have a dimension of the batch, and the first input has the lengths of
+  // the sequences in the batch.
   const bool has_batch = node.opset < 9;
   if (has_batch && node.has_input(0))
     return node.unsupported("sequences of several lengths at opset 8");

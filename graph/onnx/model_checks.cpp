@@ -30,7 +30,7 @@ constexpr FieldSet fields_of_node({1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
 constexpr FieldSet fields_of_attribute({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 20, 21, 22,
                                         23});
 
-/// Adds to `reads` the names that a graph reads and does not define, which belong to the scope
+/// Adds to `reads` the names that a nested graph reads and does not define: tensors of the body
 /// around it. Adds the number of names that were visited to `seen`.
 void add_captures(const GraphProto& graph, std::vector<std::string_view>& reads, int64_t& seen) {
   std::set<std::string_view> own;
@@ -61,7 +61,8 @@ Status check_written_once(const Repeated<NodeProto>& nodes, std::set<std::string
   return {};
 }
 
-/// Inserts the names of inputs, outputs or initializers.
+/// Inserts the names of inputs, outputs or initializers into `names`. Fails with Invalid if one of
+/// `values` has no name or two have the same name.
 template <typename T>
 Status insert_distinct(const Repeated<T>& values, std::string_view what,
                        std::set<std::string_view>& names) {
@@ -76,7 +77,7 @@ Status insert_distinct(const Repeated<T>& values, std::string_view what,
   return {};
 }
 
-/// Kinds of values that stand in the attribute.
+/// Returns the number of kinds of values that the attribute has.
 int filled_kinds(const AttributeProto& a) {
   return a.has_f() + a.has_i() + a.has_s() + a.has_t() + a.has_g() + a.has_sparse_tensor() +
          a.has_tp() + !a.floats().empty() + !a.ints().empty() + !a.strings().empty() +
@@ -86,8 +87,8 @@ int filled_kinds(const AttributeProto& a) {
 
 /// True if the attribute has a value of the kind that its type declares, and no value of another
 /// kind. A missing value of a number, string or list is accepted, because some writers leave out 0,
-/// an empty string and an empty list. An attribute of a type that `default` handles has at most one
-/// value, of any kind.
+/// an empty string and an empty list. For the types that the `default` of the switch handles, true
+/// if there is at most one kind of value.
 bool has_its_kind(const AttributeProto& a) {
   const int filled = filled_kinds(a);
   switch (a.type()) {

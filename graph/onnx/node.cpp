@@ -12,7 +12,7 @@
 namespace tw::graph::onnx {
 namespace {
 
-/// The names of the element types, by the numbers of TensorProto.DataType.
+/// The names of the element types, by their values in TensorProto.DataType.
 constexpr std::string_view element_types[] = {
     "undefined",      "float",      "uint8",          "int8",       "uint16",     "int16",
     "int32",          "int64",      "string",         "bool",       "float16",    "double",
@@ -21,7 +21,8 @@ constexpr std::string_view element_types[] = {
     "float8e8m0",     "uint2",      "int2",           "float6e2m3", "float6e3m2",
 };
 
-/// The attribute as T, or `otherwise` where it is absent.
+/// Returns the attribute as T, or `otherwise` if it is absent. Fails with Invalid if it has another
+/// type. `kind` describes T in the message.
 template <typename T>
 Result<T> attribute_or(const Node& node, std::string_view attribute, std::string_view kind,
                        const T& otherwise) {

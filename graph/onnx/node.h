@@ -36,8 +36,8 @@ struct Value {
   int64_t rank() const { return static_cast<int64_t>(type.shape.size()); }
 };
 
-/// The value of an attribute. It has a type for each kind of attribute in the default domain,
-/// except for graphs; a Constant holds a tensor.
+/// The value of an attribute. The variant has a type for each kind of attribute in the default
+/// domain, except for graphs. A Constant holds a tensor.
 using AttributeValue = std::variant<int64_t, double, std::string, std::vector<int64_t>,
                                     std::vector<double>, std::vector<std::string>, Constant>;
 
@@ -54,7 +54,7 @@ struct Node {
   const Value& input(size_t index) const { return *inputs[index]; }
 
   // Each of these functions returns an attribute by its name, or `otherwise` if the attribute is
-  // absent. Invalid, naming node and attribute, if the attribute is of another kind.
+  // absent. Fails with Invalid, naming node and attribute, if the attribute is of another kind.
   Result<int64_t> integer(std::string_view attribute, int64_t otherwise) const;
   Result<double> number(std::string_view attribute, double otherwise) const;
   Result<std::string> text(std::string_view attribute, const std::string& otherwise) const;
@@ -62,14 +62,18 @@ struct Node {
                                         const std::vector<int64_t>& otherwise) const;
   bool has(std::string_view attribute) const { return attributes.contains(std::string(attribute)); }
 
-  /// The elements, as integers, of input `index`, which must be known at import. Examples are the
-  /// shape of a Reshape and the axes of a ReduceSum. Unsupported if the input is no constant.
+  /// constant_integers() and constant_numbers() return the elements of input `index`, such as the
+  /// shape of a Reshape or the axes of a ReduceSum. Both fail with Unsupported if the input is not
+  /// known at import, and with Invalid if it is left out. constant_integers() also fails with
+  /// Invalid if the elements are floats.
   Result<std::vector<int64_t>> constant_integers(size_t index) const;
   Result<std::vector<double>> constant_numbers(size_t index) const;
-  /// An attribute that is a tensor; nullptr if it is absent.
+  /// Returns an attribute that is a tensor; nullptr if it is absent. Fails with Invalid if the
+  /// attribute is of another kind.
   Result<const Constant*> tensor(std::string_view attribute) const;
 
-  /// An error with this code. Its message is such as "[onnx] node 'conv1' (Conv): why".
+  /// fail() returns an error with this code and a message such as "[onnx] node 'conv1' (Conv):
+  /// why". invalid() and unsupported() do so for the codes Invalid and Unsupported.
   tl::unexpected<Error> fail(ErrorCode code, const std::string& why) const;
   tl::unexpected<Error> invalid(const std::string& why) const;
   tl::unexpected<Error> unsupported(const std::string& why) const;
@@ -93,14 +97,15 @@ class Builder {
   virtual Status alias(const std::string& output, const std::string& value) = 0;
   virtual Status add_constant(const std::string& output, dsl::Array array) = 0;
   /// Adds a constant whose elements all equal the single element of `value`. Equal constants are
-  /// stored once. Requires: a shape without negative extents.
+  /// stored once. Fails with Unsupported if such constants take too much memory. Requires: `shape`
+  /// has no negative extents.
   virtual Status add_filled(const std::string& output, const std::vector<int64_t>& shape,
                             const dsl::Array& value) = 0;
-  /// A new name, similar to `stem`, that no tensor has yet: for a tensor between the operators of
-  /// one node.
+  /// Returns a new name, similar to `stem`, that no tensor has yet: for a tensor between the
+  /// operators of one node.
   virtual std::string fresh_name(const std::string& stem) = 0;
-  /// The tensor with this name, which must have been added. If it is a constant, the result has its
-  /// elements.
+  /// Returns the tensor with this name, which must have been added. If it is a constant, the result
+  /// has its elements.
   virtual Value value(const std::string& name) const = 0;
 
   // Loops. Operators that are added between begin_loop() and end_loop() are the body of a loop.
@@ -113,7 +118,7 @@ class Builder {
   //   TW_RETURN_IF_ERROR(builder.add_stack("h1", "ys", false));
   //   builder.end_loop();
 
-  /// Begins a loop. Unsupported inside of another loop. Requires: trips >= 1.
+  /// Begins a loop. Fails with Unsupported inside of another loop. Requires: trips >= 1.
   virtual Status begin_loop(const std::string& name, int64_t trips) = 0;
   /// Adds a tensor of the body and returns its name. In trip t its value is whole[t], or
   /// whole[trips - 1 - t] if `is_backward`. Requires: the first dimension of `whole` has as many
@@ -124,12 +129,12 @@ class Builder {
   virtual std::string add_state(const std::string& first) = 0;
   /// Makes the tensor `next` of the body the value of a state after each trip. `last` becomes the
   /// name of the value after the last trip, outside of the loop; empty if nothing reads that value.
-  /// Unsupported if `next` has another type than the state.
+  /// Fails with Unsupported if `next` has another type than the state.
   virtual Status set_next(const std::string& state, const std::string& next,
                           const std::string& last) = 0;
-  /// Adds `whole`, a tensor outside of the loop with the values of `tensor` in all trips: whole[t]
-  /// is that of trip t, or that of trip trips - 1 - t if `is_backward`. Does nothing if the name
-  /// `whole` is empty.
+  /// Adds the tensor `whole` outside of the loop, which collects the values of `tensor` in all
+  /// trips. whole[t] is the value of trip t or, if `is_backward`, the value of trip trips - 1 - t.
+  /// Does nothing if the name `whole` is empty.
   virtual Status add_stack(const std::string& tensor, const std::string& whole,
                            bool is_backward) = 0;
   virtual void end_loop() = 0;
@@ -139,33 +144,35 @@ using Convert = Status (*)(const Node& node, Builder& builder);
 
 struct Conversion {
   std::string_view op_type;
-  int64_t since, until;  ///< first and last opset of this conversion; until 0: the newest opset
+  /// First and last opset of this conversion; if `until` is 0, the last one is the newest opset.
+  int64_t since, until;
   Convert convert;
-  size_t least_inputs = 1;  ///< the conversion is called for nodes that have at least these inputs
+  /// Inputs 0 to least_inputs - 1 must be present; they are checked before the call.
+  size_t least_inputs = 1;
 };
 
-/// The conversions of the default domain, sorted by op_type, then by opset. The table is in
+/// Returns the conversions of the default domain, sorted by op_type, then by opset. The table is in
 /// operators.cpp. The functions are in the folder operators/, in one file for each family of
 /// operators.
 const std::vector<Conversion>& conversions();
-/// The domain of ONNX Runtime's own operators, and its conversions. They are sorted by op_type, and
-/// each is valid from opset 1 on.
+/// The domain of ONNX Runtime's own operators, and the conversions of this domain. The conversions
+/// are sorted by op_type, and each is valid from opset 1 on.
 inline constexpr std::string_view contributed_domain = "com.microsoft";
 const std::vector<Conversion>& contributed_conversions();
 /// Conversions that compute the results of a node at import. They are tried first if all inputs of
-/// the node are constants. They exist for operators whose data are indices (GatherND, ScatterND).
-/// The table is in operators/constants.cpp.
+/// the node are constants. They exist for operators that use data as indices (GatherND, ScatterND)
+/// and for NonZero. The table is in operators/constants.cpp.
 const std::vector<Conversion>& constant_conversions();
-/// The row for this operator at this opset; nullptr if there is none.
+/// Returns the row for this operator at this opset; nullptr if there is none.
 const Conversion* find_conversion(const std::vector<Conversion>& rows, std::string_view op_type,
                                   int64_t opset);
 
 /// The opsets of the default domain that are implemented, both inclusive.
 inline constexpr int64_t oldest_opset = 6, newest_opset = 28;
 
-/// The element type that corresponds to number `number` of ONNX's TensorProto.DataType.
-/// Unsupported, naming the type, for a type that has no counterpart here. Invalid for a number that
-/// is no type.
+/// Returns the element type that has the value `number` in ONNX's TensorProto.DataType. Fails with
+/// Unsupported, naming the type, if ONNX has this type and this project does not, and with Invalid
+/// if ONNX has no such type.
 Result<DType> element_type(int64_t number);
 
 }  // namespace tw::graph::onnx

@@ -9,7 +9,7 @@
 namespace tw::graph::onnx {
 namespace {
 
-/// The nodes that a node reads from, one for each read.
+/// For each node, the nodes whose outputs it reads, one entry for each read.
 using Producers = std::vector<std::vector<size_t>>;
 using Writers = std::unordered_map<std::string_view, size_t>;
 
@@ -29,7 +29,8 @@ std::vector<size_t> writers_of(const std::vector<std::string_view>& names, const
   return found;
 }
 
-/// The nodes `needed` and all nodes on which these depend.
+/// Returns a flag for each node: true for the nodes `needed` and for all nodes on which these
+/// depend.
 std::vector<bool> live_nodes(const Producers& producers, std::vector<size_t> needed) {
   std::vector<bool> live(producers.size());
   while (!needed.empty()) {
@@ -42,7 +43,8 @@ std::vector<bool> live_nodes(const Producers& producers, std::vector<size_t> nee
   return live;
 }
 
-/// A node on a cycle: follows producers that are not ordered until one is met a second time.
+/// Returns a node on a cycle. From `node` on, follows producers that could not be ordered until a
+/// node is met a second time.
 size_t node_on_cycle(const Producers& producers, const std::vector<size_t>& waits_for,
                      size_t node) {
   std::vector<bool> seen(producers.size());

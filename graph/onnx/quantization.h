@@ -11,29 +11,30 @@
 
 namespace tw::graph::onnx {
 
-/// Checks that the elements of the inputs with these numbers are integers of 8 bits. Unsupported
-/// otherwise.
+/// Checks that the elements of the inputs with these indices are integers of 8 bits. Fails with
+/// Unsupported otherwise.
 Status check_bytes(const Node& node, const std::vector<size_t>& inputs);
 
-/// `value`, of 8 bits, minus its zero point. Input number `zero` of the node is the zero point; if
-/// the node leaves this input out, the zero point is 0. The zero point is one number for the whole
-/// value, or one for each index of `axis`, or a tensor that broadcasts to the value.
+/// Returns `value`, which has 8 bits, minus its zero point. Input `zero` of the node is the zero
+/// point; if the node leaves this input out, the zero point is 0. The zero point is one number for
+/// the whole value, or one number for each index of `axis`, or a tensor that broadcasts to the
+/// value.
 ///
 /// The result has 16 bits, since 16 bits hold every difference and targets have dot products for
 /// them. Constants stay in 8 bits if 8 bits hold all differences.
 Result<Value> centered(const Node& node, Builder& builder, const Value& value, size_t zero,
                        size_t axis);
 
-/// Positions among the inputs of a node such as QLinearMatMul: of the scales of the factors a and
-/// b, and of the scale and the zero point of the result y.
+/// Indices of inputs of a node such as QLinearMatMul: of the scales of the factors a and b, and of
+/// the scale and the zero point of the result y.
 struct Requantization {
   size_t a_scale, b_scale, y_scale, y_zero;
 };
 
-/// round(total * a_scale * b_scale / y_scale) + y_zero, with ties rounded to even, saturated to the
-/// type of y_zero. `total` is the sum at index (row, column) of a product. An a_scale of one
-/// dimension has an element for each row; the other inputs, if of one dimension, have an element
-/// for each column.
+/// Returns round(total * a_scale * b_scale / y_scale) + y_zero, with ties rounded to even,
+/// saturated to the type of y_zero. `total` is the sum at index (row, column) of a product. If
+/// a_scale has one dimension, it has an element for each row. If another of these inputs has one
+/// dimension, it has an element for each column.
 Result<Expr> requantized(const Node& node, Declaration& declaration, const Expr& total,
                          const Requantization& how, const Expr& row, const Expr& column);
 

@@ -35,8 +35,8 @@ struct Rows {
   bool is_reduced(size_t dimension) const {
     return std::ranges::find(reduced, dimension) != reduced.end();
   }
-  /// The indices of an element of the tensor, for a stage over the axes `kept` that reduces the
-  /// axes `over`. In the example above: the axis of extent 2, that of 3, that of 4.
+  /// Returns the indices of an element of the tensor, for a stage over the axes `kept` that reduces
+  /// the axes `over`. In the example above these are the axes of extents 2, 3 and 4, in this order.
   std::vector<Expr> element() const {
     std::vector<Expr> indices;
     auto row = kept.begin(), inside = over.begin();
@@ -50,8 +50,8 @@ struct Rows {
     for (const Axis& axis : over) product *= axis.extent;
     return product;
   }
-  /// The axes of a result with one element for each row. Reduced dimensions have extent 1 if
-  /// `keeps_dimensions`, else they are left out.
+  /// Returns the axes of a result with one element for each row. Reduced dimensions have extent 1
+  /// if `keeps_dimensions`, else they are left out.
   std::vector<Axis> result(bool keeps_dimensions) const {
     if (!keeps_dimensions) return kept;
     std::vector<Axis> axes = all;

@@ -24,11 +24,11 @@ using ::onnx::TensorProto;
 static_assert(std::endian::native == std::endian::little, "raw data are little-endian");
 
 constexpr FieldSet fields_of_tensor({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16});
-constexpr int most_dimensions = 26;  // as tensors of the DSL
+constexpr int most_dimensions = 26;  // the limit of the DSL
 
 struct Tensor {
   const TensorProto& proto;
-  DType type = Float32;  ///< of the array
+  DType type = Float32;  ///< element type of the array
   std::vector<int64_t> shape = {};
   int64_t elements = 0;
 
@@ -62,7 +62,9 @@ Result<Tensor> describe(const TensorProto& proto) {
   return tensor;
 }
 
-/// Elements in each of the fields that hold data, by the field's name.
+/// A field of a TensorProto that may hold the elements. `size` is the number of entries in the
+/// field: bytes of raw_data, and 1 for external_data. filled_fields() returns the fields that have
+/// entries.
 struct Field {
   std::string_view name;
   int64_t size;
@@ -116,7 +118,8 @@ Result<ExternalRange> external_range(const Tensor& tensor) {
   return range;
 }
 
-/// An array of the tensor's elements as they lie in memory, little-endian.
+/// Makes an array of the tensor's elements, which `bytes` has as little-endian numbers. Bools
+/// become 0 or 1.
 dsl::Array from_bytes(const Tensor& tensor, std::vector<std::byte> bytes) {
   dsl::Array array{tensor.type, tensor.shape, std::move(bytes)};
   if (tensor.type == Bool)
@@ -129,8 +132,9 @@ std::vector<std::byte> bytes_of(const std::string& text) {
   return {begin, begin + text.size()};
 }
 
-/// An array from a field whose numbers have more bytes than the elements of the tensor. The field
-/// holds elements of f16 and bf16 as their bits.
+/// Makes an array from a field whose numbers have more bytes than the elements of the tensor. The
+/// field holds elements of f16 and bf16 as their bits. Fails with Invalid if a number is out of the
+/// range of the element type.
 template <typename T>
 Result<dsl::Array> from_wide(const Tensor& tensor,
                              const google::protobuf::RepeatedField<T>& numbers) {

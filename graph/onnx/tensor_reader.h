@@ -21,11 +21,14 @@ class TensorReader {
   TensorReader(DataFolders folders, int64_t most_bytes)
       : folders_(std::move(folders)), left_bytes_(most_bytes) {}
 
-  /// The elements of a tensor. Sizes are checked before memory is taken. Fails, naming the tensor
-  /// or its file, with
-  /// - Unsupported for types that have no counterpart here, and if the limit of bytes is exceeded;
+  /// Returns the elements of a tensor. Sizes are checked before memory is allocated. Fails, naming
+  /// the tensor or its file, with
+  /// - Unsupported for types that have no counterpart here, for tensors in segments, and if the
+  ///   limit of bytes is exceeded;
   /// - Invalid if the number of elements is not that of the shape, if elements are in two fields of
-  ///   the message, or in the field of another type.
+  ///   the message or in the field of another type, or if an element is out of the range of its
+  ///   type;
+  /// - the errors of read_external() for external data.
   Result<dsl::Array> read(const ::onnx::TensorProto& tensor);
 
  private:

@@ -22,7 +22,8 @@ void Window::guard(const Expr& position, std::vector<Expr>& conditions) const {
 Expr Window::count_taps(const Expr& y, int64_t low, int64_t high) const {
   const Expr first = position(y, Expr(0));
   const Expr taps(kernel), step(dilation);
-  // Taps below `low`, and those below `high`: the distance divided by the dilation, rounded up.
+  // Numbers of taps that read positions below `low` and below `high`: the distance from the first
+  // position divided by the dilation, rounded up.
   const Expr below_low = max((Expr(low + dilation - 1) - first) / step, Expr(0));
   const Expr below_high = min((Expr(high + dilation - 1) - first) / step, taps);
   return below_high - below_low;
@@ -60,7 +61,7 @@ Status measure(const Node& node, Window& window, bool ceil_mode) {
         fmt::format("a kernel that reaches over {} on {} elements", window.reach(), padded));
   const int64_t rest = padded - window.reach();
   window.output = (ceil_mode ? ceil_div(rest, window.stride) : rest / window.stride) + 1;
-  // The last window begins inside of the input or of the padding before it.
+  // With ceil_mode, the last window must begin inside of the input or of the padding before it.
   if (ceil_mode && (window.output - 1) * window.stride >= window.input + window.before)
     --window.output;
   const int64_t end = (window.output - 1) * window.stride + window.reach() - window.before;

@@ -8,7 +8,8 @@
 namespace tw::graph::onnx {
 namespace {
 
-/// Removes a number of variable length from the front of `bytes` and returns it.
+/// Removes a varint, a protobuf integer of variable length, from the front of `bytes` and returns
+/// it; nullopt if it is incomplete.
 std::optional<uint64_t> take_varint(std::string_view& bytes) {
   uint64_t value = 0;
   for (int shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
@@ -20,7 +21,8 @@ std::optional<uint64_t> take_varint(std::string_view& bytes) {
   return std::nullopt;
 }
 
-/// Removes the value of a field of this wire type from the front; false if it is incomplete.
+/// Removes the value of a field of this wire type from the front of `bytes`. Returns false if the
+/// value is incomplete or the wire type is unknown.
 bool take_value(uint64_t wire_type, std::string_view& bytes) {
   std::optional<uint64_t> size;
   if (wire_type == 0) return take_varint(bytes).has_value();

@@ -27,9 +27,9 @@ class FieldSet {
 };
 
 /// Checks that no field of the schema is among the unknown fields of a protobuf message. `unread`
-/// has the unknown fields in the form in which the parser keeps them, and `fields` the numbers of
-/// the schema's fields. Invalid, in a message that begins with `what`, if `unread` has a field with
-/// one of these numbers or a damaged field. Fields of later schemas are accepted.
+/// has the unknown fields in the form in which the parser keeps them, and `fields` has the numbers
+/// of the schema's fields. Fails with Invalid, in a message that begins with `what`, if `unread`
+/// has a field with one of these numbers or a damaged field. Fields of later schemas are accepted.
 Status check_unread(std::string_view unread, const FieldSet& fields, const std::string& what);
 
 }  // namespace tw::graph::onnx

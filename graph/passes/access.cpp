@@ -19,8 +19,9 @@ using dsl::Expr;
 using dsl::Read;
 using dsl::Stage;
 
-// The fewest reads of each element for reads_repeatedly(). On a Zen 3, products of one thread gain
-// by wide factors from 4 reads on; threads that share memory bandwidth need more.
+// The average number of reads of an element from which on reads_repeatedly() is true. On a Zen 3,
+// products of one thread gain by factors stored as f32 from 4 reads on; threads that share memory
+// bandwidth need more.
 constexpr double least_reads = 8;
 
 bool is_along(const Read& read, const std::string& axis) {
@@ -28,7 +29,8 @@ bool is_along(const Read& read, const std::string& axis) {
                              [&](const Expr& index) { return dsl::uses_var(index, axis); });
 }
 
-/// True if the axis is an index by itself, so that a layout can make its elements adjacent.
+/// True if an index of the read is the axis alone, so that a layout can make the elements along the
+/// axis adjacent.
 bool is_index(const Read& read, const std::string& axis) {
   return std::ranges::any_of(read.indices, [&](const Expr& index) {
     const dsl::Var* variable = index.as<dsl::Var>();
@@ -145,7 +147,7 @@ class Pieces {
   const Operator& op_;
   const Stage& stage_;
   Concatenation result_;
-  int64_t covered_ = 0;  ///< elements along the dimension that pieces found so far have
+  int64_t covered_ = 0;  ///< end of the last piece found so far, along the dimension
 };
 
 }  // namespace
@@ -322,7 +324,7 @@ bool has_reduction(const Compute& compute) {
 bool have_few_inputs(const Operator& writer, const Operator& reader) {
   std::set<std::string> inputs(writer.inputs.begin(), writer.inputs.end());
   inputs.insert(reader.inputs.begin(), reader.inputs.end());
-  // One of them is the tensor in between.
+  // One of the inputs is the tensor between the operators, which the fused operator does not read.
   return inputs.size() <= most_fused_inputs + 1;
 }
 

@@ -23,11 +23,11 @@ struct Spelled {
   dsl::Compute compute;
   std::vector<std::string> inputs;
 };
-/// The operator's compute in canonical form (canonical() in rewrite.h), with the tensors that are
-/// bound to its inputs.
+/// Returns the operator's compute in canonical form (canonical() in rewrite.h), with the tensors
+/// that are bound to its inputs.
 Spelled in_canonical_names(const Operator& op);
 
-/// The index in Compute::inputs of the input with the name `input`. Requires: there is one.
+/// Returns the index in Compute::inputs of the input with the name `input`. Requires: there is one.
 size_t input_number(const dsl::Compute& compute, const std::string& input);
 
 bool has_reduction(const dsl::Compute& compute);
@@ -38,8 +38,8 @@ inline constexpr size_t most_fused_inputs = 8;
 /// Requires: `reader` reads one tensor that `writer` writes.
 bool have_few_inputs(const Operator& writer, const Operator& reader);
 
-/// The stage of an operator that has one stage, one output and no reduction; nullptr for other
-/// operators.
+/// Returns the stage of an operator that has one stage, one output and no reduction; nullptr for
+/// other operators.
 const dsl::Stage* only_stage(const Operator& op);
 
 /// True if the operator is fast, has one stage and no reduction, and the stage reads every input at
@@ -48,40 +48,41 @@ const dsl::Stage* only_stage(const Operator& op);
 /// slice that begins at an offset.
 bool is_elementwise(const Operator& op);
 
-/// True if the operator has a reduction, and an elementwise operator that reads its result may be
-/// fused into it as the epilogue of this reduction.
+/// True if an elementwise operator that reads the result of this operator may be fused into it as
+/// an epilogue. That holds if the operator is fast, has one output and a reduction, and is not the
+/// named operator `attention`.
 bool takes_epilogue(const Operator& op);
 
 /// True if the indices of the read are exactly these axes, in their order. The index 0 also stands
 /// for an axis of extent 1.
 bool is_pointwise(const dsl::Read& read, const std::vector<dsl::Axis>& axes);
 
-/// Number of reads of the tensor by the stage. nullopt if the tensor has another shape than the
-/// stage, or if an index of a read is not the stage's axis at the same position.
+/// Returns the number of reads of the tensor by the stage. nullopt if the tensor has another shape
+/// than the stage, or if an index of a read is not the stage's axis at the same position.
 std::optional<int> count_pointwise_reads(const dsl::Compute& compute, const dsl::Stage& stage,
                                          const std::string& tensor);
 
-/// Number of reads of a tensor of the graph by an operator of one stage. It is the sum of the
-/// count_pointwise_reads() of all inputs that are bound to the tensor, or nullopt if one of these
-/// is nullopt.
+/// Returns the number of reads of a tensor of the graph by an operator of one stage: the sum of
+/// count_pointwise_reads() over all inputs that are bound to the tensor. nullopt if the count of
+/// one of these inputs is nullopt.
 std::optional<int> count_pointwise_reads(const Operator& op, const std::string& tensor);
 
-/// The strides of a row-major array, in elements.
+/// Returns the strides of a row-major array, in elements.
 std::vector<int64_t> strides_of(const std::vector<int64_t>& shape);
 
-/// The position in `axes` of the axis that `index` is. nullopt if `index` is no single axis of this
-/// list, such as i + 1.
+/// Returns the position in `axes` of the axis that the expression `index` consists of. nullopt if
+/// `index` is not a single axis of this list, such as i + 1.
 std::optional<size_t> axis_number(const std::vector<dsl::Axis>& axes, const dsl::Expr& index);
 
-/// The number of reads of `tensor` in the expression.
+/// Returns the number of reads of `tensor` in the expression.
 int count_reads(const dsl::Expr& expr, const std::string& tensor);
 
 /// True if the expression consists of reads, literals and selects between them, so that it moves
 /// elements and computes nothing.
 bool is_choice(const dsl::Expr& expr);
 
-/// The number of reads of `tensor` in an expression that only moves elements (is_choice()); nullopt
-/// for other expressions.
+/// Returns the number of reads of `tensor` in an expression that only moves elements (is_choice());
+/// nullopt for other expressions.
 std::optional<int> count_moved(const dsl::Expr& expr, const std::string& tensor);
 
 /// True if a reduction of the compute reads each element of the input often: 8 times or more on
@@ -90,8 +91,8 @@ std::optional<int> count_moved(const dsl::Expr& expr, const std::string& tensor)
 /// waits for memory.
 bool reads_repeatedly(const dsl::Compute& compute, const dsl::Input& input);
 
-/// For an expression i32(element) with an element of 8 bits, the read of the element; nullptr for
-/// other expressions.
+/// For an expression i32(element) with an element of 8 bits, returns the read of the element;
+/// nullptr for other expressions.
 const dsl::Read* widened_byte(const dsl::Expr& expr);
 
 /// The parts of an expression i32(q) - zero, or i32(q), for an element q of 8 bits.
@@ -100,26 +101,26 @@ struct OffsetByte {
   dsl::Expr zero;         ///< undefined if nothing is subtracted
   const dsl::Read* byte;  ///< q; points into `number`
 };
-/// The expression as an OffsetByte; nullopt for expressions of another form.
+/// Returns the expression as an OffsetByte; nullopt for expressions of another form.
 std::optional<OffsetByte> as_offset_byte(const dsl::Expr& expr);
 
 /// True if the operator is a reshape or a transpose.
 bool is_move(const Operator& op);
-/// The compute of the operator's reshape or transpose, with elements of type `type`. Requires:
-/// is_move(op).
+/// Returns the compute of the operator's reshape or transpose, with elements of type `type`.
+/// Requires: is_move(op).
 dsl::Compute move_of_type(const Operator& op, DType type);
 
-/// True if the result of the stage `sum` stays within 32 bits when each term has at most the
-/// magnitude `largest_term`.
+/// True if the sum that the stage computes cannot exceed the largest i32, provided that no term has
+/// a magnitude above `largest_term`.
 bool fits_32_bits(const dsl::Stage& sum, double largest_term);
 
-/// The read in a factor of a product. The factor is a read x[i]; a conversion of a read to a wider
-/// type, f32(x[i]); or a read with a padding of zeros, select(inside, x[i], 0). nullptr for other
-/// factors.
+/// Returns the read in a factor of a product. The factor is a read x[i], a conversion of a factor
+/// to a wider type such as f32(x[i]), or a factor with a padding of zeros such as select(inside,
+/// x[i], 0). nullptr for other factors.
 const dsl::Read* factor_read(const dsl::Expr& factor);
 
-/// For a stage that is a sum of products of two factors: the read of the first factor and the read
-/// of the second, as factor_read() finds them. nullopt for other stages, and for scans.
+/// For a stage that is a sum of products of two factors, returns the reads in the first and in the
+/// second factor, as factor_read() finds them. nullopt for other stages, and for scans.
 std::optional<std::pair<const dsl::Read*, const dsl::Read*>> factors_of(const dsl::Stage& stage);
 
 /// The factors of a sum of products: `weights` is a constant of the graph, `data` is not.
@@ -130,9 +131,9 @@ struct WeightedSum {
   };
   Factor data, weights;
 };
-/// The stage as a WeightedSum. `tensors` has the tensor of the graph for each input of the compute.
-/// nullopt if the stage is no sum of products, if not exactly one of the factors is a constant, or
-/// if a factor is not an input of the compute.
+/// Returns the stage as a WeightedSum. `tensors` has the tensor of the graph for each input of the
+/// compute. nullopt if the stage is no sum of products, if not exactly one of the factors is a
+/// constant, or if a factor is not an input of the compute.
 std::optional<WeightedSum> weighted_sum(const dsl::Compute& compute,
                                         const std::vector<std::string>& tensors,
                                         const dsl::Stage& stage,
@@ -140,15 +141,16 @@ std::optional<WeightedSum> weighted_sum(const dsl::Compute& compute,
 
 /// True if kernels compute the sum by dot-product instructions, provided that the target has such
 /// instructions for the types of both factors. Vector lanes then lie along an axis that only the
-/// weights have, and each lane sums adjacent elements along the longest reduction axis.
+/// weights have, and each lane sums adjacent elements along the longest reduction axis, whose
+/// extent must be even and at least 4.
 bool has_dot_products(const dsl::Stage& stage, const WeightedSum& sum);
 
-/// The only read of `tensor` in the expression; nullptr if there is no read of the tensor, or
-/// several.
+/// Returns the only read of `tensor` in the expression; nullptr if there is no read of the tensor,
+/// or several.
 const dsl::Read* only_read(const dsl::Expr& expr, const std::string& tensor);
 
-/// The name of the compute's input to which the operator binds this tensor of the graph; nullopt if
-/// it binds the tensor to several inputs. Requires: the operator reads the tensor.
+/// Returns the name of the compute's input to which the operator binds this tensor of the graph;
+/// nullopt if it binds the tensor to several inputs. Requires: the operator reads the tensor.
 std::optional<std::string> input_for(const Operator& op, const std::string& tensor);
 
 /// An index of the form axis + offset, where `axis` is the name of an axis.
@@ -156,7 +158,7 @@ struct Shifted {
   std::string axis;
   int64_t offset = 0;
 };
-/// The axis and the offset of an index such as h - 1; nullopt for indices of another form.
+/// Returns the axis and the offset of an index such as h - 1; nullopt for indices of another form.
 std::optional<Shifted> as_shifted(const dsl::Expr& expr);
 
 /// Values of an axis, from `low` to below `high`.
@@ -164,9 +166,9 @@ struct Range {
   int64_t low = 0, high = 0;
 };
 using Ranges = std::map<std::string, Range>;
-/// For a conjunction of comparisons of axes with numbers, the range of each axis within which the
-/// condition holds. For axes h and w of extent 12, the condition 2 <= h && h < 10 gives [2, 10) for
-/// h and [0, 12) for w. nullopt for other conditions.
+/// For a conjunction of comparisons of axes with numbers, returns the range of each axis within
+/// which the condition holds. For axes h and w of extent 12, the condition 2 <= h && h < 10 gives
+/// [2, 10) for h and [0, 12) for w. nullopt for other conditions.
 std::optional<Ranges> box_of(const dsl::Expr& condition, const std::vector<dsl::Axis>& axes);
 
 /// A padding: the operator adds elements of one value before and after a tensor in each dimension.
@@ -174,7 +176,7 @@ struct Padding {
   std::vector<int64_t> before, after;  ///< elements added to each dimension, 0 or more
   dsl::Expr value;                     ///< a literal
 };
-/// The operator as a padding; nullopt if it is no padding.
+/// Returns the operator as a padding; nullopt if it is no padding.
 std::optional<Padding> as_padding(const Operator& op);
 
 }  // namespace tw::graph

@@ -11,20 +11,19 @@ using dsl::BinaryOp;
 using dsl::Expr;
 using dsl::Read;
 
-/// a op b for sums and differences, where undefined operands are 0.
+/// Returns a + b or a - b, where undefined operands are 0.
 Expr combined(BinaryOp op, const Expr& a, const Expr& b) {
   if (!b.defined()) return a;
   if (a.defined()) return dsl::binary(op, a, b);
   return op == BinaryOp::Sub ? -b : b;
 }
 
-/// a op factor for products and quotients.
+/// Returns a * factor or a / factor; undefined, which means 0, if `a` is undefined.
 Expr scaled(BinaryOp op, const Expr& a, const Expr& factor) {
   return a.defined() ? dsl::binary(op, a, factor) : a;
 }
 
-/// Splits an expression into the scale of its reads of one tensor and the shift; nullopt if it is
-/// not affine in these reads.
+/// Implements split_affine() for one tensor.
 class AffineSplit {
  public:
   explicit AffineSplit(const std::string& tensor) : tensor_(tensor) {}
@@ -92,7 +91,7 @@ class AffineSplit {
   const std::string& tensor_;
 };
 
-/// The stage with 0 for each axis of one element.
+/// Returns the stage with 0 in place of each axis of extent 1.
 dsl::Stage without_unit_axes(dsl::Stage stage) {
   dsl::Substitution zeros;
   for (const dsl::Axis& axis : stage.axes)

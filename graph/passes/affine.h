@@ -22,9 +22,9 @@ struct Affine {
 /// True if the expression is undefined or is 0 in every branch of its selects.
 bool is_zero(const dsl::Expr& part);
 
-/// Splits an expression into the scale and the shift that it applies to its reads of `tensor`,
-/// whatever their indices: (x[i] - mean[i]) * f[i] has the scale f[i] and the shift -mean[i] *
-/// f[i]. nullopt if the expression is not affine in these reads.
+/// Splits an expression into scale * x + shift, where x stands for every read of `tensor`, whatever
+/// its indices. For example, (x[i] - mean[i]) * f[i] has the scale f[i] and the shift -mean[i] *
+/// f[i]. nullopt if the expression is not affine in x.
 std::optional<Affine> split_affine(const dsl::Expr& expr, const std::string& tensor);
 
 /// An elementwise operator on f32 that computes scale * x + shift, where scale and shift are
@@ -35,8 +35,9 @@ struct ScaleAndShift {
   std::vector<dsl::Axis> axes;
   dsl::Expr scale, shift;  ///< expressions over `axes`; axes of extent 1 do not occur in them
 };
-/// The scale and the shift that the operator applies to `tensor`. nullopt if the operator does not
-/// read the tensor elementwise, or computes anything else than scale * x + shift.
+/// Returns the scale and the shift that the operator applies to `tensor`. nullopt if the operator
+/// does not read the tensor elementwise, if another input is not a constant, or if the operator
+/// computes anything else than scale * x + shift.
 std::optional<ScaleAndShift> as_scale_and_shift(const Operator& op, const std::string& tensor,
                                                 const std::map<std::string, Constant>& constants);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compresses the constant w of a product, the sum of x * w over k, if most blocks of w are zero.
-// The blocks that are not zero are stored one after another for each column of blocks, and `rows`
-// holds their positions:
+// Compresses the constant w of a product sum(k) x * w if most blocks of w are zero. The blocks that
+// are not zero are stored one after another for each column of blocks, and `rows` holds their
+// positions:
 //
 //   y[i, j] = sum(k=768) x[i, k] * w[k, j]
 //   ->
@@ -11,7 +11,7 @@
 // number of blocks of the fullest column, rounded up, and not on the pattern, so that matrices of
 // one shape that were pruned to the same degree share the kernel. It is not specified which terms
 // with a zero weight are left out: an infinity or NaN of x that meets a zero weight may or may not
-// reach the result. Two operators that read one w do not share its blocks.
+// reach the result. If two operators read the same w, each has its own copy of the blocks.
 
 #include <algorithm>
 #include <array>
@@ -38,29 +38,30 @@ using dsl::Stage;
 struct BlockShape {
   int64_t rows = 1, columns = 1;
 };
-/// Shapes of blocks. The pass takes the shape that leaves the smallest share of the products, at a
-/// tie the first. In a block of 1 x 16, the 16 columns of a vector share a row.
+/// Shapes of blocks that the pass tries. It uses the shape that leaves the smallest share of the
+/// products, and the first of equally good shapes. In a block of 1 x 16, the 16 columns of a vector
+/// share a row.
 constexpr std::array block_shapes = {BlockShape{1, 16}, BlockShape{4, 4}};
 /// The largest share of the products that may be left. On Zen 3, products of 128 rows by blocks of
 /// 1 x 16 run at 0.84 of the speed of dense products, and products by blocks of 4 x 4 at 0.65.
 constexpr double most_left = 0.5;
-/// The number of blocks of a column (depth) is rounded up to a multiple of the rows divided by this
-/// number: of 12 for 768 rows. So matrices of one shape that were pruned to the same degree have
-/// the same depth.
+/// The depth is the number of blocks in the fullest column of blocks. It is rounded up to a
+/// multiple of 1 / `depths` of the blocks that a dense column has: of 12 for 768 rows and blocks of
+/// one row. So matrices of one shape that were pruned to the same degree have the same depth.
 constexpr int64_t depths = 64;
 /// Number of elements sampled to skip weights that have few zeros.
 constexpr int64_t probes = 4096;
 
-/// A constant w in sum(k) x * w, indexed by axes themselves.
+/// A constant w in sum(k) x * w. Each index of w is a single axis or a literal.
 struct Weight {
-  size_t stage = 0, input = 0;         ///< numbers in the compute
-  size_t row_axis = 0;                 ///< of the reduction of the stage: k
-  size_t column_axis = 0;              ///< of the axes of the stage: the only one that indexes w
-  size_t row_dim = 0, column_dim = 0;  ///< of w
+  size_t stage = 0, input = 0;  ///< indices of the stage and of w in the compute
+  size_t row_axis = 0;          ///< index of k in the reduction of the stage
+  size_t column_axis = 0;       ///< index, in the axes of the stage, of the only one that indexes w
+  size_t row_dim = 0, column_dim = 0;  ///< the dimensions of w that these two axes index
 };
 
-/// The input as the weights of the stage. The longest axis of the input that is summed is the axis
-/// of its rows. nullopt if the stage does not read the input as weights.
+/// Describes the input as the weights of the stage. The longest reduction axis that indexes the
+/// input is the axis of its rows. nullopt if the stage does not read the input as weights.
 std::optional<Weight> as_weight(const Stage& stage, const std::string& input) {
   const Read* read = only_read(stage.body, input);
   if (stage.combine != dsl::Combine::Sum || stage.scan || !read) return std::nullopt;
@@ -93,7 +94,8 @@ std::optional<Weight> find_weight(const Spelled& op,
     const std::vector<const Stage*> readers = op.compute.consumers(op.compute.inputs[i].name);
     if (readers.size() != 1) continue;
     auto weight = as_weight(*readers[0], op.compute.inputs[i].name);
-    // A sum over a part of the rows would take those behind it for its last one.
+    // The sum must cover all rows. Otherwise the clamp to the last row of the sum would replace the
+    // rows behind it by this last row.
     if (!weight || op.compute.inputs[i].shape[weight->row_dim] !=
                        readers[0]->reduction[weight->row_axis].extent)
       continue;
@@ -107,12 +109,13 @@ std::optional<Weight> find_weight(const Spelled& op,
 bool has_many_zeros(const dsl::Array& array) {
   const int64_t step = std::max<int64_t>(1, array.size() / probes);
   int64_t zeros = 0, seen = 0;
-  // An odd step does not stay in one column of an even number of them.
+  // The step is odd, so that the samples do not all lie in one column if the number of columns is
+  // even.
   for (int64_t i = 0; i < array.size(); i += step | 1, ++seen) zeros += array.get_float(i) == 0;
   return static_cast<double>(zeros) >= (1 - most_left) / 2 * static_cast<double>(seen);
 }
 
-/// The blocks of an array that are not zero.
+/// The blocks of an array that have an element other than zero.
 class Blocks {
  public:
   Blocks(const dsl::Array& array, const Weight& weight, const BlockShape& shape)
@@ -139,7 +142,7 @@ class Blocks {
   }
 
   const BlockShape& block() const { return block_; }
-  /// The blocks of the fullest column, rounded up.
+  /// Number of blocks in the fullest column of blocks, rounded up (see `depths`).
   int64_t depth() const { return depth_; }
   /// The share of the products that is left.
   double left() const {
@@ -148,7 +151,8 @@ class Blocks {
            static_cast<double>(array_.shape[weight_.row_dim]);
   }
 
-  /// i32[columns of blocks, depth]
+  /// The position of each block, as the index of its row of blocks: i32[columns of blocks, depth].
+  /// It is 0 for blocks of zeros at the end of a column.
   Result<dsl::Array> rows() const {
     TW_TRY(dsl::Array rows,
            dsl::Array::make(Int32, {static_cast<int64_t>(rows_of_.size()), depth_}));
@@ -159,9 +163,9 @@ class Blocks {
     return rows;
   }
 
-  /// The order of the array's dimensions in values(). Blocks of several rows put the columns first:
-  /// their kernels have vectors along the rows of the result and read the weights of one column
-  /// after another.
+  /// Returns the order of the array's dimensions in values(). If blocks have several rows, the
+  /// dimension of columns is first: the kernels for such blocks have vectors along the rows of the
+  /// result and read the weights of one column after another.
   std::vector<size_t> order() const {
     std::vector<size_t> dims(array_.shape.size());
     std::iota(dims.begin(), dims.end(), size_t{0});
@@ -170,8 +174,9 @@ class Blocks {
     return dims;
   }
 
-  /// The array in which `depth` blocks take the place of the dimension of rows. If a block has
-  /// several rows, the dimension after it is that of the rows of a block.
+  /// Returns the array with its dimensions in the order of order(), and with a dimension of extent
+  /// depth() in place of the dimension of rows. If a block has several rows, a dimension for the
+  /// rows within a block follows.
   Result<dsl::Array> values() const {
     const std::vector<size_t> dims = order();
     std::vector<int64_t> shape;
@@ -179,7 +184,7 @@ class Blocks {
       shape.push_back(dim == weight_.row_dim ? depth_ * block_.rows : array_.shape[dim]);
     TW_TRY(dsl::Array values, dsl::Array::make(array_.type, shape));
     const int64_t width = size_bytes(array_.type);
-    std::vector<int64_t> at(dims.size());  // by dimensions of the array
+    std::vector<int64_t> at(dims.size());  // index along each dimension of array_
     for (int64_t i = 0; i < values.size(); ++i) {
       int64_t rest = i;
       for (size_t p = dims.size(); p-- > 0; rest /= shape[p]) at[dims[p]] = rest % shape[p];
@@ -205,11 +210,13 @@ class Blocks {
   const Weight& weight_;
   BlockShape block_;
   bool is_divided_ = false;
-  std::vector<std::vector<int32_t>> rows_of_;  ///< the blocks of each column of them
+  /// For each column of blocks, the rows of blocks that it has.
+  std::vector<std::vector<int32_t>> rows_of_;
   int64_t depth_ = 0;
 };
 
-/// The blocks of the shape that leaves the fewest products; nullopt if too many are left.
+/// Returns the blocks of the shape that leaves the fewest products. nullopt if every shape leaves
+/// more than `most_left` of them.
 std::optional<Blocks> compressed(const dsl::Array& array, const Weight& weight) {
   if (!has_many_zeros(array)) return std::nullopt;
   std::optional<Blocks> best;
@@ -221,7 +228,8 @@ std::optional<Blocks> compressed(const dsl::Array& array, const Weight& weight) 
   return best;
 }
 
-/// The compute on blocks, whose last input is the rows.
+/// Returns the compute that reads the blocks `values` in place of the weights. The last input of
+/// this compute is `rows`.
 Compute on_blocks(Compute compute, const Weight& weight, const Blocks& blocks,
                   const dsl::Array& values, const dsl::Array& rows) {
   const BlockShape& block = blocks.block();

@@ -29,7 +29,8 @@ class Liveness {
   /// The graph without parts that no output needs.
   Graph live() const {
     Graph result = {graph_.inputs, {}, {}, graph_.outputs, {}};
-    std::vector<std::optional<size_t>> numbers(graph_.loops.size());  // of loops in the result
+    // Index of each loop in the result.
+    std::vector<std::optional<size_t>> numbers(graph_.loops.size());
     for (size_t i = 0; i < graph_.operators.size(); ++i) {
       if (!is_live_[i]) continue;
       Operator& op = result.operators.emplace_back(graph_.operators[i]);
@@ -63,8 +64,9 @@ class Liveness {
     need(op.inputs);
   }
 
-  /// Visits the states of a loop. If the body reads a state, the operators that compute its value
-  /// for the next trip are live, and these may read further states.
+  /// Marks the live operators of a loop and the tensors that the loop needs. If the body reads a
+  /// state, the operators that compute its value for the next trip are live, and these may read
+  /// further states. The visit repeats until it finds no further tensor.
   void visit_loop(size_t number) {
     const Loop& loop = graph_.loops[number];
     const auto [first, end] = ranges_[number];
@@ -94,7 +96,7 @@ class Liveness {
 
   const Graph& graph_;
   const std::vector<std::pair<size_t, size_t>> ranges_;
-  std::vector<bool> is_live_;  ///< of each operator
+  std::vector<bool> is_live_;  ///< for each operator, true if an output needs it
   std::set<std::string> needed_;
 };
 

@@ -10,18 +10,19 @@
 namespace tw::graph {
 namespace {
 
-// Limits for one operator that the interpreter computes, and for all of them together. The
-// interpreter evaluates some 10^7 to 10^8 nodes of expressions in a second.
+// Limits for one operator, and for all folded operators together: on the elements of their stages,
+// and on the evaluations by the interpreter. The interpreter evaluates some 10^7 to 10^8 expression
+// nodes in a second.
 constexpr double most_elements = 1 << 24, most_evaluations = 1e9;
 constexpr double most_elements_together = 1 << 28, most_evaluations_together = 1e10;
 // If there is an evaluator, operators of more than `most_interpreted` evaluations are computed by
 // kernels, which may do `most_evaluations_of_kernels` together. Compiling a kernel takes a third of
-// a second; it then evaluates 10^9 nodes and more in a second.
+// a second; the kernel then evaluates 10^9 expression nodes and more in a second.
 constexpr double most_interpreted = 1e7, most_evaluations_of_kernels = 1e11;
 
 struct Work {
-  double elements = 0;     ///< of the stages
-  double evaluations = 0;  ///< nodes of expressions
+  double elements = 0;     ///< elements of all stages
+  double evaluations = 0;  ///< evaluations of expression nodes
 };
 
 Work work_of(const dsl::Compute& compute) {
@@ -57,7 +58,7 @@ class ConstantFolder {
   }
 
  private:
-  /// The outputs of an operator that is folded.
+  /// Returns the outputs of an operator; nullopt if the operator is not folded.
   Result<std::optional<dsl::Arrays>> values_of(const Operator& op) {
     const std::optional<dsl::Arrays> none;
     const auto is_constant = [&](const std::string& t) { return result_.constants.contains(t); };
@@ -113,7 +114,7 @@ class ConstantFolder {
     }
   }
 
-  /// The operator with inputs that have become constants declared as weights.
+  /// Returns the operator, in which inputs that have become constants are declared as weights.
   Result<Operator> rebound(const Operator& op) const {
     const auto is_folded = [&](const std::string& tensor) { return folded_.contains(tensor); };
     if (std::ranges::none_of(op.inputs, is_folded)) return op;
@@ -125,7 +126,7 @@ class ConstantFolder {
   const PassOptions& options_;
   Graph result_;
   std::set<std::string> folded_;
-  Work together_;          ///< of what is folded; evaluations by the interpreter
+  Work together_;          ///< elements of all folded operators, and evaluations by the interpreter
   double by_kernels_ = 0;  ///< evaluations by kernels
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Folds a scale and a shift into a product. The product y sums x * w for a constant w, and a later
-// operator computes scale[c] * y + shift[c], where c are the channels of the result. The channels
-// must also index w:
+// operator computes scale[c] * y + shift[c], where c is the channel of an element of the result, an
+// index along one or more axes. The channels must also index w:
 //
 //   y = conv2d(x, w)                        y = conv2d(x, w.scaled, shift) bias=1
 //   z = (y - mean[c]) / deviation[c]   ->
@@ -34,15 +34,17 @@ using dsl::Stage;
 
 // ---- products -----------------------------------------------------------------------------------
 
-/// sum(x * w) + bias, where the number of a channel indexes w.
+/// A product sum(x * w) + bias. Its channel axes are axes of the sum that are also indices of w.
 struct Product {
-  Compute compute;                        ///< canonical; its first stage is the sum
-  std::vector<std::string> tensors;       ///< of the graph, for its inputs
-  size_t weight = 0;                      ///< number of the input w
-  std::optional<size_t> bias;             ///< number of the input that is added
-  std::vector<size_t> channels;           ///< axes of the sum that index w by themselves, in order
-  std::vector<size_t> weight_dimensions;  ///< of w, one for each of them
-  std::vector<size_t> bias_channels;      ///< of `channels`, one for each dimension of the bias
+  Compute compute;                   ///< canonical; its first stage is the sum
+  std::vector<std::string> tensors;  ///< the tensor of the graph for each input of the compute
+  size_t weight = 0;                 ///< index of the input w
+  std::optional<size_t> bias;        ///< index of the input with the bias; nullopt without a bias
+  std::vector<size_t> channels;      ///< the channel axes, as indices of axes of the sum, in order
+  /// For each channel axis, the dimension of w that it indexes.
+  std::vector<size_t> weight_dimensions;
+  /// For each dimension of the bias, its position in `channels`.
+  std::vector<size_t> bias_channels;
 };
 
 class ProductFinder {
@@ -99,7 +101,8 @@ class ProductFinder {
     }
   }
 
-  /// Finds the bias; false unless the second stage only adds a number by channel to the sum.
+  /// Finds the bias; returns false unless the second stage only adds one constant number for each
+  /// channel to the sum.
   bool find_bias() {
     const Stage& sum = product_.compute.stages[0];
     const Stage& last = product_.compute.stages[1];
@@ -136,7 +139,8 @@ class ProductFinder {
 
 // ---- factors ------------------------------------------------------------------------------------
 
-/// scale[c] * y + shift[c], row-major over the channels of a product.
+/// The map from y to scale[c] * y + shift[c]. Both arrays are row-major over the channel axes of a
+/// product.
 struct Factors {
   std::vector<double> scale, shift;
 
@@ -149,7 +153,8 @@ struct Factors {
   }
 };
 
-/// Adds the value of the expression as the sum of two stages: rounded to f32, and what is left.
+/// Adds two output stages whose sum is the value of the expression to about twice the digits of
+/// f32: `name` is the value rounded to f32, and NAME_rest is the value minus `name`.
 void add_in_two_parts(Compute& compute, const std::string& name, const Expr& value,
                       const std::vector<Axis>& axes) {
   const std::vector<Expr> at(axes.begin(), axes.end());
@@ -168,8 +173,8 @@ std::vector<double> sum_of_parts(const dsl::Arrays& values, const std::string& n
   return sums;
 }
 
-/// The scales and shifts by the product's channels that the operator applies to the tensor. nullopt
-/// if the operator does anything else, or if a scale or shift is not finite.
+/// Returns the scale and the shift for each channel of the product that the operator applies to the
+/// tensor. nullopt if the operator does anything else, or if a scale or shift is not finite.
 Result<std::optional<Factors>> factors_of(const Operator& op, const std::string& tensor,
                                           const Product& product,
                                           const std::map<std::string, Constant>& constants) {
@@ -180,7 +185,8 @@ Result<std::optional<Factors>> factors_of(const Operator& op, const std::string&
   for (const size_t channel : product.channels) axes.push_back(found->axes[channel]);
   add_in_two_parts(found->compute, "scale", found->scale, axes);
   add_in_two_parts(found->compute, "shift", found->shift, axes);
-  // Factors that depend on other axes than the channels use a variable that is no axis here.
+  // If a factor depends on another axis than the channels, its variable is no axis of this compute,
+  // which then is not valid.
   if (!dsl::validate(found->compute)) return none;
   TW_TRY(const dsl::Arrays values, dsl::interpret(found->compute, found->arrays));
   Factors factors{sum_of_parts(values, "scale"), sum_of_parts(values, "shift")};
@@ -190,10 +196,10 @@ Result<std::optional<Factors>> factors_of(const Operator& op, const std::string&
 
 // ---- new constants ------------------------------------------------------------------------------
 
-/// Maps the position of an element in a row-major array to the number of its channel. The
-/// dimensions `dimensions` of the array are those of the channels; the channels are numbered
-/// row-major. With shape [2, 3, 4] and dimensions {0, 2}, the element [1, 2, 3] has the channel 1 *
-/// 4 + 3 = 7.
+/// Maps the position of an element in a row-major array to the index of its channel. `dimensions`
+/// are the dimensions of the array that have channel axes, and channels are counted row-major over
+/// these. With shape [2, 3, 4] and dimensions {0, 2}, the element [1, 2, 3] has the channel 1 * 4 +
+/// 3 = 7.
 class ChannelOf {
  public:
   ChannelOf(const std::vector<int64_t>& shape, const std::vector<size_t>& dimensions) {
@@ -250,8 +256,8 @@ class ScaleFolder {
     return {};
   }
 
-  /// The product with scaled weights and with a scaled and shifted bias. nullopt if a weight would
-  /// exceed the range of f32.
+  /// Returns the product with scaled weights and with a scaled and shifted bias. nullopt if a
+  /// weight or an element of the bias would exceed the range of f32.
   Result<std::optional<Operator>> fold(Product product, const Factors& factors, const Operator& op,
                                        const dsl::Workload& hint) {
     const std::optional<Operator> none;
@@ -309,7 +315,8 @@ class ScaleFolder {
     return true;
   }
 
-  /// Makes the compute sum(x * w) + bias[channels].
+  /// Replaces the compute by sum(x * w) + bias[channels], where the bias is `tensor`. A bias that
+  /// the product had before is removed.
   static void set_bias(Product& product, const std::string& tensor,
                        const std::vector<int64_t>& shape) {
     Compute& compute = product.compute;

@@ -29,7 +29,8 @@ class ElementwiseGroups {
     for (size_t i = graph.operators.size(); i-- > 0;) place(i);
   }
 
-  /// The operators of each group at the place of its last one.
+  /// Returns the graph in which each group is one operator, at the place of the last operator of
+  /// the group.
   Result<Graph> fused() const {
     Graph result = {graph_.inputs, graph_.constants, {}, graph_.outputs};
     for (size_t i = 0; i < members_.size(); ++i) {
@@ -42,9 +43,9 @@ class ElementwiseGroups {
 
  private:
   struct Member {
-    size_t last = 0;       ///< the group: its last operator
-    int times = 1;         ///< how often the operator stands in the group's expression
-    int levels_below = 0;  ///< of that expression, down to where the operator stands
+    size_t last = 0;       ///< index of the last operator of the group, which identifies the group
+    int times = 1;         ///< number of times that the operator occurs in the group's expression
+    int levels_below = 0;  ///< levels of that expression from its root to the operator
     bool is_elementwise = false;
   };
   struct Group {
@@ -107,8 +108,8 @@ class ElementwiseGroups {
 
   int height_of(size_t i) const { return only_stage(graph_.operators[i])->body.node().height; }
 
-  /// Number of reads of the tensor by the operator. nullopt unless the operator is elementwise, has
-  /// the shape of the tensor, and reads the tensor at its own axes only.
+  /// Returns the number of reads of the tensor by the operator. nullopt unless the operator is
+  /// elementwise, has the shape of the tensor, and reads the tensor at its own axes only.
   std::optional<int> reads_of(size_t reader, const std::string& tensor) const {
     if (!members_[reader].is_elementwise) return std::nullopt;
     return count_pointwise_reads(graph_.operators[reader], tensor);

@@ -24,9 +24,9 @@ bool is_small_together(const Operator& writer, const Operator& reader) {
   return have_few_inputs(writer, reader) && nodes <= most_nodes_of_kernel;
 }
 
-/// The elementwise operator with `letters` as the dimension letters of all its tensors that have
-/// the shape of its result. These are the letters that named operators such as conv2d give to a
-/// residual.
+/// Returns the elementwise operator with `letters` as the dimension letters of its result and of
+/// all inputs of the same shape. Named operators such as conv2d give their own letters to a
+/// residual, so that the fused operator can be recognised as conv2d.
 Operator spelled_like(Operator op, const std::string& letters) {
   dsl::Compute& compute = op.workload.compute;
   dsl::Stage& stage = compute.stages.front();

@@ -22,7 +22,8 @@ bool pads_with(const Operator& op, const dsl::Expr& value) {
          dsl::equal(value, dsl::identity(dsl::Combine::Max, op.workload.dtype));
 }
 
-/// The operator on the tensor without its borders.
+/// Returns the operator on `tensor`, which has no padding. The operator's attributes express the
+/// padding.
 Result<Operator> padded_by_itself(Operator op, const std::string& tensor, const Padding& padding) {
   dsl::Attributes attributes = op.workload.attributes;
   attributes["h"] -= padding.before[2] + padding.after[2];

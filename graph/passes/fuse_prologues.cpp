@@ -28,7 +28,8 @@ bool repeats_nothing(const dsl::Compute& compute, const std::string& input) {
   return reads > 1 || points <= dsl::elements_of(compute.shape_of(input));
 }
 
-/// Products have kernels and names of their own, which expect their operands in memory.
+/// True if elementwise operators may be fused into the inputs of this operator. The named products
+/// are excluded, because their kernels expect operands in memory.
 bool takes_prologue(const Operator& op) {
   const std::set<std::string> products = {"attention", "batch_matmul", "conv2d", "dense"};
   return is_fast(op) && op.outputs.size() == 1 && has_reduction(op.workload.compute) &&

@@ -78,9 +78,9 @@ Result<Graph> merge_siblings(const Graph& graph);
 /// that leaves at most half of the multiplications. A block has 1 x 16 or 4 x 4 weights.
 Result<Graph> compress_blocks(const Graph& graph);
 
-/// Rounds factors of f32 products to the type PassOptions::precision: both factors of a product
-/// that dot products of the target compute, and only the weights of any other product that spends
-/// its time reading them from memory.
+/// Rounds factors of f32 products to the type PassOptions::precision. If dot products of the target
+/// compute the product, both factors are rounded. Of other products only the weights are rounded,
+/// and only if reading the weights from memory takes most of the time.
 Result<Graph> round_factors(const Graph& graph, const PassOptions& options);
 
 /// If adjacent inputs of a concatenation are exactly the inputs of an earlier concatenation, the

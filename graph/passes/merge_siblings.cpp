@@ -15,7 +15,7 @@
 namespace tw::graph {
 namespace {
 
-/// The attributes that siblings agree in.
+/// Returns the attributes in which siblings must agree: all except the number of output channels.
 dsl::Attributes without_channels(dsl::Attributes attributes) {
   attributes.erase("k");
   return attributes;
@@ -34,7 +34,7 @@ bool are_siblings(const Operator& a, const Operator& b) {
          without_channels(a.workload.attributes) == without_channels(b.workload.attributes);
 }
 
-/// Constants one after another along their first dimension.
+/// Concatenates constants along their first dimension.
 Result<dsl::Array> stacked(const std::vector<const dsl::Array*>& parts) {
   std::vector<int64_t> shape = parts.front()->shape;
   shape[0] = 0;
@@ -90,7 +90,8 @@ class SiblingMerger {
     return left.size() == tensors.size() ? Status{} : replace(i, op, left);
   }
 
-  /// The end of the run of siblings from `first` on that only operator i reads.
+  /// Returns the end (exclusive) of the run of `tensors` from `first` on that siblings write and
+  /// that only operator i reads. The run has at least one tensor.
   size_t end_of_siblings(size_t i, const std::vector<std::string>& tensors, size_t first) const {
     const auto sibling = [&](size_t at) -> const Operator* {
       const bool is_once = std::ranges::count(tensors, tensors[at]) == 1;
@@ -104,7 +105,7 @@ class SiblingMerger {
     return end;
   }
 
-  /// One convolution for several, which are removed.
+  /// Returns one convolution in place of the convolutions that write `tensors`, which are removed.
   Result<Operator> merge(const std::vector<std::string>& tensors, const std::string& output) {
     Operator merged = result_.operators[*uses_.writer(tensors.front())];
     int64_t channels = 0;
@@ -153,7 +154,8 @@ class SiblingMerger {
   std::map<std::string, TensorType> types_;
   Graph result_;
   std::vector<std::optional<Operator>> operators_;
-  std::map<size_t, std::vector<Operator>> before_;  ///< new operators, by the one that follows
+  /// New operators, by the index of the operator that follows them.
+  std::map<size_t, std::vector<Operator>> before_;
 };
 
 }  // namespace

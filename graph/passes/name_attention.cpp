@@ -26,13 +26,14 @@ bool is_product(const Operator& op) {
          op.workload.dtype == Float32 && is_fast(op);
 }
 
-/// scale[i, j] * s[i, j] + shift[i, j], row-major over one matrix of scores.
+/// The map from scores s[i, j] to scale[i, j] * s[i, j] + shift[i, j]. Both arrays are row-major
+/// over one matrix of scores.
 struct ScoreMap {
   std::vector<double> scale, shift;
 };
 
-/// The scale and the shift by constants that an elementwise operator applies to every matrix of
-/// scores alike. nullopt if the operator does anything else.
+/// Returns the scale and the shift by constants that an elementwise operator applies to every
+/// matrix of scores alike. nullopt if the operator does anything else.
 Result<std::optional<ScoreMap>> score_map(const Operator& op, const std::string& scores,
                                           const std::map<std::string, Constant>& constants) {
   const std::optional<ScoreMap> none;
@@ -45,7 +46,8 @@ Result<std::optional<ScoreMap>> score_map(const Operator& op, const std::string&
   };
   add("scale", found->scale);
   add("shift", found->shift);
-  // Heads that differ use a variable that is no axis here.
+  // If the map differs between heads, it uses the axis of heads, which is no axis of this compute.
+  // The compute then is not valid.
   if (!dsl::validate(found->compute)) return none;
   TW_TRY(const dsl::Arrays values, dsl::interpret(found->compute, found->arrays));
   const auto numbers = [&](const std::string& name) {
@@ -68,7 +70,8 @@ ScoreMap composed(const ScoreMap& after, ScoreMap map) {
 
 // The largest relative difference between scales that count as equal.
 constexpr double largest_difference = 1e-6;
-// Scores below this give an exponential of 0 beside any score that a network computes.
+// If this or less is added to a score, its exponential in softmax is 0, beside any score that a
+// network computes.
 constexpr double low_score = -1e9;
 
 /// True if the map multiplies the scores of the keys that a query sees by `factor`, without a
@@ -92,7 +95,7 @@ bool is_attention_map(const ScoreMap& map, double factor, const dsl::Attributes&
 /// The operands and attributes of an operator `attention` that replaces a match.
 struct Attention {
   std::string queries, keys_transposed, values;
-  double query_factor = 1;  ///< multiplies the queries first
+  double query_factor = 1;  ///< the queries are multiplied by it before they are an operand
   dsl::Attributes attributes;
 };
 
@@ -100,7 +103,7 @@ class AttentionFinder {
  public:
   explicit AttentionFinder(const Graph& graph) : graph_(graph), uses_(graph) {}
 
-  /// The attention whose last product is this operator.
+  /// Returns the attention whose last product is operator `last`; nullopt if there is none.
   Result<std::optional<Attention>> find(size_t last) const {
     const std::optional<Attention> none;
     const Operator& second = graph_.operators[last];
@@ -125,7 +128,8 @@ class AttentionFinder {
   }
 
  private:
-  /// The writer of a tensor that only `reader` reads, ignoring reshapes between them.
+  /// Returns the operator that writes the tensor. If that is a reshape, returns the writer of its
+  /// input instead, and so on. nullopt unless each of these tensors has one reader only.
   std::optional<size_t> before(size_t reader, const std::string& tensor) const {
     std::string at = tensor;
     for (;;) {
@@ -142,7 +146,7 @@ class AttentionFinder {
            op.workload.attributes.at("cols") == product.workload.attributes.at("k");
   }
 
-  /// The only input that is no constant, if it is read once; nullopt otherwise.
+  /// Returns the only input that is no constant. nullopt if there are none or several.
   std::optional<std::string> only_variable(const Operator& op) const {
     std::optional<std::string> found;
     for (const std::string& tensor : op.inputs) {
@@ -153,7 +157,9 @@ class AttentionFinder {
     return found;
   }
 
-  /// `map`: nullopt where softmax reads the scores of the first product.
+  /// Returns the attention that consists of two products and the map between them; nullopt if the
+  /// products do not agree, or if attention does not apply such a map. `map` is nullopt if softmax
+  /// reads the scores of the first product.
   static std::optional<Attention> joined(const Operator& first, const std::optional<ScoreMap>& map,
                                          const Operator& second) {
     const dsl::Attributes& a = first.workload.attributes;
@@ -162,7 +168,7 @@ class AttentionFinder {
     const bool agree =
         a.at("b") == b.at("b") && m == b.at("m") && n == b.at("k") && b.at("n") == d && n > 0;
     if (!agree || (map && map->scale.size() != static_cast<size_t>(m * n))) return std::nullopt;
-    // Each query sees the first key.
+    // Each query sees the first key, so that its score has the factor.
     const double factor = map && m > 0 ? map->scale.front() : 1;
     const double query_factor = factor * std::sqrt(static_cast<double>(d));
     if (!(factor > 0) || !std::isfinite(query_factor)) return std::nullopt;
@@ -182,13 +188,14 @@ class AttentionFinder {
   Uses uses_;
 };
 
-/// Adds the operators that make queries and keys of what the products read.
+/// Adds operators that compute the queries and keys of an attention from the tensors that the
+/// products read.
 class OperandMaker {
  public:
   OperandMaker(const Graph& graph, Graph& result)
       : graph_(graph), uses_(graph), names_(graph), types_(tensor_types(graph)), result_(result) {}
 
-  /// The queries times the factor.
+  /// Returns the name of the queries times the factor.
   Result<std::string> scaled(const std::string& queries, double factor) {
     if (std::abs(factor - 1) <= largest_difference) return queries;
     const std::vector<dsl::Axis> axes = axes_of(types_.at(queries).shape);
@@ -243,7 +250,8 @@ class OperandMaker {
     return axes;
   }
 
-  /// Adds an operator that computes `out`, of that name, from one tensor.
+  /// Adds an operator that computes the stage `out`, which must be named "out", from the tensor
+  /// `from`. Returns the name of its result.
   Result<std::string> add(const dsl::Tensor& out, const std::string& from,
                           const std::string& stem) {
     TW_TRY(const dsl::Compute compute, dsl::build(out));
@@ -283,7 +291,7 @@ Result<Graph> name_attention(const Graph& graph) {
     result.operators.push_back(
         {std::move(workload), {queries, *key, attention->values}, op.outputs});
   }
-  // The transposes of keys meet those that they undo.
+  // Joins the transposes of keys with the transposes that they undo.
   return remove_copies(result);
 }
 

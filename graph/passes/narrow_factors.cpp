@@ -9,8 +9,8 @@
 // The sums of the weights are constants. If the target multiplies numbers of the other signedness,
 // the operator of t writes q shifted by 128, as in u8(i32(q) + 128), and the zero point is shifted
 // too. Either all readers of t read q or none does; otherwise both tensors would be written. A
-// padding of t is 0. In q that value is the zero point, so that padded sums are rewritten only
-// where the zero point is 0.
+// padding adds zeros to t. The same padding of q would have to add zero points, so that padded sums
+// are rewritten only if the zero point is 0.
 
 #include <algorithm>
 #include <cstdlib>
@@ -34,22 +34,24 @@ using dsl::Read;
 using dsl::Select;
 using dsl::Stage;
 
-/// Terms that dot products of numbers of 8 bits sum at once.
+/// Number of adjacent terms that an instruction for dot products of 8-bit numbers sums at once.
 constexpr int64_t terms_at_once = 4;
 /// The largest magnitude of a number of 8 bits.
 constexpr int64_t largest_byte = 255;
 /// u8(q + 128) and i8(q - 128) convert between both types of 8 bits.
 constexpr int64_t sign_shift = 128;
 
-/// The offset of numbers of this type of 8 bits from those of the other.
+/// Returns the number that is added to convert from the other 8-bit type to `type`: 128 for u8,
+/// -128 for i8.
 int64_t shift_to(DType type) { return type == UInt8 ? sign_shift : -sign_shift; }
 
-/// A number of 8 bits that is the same for all elements.
+/// A zero point that is the same for all elements: `offset` or, if there is a tensor, its element
+/// plus `offset`.
 struct ZeroPoint {
-  std::string tensor = {};  ///< of the graph; empty: it is `offset`
-  DType type = UInt8;       ///< of the tensor, which has one element
+  std::string tensor = {};  ///< name of a tensor of the graph; empty if there is none
+  DType type = UInt8;       ///< type of the tensor, which has one element
   std::vector<int64_t> shape = {};
-  int64_t offset = 0;  ///< added to the element
+  int64_t offset = 0;  ///< the zero point, or the number added to the element
 
   bool is_known() const { return tensor.empty(); }
   bool is_known_as(int64_t number) const { return is_known() && offset == number; }
@@ -57,13 +59,14 @@ struct ZeroPoint {
 
 /// t = i16(i32(q) - zero), element by element.
 struct Centered {
-  std::string tensor;  ///< q, of the graph
-  DType type = UInt8;  ///< of q
+  std::string tensor;  ///< name of q in the graph
+  DType type = UInt8;  ///< type of q
   Expr number;         ///< i32(q), in the names of the operator
   ZeroPoint zero;
 };
 
-/// The zero point, if it is an 8-bit literal or 8-bit tensor of one element; else nullopt.
+/// Returns the zero point if it is a literal of magnitude 255 or less or an 8-bit tensor of one
+/// element; else nullopt.
 std::optional<ZeroPoint> zero_point(const Operator& op, const Expr& zero,
                                     const std::map<std::string, Constant>& constants) {
   if (const auto literal = dsl::as_int(zero))
@@ -102,7 +105,8 @@ struct Bytes {
   ZeroPoint zero;
 };
 
-/// The read of the input in i32(read) or i32(select(condition, read, 0)); nullptr for others.
+/// Returns the read of the input in i32(read) or i32(select(condition, read, 0)); nullptr for other
+/// expressions. Such a select is a guard.
 const Read* widened_read(const Expr& expr, const std::string& input) {
   const Cast* cast = expr.as<Cast>();
   if (!cast || cast->type != Int32) return nullptr;
@@ -123,7 +127,8 @@ bool reads_wide(const Expr& expr, const std::string& input, bool guarded) {
   return wide == count_reads(expr, input);
 }
 
-/// i32(read) of numbers of 8 bits in place of numbers of 16 bits.
+/// Returns the expression `widened`, an i32(read) with or without a guard, in which the read has
+/// the 8-bit type `type`.
 Expr wide_byte(const Expr& widened, const Read& read, DType type) {
   const Expr byte = dsl::read(read.tensor, read.indices, type);
   const Select* guard = widened.as<Cast>()->a.as<Select>();
@@ -131,13 +136,14 @@ Expr wide_byte(const Expr& widened, const Read& read, DType type) {
                    guard ? dsl::select(guard->condition, byte, dsl::constant_int(type, 0)) : byte);
 }
 
-/// The dimensions of the weights that a sum keeps, with their numbers among its axes.
+/// The dimensions of the weights that a sum keeps, and for each of them the index of the axis of
+/// the sum that indexes it.
 struct Kept {
   std::vector<size_t> dimensions, axes;
 };
-/// The dimensions of the weights that the sum keeps. nullopt unless each element of the sum reads,
-/// once each and unchanged, all weights that have its indices in the kept dimensions. Requires: the
-/// weights are an input of the compute.
+/// Returns the dimensions of the weights that the sum keeps. For each element of the sum, the sum
+/// must read every weight that has the indices of this element in the kept dimensions, exactly once
+/// and unchanged; nullopt otherwise. Requires: the weights are an input of the compute.
 std::optional<Kept> kept_dimensions(const Compute& compute, const Stage& sum, const Read& weights) {
   const std::vector<int64_t>& shape = compute.shape_of(weights.tensor);
   Kept kept;
@@ -182,8 +188,8 @@ class FactorNarrower {
   /// The readers of a tensor and of its reshapes and transposes.
   struct Readers {
     std::vector<std::string> moved = {};  ///< results of reshapes and transposes
-    bool can_narrow = true;               ///< all can read numbers of 8 bits
-    bool has_dot_product = false;         ///< one gains by that
+    bool can_narrow = true;               ///< true if all readers can read numbers of 8 bits
+    bool has_dot_product = false;         ///< true if a reader gains by reading 8 bits
   };
 
   void choose(const Operator& op) {
@@ -201,7 +207,7 @@ class FactorNarrower {
     for (const std::string& moved : readers.moved) bytes_[moved] = {moved, *type, bytes.zero};
   }
 
-  /// The 8-bit type that the target multiplies with i8 weights, `type` if possible.
+  /// Returns the 8-bit type that the target multiplies with i8 weights, `type` if possible.
   std::optional<DType> multiplied_type(DType type) const {
     for (const DType candidate : {type, type == UInt8 ? Int8 : UInt8})
       if (multiplied_.contains(candidate)) return candidate;
@@ -265,7 +271,7 @@ class FactorNarrower {
     if (std::ranges::none_of(op.inputs, [&](const std::string& t) { return bytes_.contains(t); }))
       return op;
     Spelled narrow = in_canonical_names(op);
-    const size_t inputs = narrow.inputs.size();  // others are added
+    const size_t inputs = narrow.inputs.size();  // read_bytes() adds further inputs
     for (size_t i = 0; i < inputs; ++i)
       if (const auto bytes = bytes_.find(narrow.inputs[i]); bytes != bytes_.end())
         read_bytes(narrow, i, bytes->second);
@@ -279,9 +285,11 @@ class FactorNarrower {
                          op.outputs, graph_.constants, &op.workload);
   }
 
-  /// The operator of t, rewritten to compute q shifted by 128 if readers cannot read q directly.
+  /// Returns the operator of t, rewritten to compute q shifted by 128 if readers cannot read q
+  /// directly.
   Result<Operator> in_bytes(const Operator& op, const Bytes& bytes) const {
-    if (bytes.tensor != op.outputs.front()) return op;  // without a reader, for drop_dead()
+    // All readers of t read q, and drop_dead() removes t.
+    if (bytes.tensor != op.outputs.front()) return op;
     Compute compute = op.workload.compute;
     Stage& stage = compute.stages.front();
     stage.type = bytes.type;
@@ -290,7 +298,8 @@ class FactorNarrower {
     return make_operator(compute, op.inputs, op.outputs, graph_.constants, &op.workload);
   }
 
-  /// Binds an input of t to its numbers of 8 bits.
+  /// Binds an input that reads t to the tensor `bytes` of 8 bits. The zero point is subtracted from
+  /// the results of sums, and in other stages from each element.
   void read_bytes(Spelled& op, size_t number, const Bytes& bytes) {
     const std::string input = op.compute.inputs[number].name;
     const bool is_centered = bytes.zero.is_known_as(0);
@@ -313,8 +322,8 @@ class FactorNarrower {
     op.inputs[number] = bytes.tensor;
   }
 
-  /// The zero point of an input as an i32 expression. A zero point that is known only when the
-  /// network runs becomes a further input.
+  /// Returns the zero point of an input as an i32 expression. A zero point that is known only when
+  /// the network runs becomes a further input.
   static Expr number_of(Spelled& op, const ZeroPoint& zero, const std::string& input) {
     const Expr offset = dsl::constant_int(Int32, zero.offset);
     if (zero.is_known()) return offset;
@@ -356,7 +365,8 @@ class FactorNarrower {
   const std::set<DType>& multiplied_;
   Uses uses_;
   FreshNames names_;
-  std::map<std::string, Bytes> bytes_;  ///< by the names of the tensors of 16 bits
+  /// By the names of the tensors of 16 bits that they replace.
+  std::map<std::string, Bytes> bytes_;
   Graph result_;
 };
 

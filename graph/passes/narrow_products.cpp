@@ -7,10 +7,10 @@
 //                                           y = f32(sum(i32(t) * i32(p'))) * (scale * scales[c])
 //
 // where p' = p - zeros[c] is a constant of 8 or 16 bits. The sum of integers is exact, whereas each
-// addition of floats is rounded. Elements of a padding are 0 in `a` and in `t`. All products with
-// one q share the tensor t, and other operators that dequantize q read t too. So a single operator
-// reads q, and later passes fuse it with the operator that writes q. Reshapes and transposes may
-// stand between a product and the operator that dequantizes.
+// addition of floats is rounded. Elements of a padding are 0 in `a` and in `t`. All products that
+// read the same q share the tensor t, and other operators that dequantize q read t too. So the
+// operator of t is the only reader of q, and later passes fuse it with the operator that writes q.
+// Reshapes and transposes may stand between the operator that dequantizes and the product.
 
 #include <algorithm>
 #include <cmath>
@@ -42,18 +42,19 @@ using Constants = std::map<std::string, Constant>;
 
 /// f32(i32(q) - zero) * scale, element by element.
 struct Dequantized {
-  std::string tensor;  ///< q, of the graph
-  DType type = UInt8;  ///< of q
+  std::string tensor;  ///< name of q in the graph
+  DType type = UInt8;  ///< type of q
   Expr shifted;        ///< i32(q) - zero, or i32(q)
-  Expr zero;           ///< undefined: 0
+  Expr zero;           ///< undefined if it is 0
   Expr scale;
-  Compute compute;                   ///< of the operator, in canonical names
-  std::vector<std::string> tensors;  ///< of the graph, for its inputs
+  Compute compute;                   ///< compute of the operator, in canonical names
+  std::vector<std::string> tensors;  ///< the tensor of the graph for each input of `compute`
 
   const std::vector<Axis>& axes() const { return compute.stages.front().axes; }
 };
 
-/// The value of an expression that reads constants alone, over some of the axes of `d`.
+/// Evaluates an expression over `axes`, which are some of the axes of `d`. nullopt if the
+/// expression depends on other axes of `d`, or reads tensors that are not constants.
 std::optional<Array> value_of(const Dequantized& d, const Expr& value, DType type,
                               const std::vector<Axis>& axes, const Constants& constants) {
   Compute compute;
@@ -68,14 +69,15 @@ std::optional<Array> value_of(const Dequantized& d, const Expr& value, DType typ
   }
   compute.stages.push_back({"value", type, axes, {}, dsl::Combine::None, value, ""});
   compute.outputs = {"value"};
-  // An expression that depends on other axes uses a variable that is no axis here.
+  // If the expression depends on another axis, its variable is no axis of this compute, which then
+  // is not valid.
   if (!dsl::validate(compute)) return std::nullopt;
   auto values = dsl::interpret(compute, arrays);
   if (!values) return std::nullopt;
   return std::move(values->at("value"));
 }
 
-/// The factors of f32(...) * scale.
+/// Splits f32(x) * scale, in either order, into x, which is an i32, and the scale.
 std::optional<std::pair<Expr, Expr>> split_scaled(const Expr& body) {
   const Binary* product = body.as<Binary>();
   if (!product || product->op != BinaryOp::Mul) return std::nullopt;
@@ -107,7 +109,7 @@ std::optional<Dequantized> as_dequantized(const Operator& op) {
 
 // ---- factors ------------------------------------------------------------------------------------
 
-/// The largest magnitude that i16 holds, as the result of an 8-bit number minus its zero point.
+/// The largest magnitude of an 8-bit number minus its zero point, so that the difference fits i16.
 constexpr int64_t most_shifted = 32767;
 
 /// The operator that dequantizes a tensor, and the reshapes and transposes that follow it, from the
@@ -121,11 +123,12 @@ struct Source {
 struct Factor {
   Source source;
   std::optional<Array> constant = {};  ///< p'; nullopt: the factor is t
-  int64_t zero = 0;                    ///< of t
-  int64_t largest = 0;                 ///< magnitude of its elements
-  std::vector<double> scales = {};     ///< one, or one for each index of `axis`
-  size_t axis = 0;                     ///< of the factor
-  /// The number of the axis of the sum along which scales vary; nullopt for one scale.
+  int64_t zero = 0;                    ///< zero point of q, if the factor is t
+  int64_t largest = 0;                 ///< largest magnitude of an element
+  std::vector<double> scales = {};     ///< one scale, or one for each index of dimension `axis`
+  size_t axis = 0;                     ///< a dimension of the factor
+  /// Index, among the axes of the sum, of the axis along which the scales vary; nullopt if there is
+  /// one scale.
   std::optional<size_t> channel = {};
 
   DType type() const { return constant ? constant->type : Int16; }
@@ -138,7 +141,7 @@ int64_t largest_magnitude(const Array& array) {
   return largest;
 }
 
-/// The array behind a reshape or a transpose.
+/// Applies a reshape or a transpose to an array.
 Array moved(Array array, const Operator& move) {
   if (const auto position = as_transpose(move)) {
     std::vector<size_t> order(position->size());
@@ -149,7 +152,9 @@ Array moved(Array array, const Operator& move) {
   return array;
 }
 
-/// The dimension behind a reshape or a transpose that has the elements of a dimension before it.
+/// Returns the dimension of the result of a reshape or transpose that has the same elements as
+/// dimension `axis` of its input. nullopt if a reshape splits that dimension or joins it with
+/// others.
 std::optional<size_t> axis_after(const Operator& move, size_t axis) {
   if (const auto position = as_transpose(move)) return (*position)[axis];
   const std::vector<int64_t>& from = move.workload.compute.inputs.front().shape;
@@ -185,7 +190,8 @@ class ProductNarrower {
   }
 
  private:
-  /// Replaces a product whose factors are dequantized by a product of integers.
+  /// If operator i is a product of two dequantized factors that meets the conditions, replaces it
+  /// by a product of integers.
   Status visit(size_t i) {
     const Operator& op = *operators_[i];
     if (!is_fast(op) || op.outputs.size() != 1 || !has_reduction(op.workload.compute)) return {};
@@ -202,7 +208,8 @@ class ProductNarrower {
     if (!first || !second) return {};
     TW_TRY(const auto x, factor_of(*first, *a, sum));
     TW_TRY(const auto y, factor_of(*second, *b, sum));
-    // Dot-product instructions need one factor whose neighbours along the sum are packed ahead.
+    // Exactly one factor must be a constant: dot-product instructions need a factor in which
+    // neighbours along the sum are packed next to each other before the kernel runs.
     if (!x || !y || x->constant.has_value() == y->constant.has_value()) return {};
     if (!fits_32_bits(sum, static_cast<double>(x->largest) * static_cast<double>(y->largest)))
       return {};
@@ -210,7 +217,7 @@ class ProductNarrower {
     return rewrite(i, std::move(spelled), *x, *y);
   }
 
-  /// True if the sum reads the input, and no other stage.
+  /// True if this is the only read of its tensor in the compute, and the tensor is an input.
   static bool is_read_once(const Compute& compute, const Read& read) {
     int count = 0;
     for (const Stage& stage : compute.stages) count += count_reads(stage.body, read.tensor);
@@ -237,7 +244,9 @@ class ProductNarrower {
     }
   }
 
-  /// The factor in integers; nullopt if its scales vary along an axis that the sum does not keep.
+  /// Returns a factor of the sum in integers. nullopt if its scales or zero points depend on more
+  /// than one axis or on other tensors than constants, if the scales vary along an axis that the
+  /// sum does not keep, or if a number minus its zero point may exceed 16 bits.
   Result<std::optional<Factor>> factor_of(const Source& source, const Read& read,
                                           const Stage& sum) const {
     const std::optional<Factor> none;
@@ -282,15 +291,15 @@ class ProductNarrower {
     return std::nullopt;
   }
 
-  /// The zero point; nullopt if it is not a single number.
+  /// Returns the zero point; nullopt if it is not a single constant number.
   std::optional<int64_t> zero_of(const Dequantized& d) const {
     if (!d.zero.defined()) return 0;
     const auto value = value_of(d, d.zero, Int32, {}, constants_);
     return value ? std::optional(value->get_int(0)) : std::nullopt;
   }
 
-  /// Computes the constant of the factor, its numbers less their zero points. Returns false if the
-  /// zero points are not constants along a single axis.
+  /// Computes the constant of the factor: its numbers minus their zero points. Returns false if the
+  /// zero points are not constants along one axis at most, or if a difference does not fit 16 bits.
   Result<bool> add_constant(Factor& factor) const {
     const Dequantized& d = factor.source.dequantized;
     const Array& numbers = *constants_.at(d.tensor).array;
@@ -325,7 +334,8 @@ class ProductNarrower {
     return name;
   }
 
-  /// Adds the factor's reshape or transpose for a tensor of 16 bits.
+  /// Adds an operator that moves the 16-bit tensor `tensor` as `move`, a reshape or transpose of
+  /// the factor, does. Returns the name of the result.
   Result<std::string> add_move(const Factor& factor, const Operator& move,
                                const std::string& tensor) {
     std::string name = names_.make(move.name() + ".centered");
@@ -339,7 +349,7 @@ class ProductNarrower {
     return centering_[writer ? *writer + 1 : 0];
   }
 
-  /// Returns the name of t, adding an operator that computes t after q if there is none yet.
+  /// Returns the name of t. Adds an operator that computes t from q if there is none yet.
   Result<std::string> centered(const Dequantized& d, int64_t zero) {
     const auto [at, is_new] = centered_.try_emplace({d.tensor, zero});
     if (!is_new) return at->second;
@@ -353,7 +363,8 @@ class ProductNarrower {
     return at->second;
   }
 
-  /// Binds the read's input to the tensor of the factor, and returns the factor of the new product.
+  /// Binds the input that `factor` reads to the integers of `narrow`. Returns the factor of the new
+  /// product: the element converted to i32, with the padding of `factor` if it has one.
   Result<Expr> bind(Spelled& spelled, const Expr& factor, const Factor& narrow) {
     const Read& read = *factor_read(factor);
     const size_t at = input_number(spelled.compute, read.tensor);
@@ -367,7 +378,8 @@ class ProductNarrower {
                      : element);
   }
 
-  /// The product of scales, as a constant. One of the factors has one scale.
+  /// Adds a constant with the products of the scales of x and y, and returns its name. At most one
+  /// of x and y has several scales.
   Result<std::string> add_scales(const std::string& stem, const Factor& x, const Factor& y) {
     const std::vector<double>& many = x.scales.size() > 1 ? x.scales : y.scales;
     const double one = x.scales.size() > 1 ? y.scales.front() : x.scales.front();
@@ -417,7 +429,8 @@ class ProductNarrower {
     return {};
   }
 
-  /// Makes another operator that dequantizes q read t instead.
+  /// If operator i dequantizes a tensor q for which a tensor t exists, makes the operator read t
+  /// instead of q.
   Status share_centered(size_t i) {
     const auto d = as_dequantized(*operators_[i]);
     const auto zero = d ? zero_of(*d) : std::nullopt;
@@ -440,8 +453,10 @@ class ProductNarrower {
   FreshNames names_;
   Constants constants_;
   std::vector<std::optional<Operator>> operators_;
-  std::map<std::pair<std::string, int64_t>, std::string> centered_;  ///< t by q and its zero point
-  /// Operators that compute t: those before all operators, then those after each operator.
+  /// Name of t, by the name and the zero point of q.
+  std::map<std::pair<std::string, int64_t>, std::string> centered_;
+  /// Operators that compute t. Element 0 has those that stand before all operators, and element i +
+  /// 1 those that stand after operator i.
   std::vector<std::vector<Operator>> centering_;
 };
 

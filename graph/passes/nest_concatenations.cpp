@@ -2,8 +2,8 @@
 //   y = concat(a, b)           y = concat(a, b)
 //   z = concat(a, b, c)   ->   z = concat(y, c)
 //
-// In dense blocks every concatenation extends the one before. After nesting, each tensor is an
-// input of one concatenation only, so that all of the tensors can lie in one array
+// In dense blocks every concatenation extends the concatenation before it. After nesting, each
+// tensor is an input of one concatenation only, so that all of the tensors can lie in one array
 // (tuner/network/assemble.h).
 
 #include <algorithm>
@@ -48,7 +48,8 @@ class ConcatenationNester {
     return {};
   }
 
-  /// The pieces with results of earlier concatenations in place of what these contain.
+  /// Returns the pieces, in which the pieces of an earlier concatenation are replaced by its
+  /// result.
   Tensors nested_in(const Tensors& pieces, size_t dimension) const {
     Tensors nested;
     for (size_t i = 0; i < pieces.size();) {
@@ -59,8 +60,8 @@ class ConcatenationNester {
     return nested;
   }
 
-  /// The longest known concatenation whose pieces are, in order, those of `pieces` from `first` on.
-  /// A concatenation of all of `pieces` does not count.
+  /// Returns the longest earlier concatenation whose pieces are the pieces from `first` on, in the
+  /// same order; nullptr if there is none. A concatenation of all of `pieces` does not count.
   const Known* longest_at(const Tensors& pieces, size_t first, size_t dimension) const {
     const auto candidates = known_.find({dimension, pieces[first]});
     if (candidates == known_.end()) return nullptr;
@@ -79,7 +80,7 @@ class ConcatenationNester {
 
   const std::map<std::string, TensorType> types_;
   Graph result_;
-  /// Concatenations before the operator, by dimension and first piece.
+  /// The concatenations that were visited so far, by dimension and first piece.
   std::map<std::pair<size_t, std::string>, std::vector<Known>> known_;
 };
 

@@ -14,7 +14,8 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-/// Gives each output that a pass has made a constant an operator that copies the constant.
+/// If a pass has made an output of the body a constant, adds an operator that copies the constant
+/// to the output.
 Status copy_constant_outputs(Graph& body) {
   FreshNames names(body);
   for (const std::string& output : body.outputs) {
@@ -32,10 +33,11 @@ Status copy_constant_outputs(Graph& body) {
   return {};
 }
 
-/// Lets bodies read constants that enter them by their own names.
+/// If a Share gives a constant another name in a body, removes the Share and lets the operators of
+/// the body read the constant by its own name.
 Status bind_shared_constants(Graph& graph) {
   for (size_t number = 0; number < graph.loops.size(); ++number) {
-    std::map<std::string, std::string> constants;  // by the name in the body
+    std::map<std::string, std::string> constants;  // name in the body -> name of the constant
     std::erase_if(graph.loops[number].shares, [&](const Loop::Share& share) {
       return graph.constants.contains(share.outside) &&
              constants.emplace(share.inside, share.outside).second;
@@ -56,7 +58,8 @@ Status bind_shared_constants(Graph& graph) {
   return {};
 }
 
-/// Brings operators and loops into an order in which each has what it reads.
+/// Sorts operators and loops so that each stands after the operators and loops that write what it
+/// reads.
 class Sorter {
  public:
   explicit Sorter(Graph& graph) : graph_(graph), bodies_(graph.loops.size()) {
@@ -68,7 +71,8 @@ class Sorter {
     graph.operators.clear();
   }
 
-  /// Each round places the operators that need no loop of those left, then the loops that can run.
+  /// Each round places the operators whose inputs are known, and then the loops whose sources are
+  /// known.
   Status run() {
     std::vector<Loop> loops;
     while (!outside_.empty() || !loops_.empty()) {
@@ -107,10 +111,11 @@ class Sorter {
   }
 
   Graph& graph_;
-  std::vector<Operator> outside_;              ///< that are not placed yet
-  std::vector<std::vector<Operator>> bodies_;  ///< of each loop
-  std::vector<size_t> loops_;                  ///< that are not placed yet
-  std::set<std::string> known_;                ///< tensors outside of loops
+  std::vector<Operator> outside_;  ///< operators outside of loops that are not placed yet
+  std::vector<std::vector<Operator>> bodies_;  ///< operators of each loop
+  std::vector<size_t> loops_;                  ///< indices of loops that are not placed yet
+  /// Tensors outside of loops that are inputs, constants or results of placed operators and loops.
+  std::set<std::string> known_;
 };
 
 }  // namespace

@@ -25,15 +25,15 @@ using PartNumber = std::optional<size_t>;
 /// All parts of a graph.
 std::vector<PartNumber> parts_of(const Graph& graph);
 
-/// The part as a graph. Its inputs are the tensors that enter the part, and its outputs are the
-/// tensors that leave it. In the part outside of loops, results of loops are inputs, and tensors
-/// that loops read are outputs. All other tensors of the whole graph are inputs that nothing reads,
-/// so that passes do not use their names again. Requires: a valid graph.
+/// Returns the part as a graph. Its inputs are the tensors that enter the part, and its outputs are
+/// the tensors that leave it. In the part outside of loops, results of loops are inputs, and
+/// tensors that loops read are outputs. All other tensors of the whole graph are also inputs, which
+/// nothing reads, so that passes do not use their names again. Requires: a valid graph.
 Graph part_of(const Graph& graph, PartNumber number);
 
-/// The graph with `part`, which passes have rewritten, in place of part `number`. If a pass has
-/// made an output of a loop's body a constant, an operator in the body copies the constant. Fails
-/// as make_operator() does; Internal if a loop depends on its own results.
+/// Returns the graph with part `number` replaced by `part`, which a pass has rewritten. If the pass
+/// has made an output of a loop's body a constant, an operator that copies the constant is added to
+/// the body. Fails as make_operator() does, and with Internal if a loop depends on its own results.
 Result<Graph> with_part(const Graph& graph, PartNumber number, Graph part);
 
 }  // namespace tw::graph

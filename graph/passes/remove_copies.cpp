@@ -14,7 +14,8 @@ namespace {
 
 using Positions = std::vector<size_t>;
 
-/// The transpose of a tensor of this shape, by as_transpose()'s positions.
+/// Returns the compute of a transpose of a tensor of this shape. Its dimension i becomes dimension
+/// positions[i], as in as_transpose().
 Result<dsl::Compute> transpose(DType dtype, const std::vector<int64_t>& shape,
                                const Positions& positions) {
   std::vector<dsl::Axis> axes(shape.size()), extents;
@@ -59,7 +60,7 @@ class CopyRemover {
   /// An operator that moves elements without arithmetic: a reshape or a transpose.
   struct Move {
     std::string source;
-    bool is_reshape = false;  ///< else a transpose
+    bool is_reshape = false;  ///< true for a reshape, false for a transpose
     Positions positions;
   };
 
@@ -100,8 +101,9 @@ class CopyRemover {
     return move.is_reshape && types_.at(move.source) == types_.at(target);
   }
 
-  /// Replaces the copy by its source. If the copy is an output of the graph, the source takes the
-  /// name of the output; false if it cannot.
+  /// Replaces the copy by its source. If the copy is an output of the graph, the source gets the
+  /// name of the output. Returns false if that is impossible, because the source is itself an
+  /// output, an input or a constant.
   bool forget(const std::string& copy, const std::string& source) {
     if (!uses_.is_output(copy)) {
       renamed_[copy] = source;
@@ -122,7 +124,7 @@ class CopyRemover {
     return make_operator(compute, {move.source}, op.outputs, graph_.constants);
   }
 
-  /// The tensor that replaces this tensor; the tensor itself if none does.
+  /// Returns the tensor that replaces this tensor, or the tensor itself if it was not replaced.
   std::string current(std::string tensor) const {
     for (auto found = renamed_.find(tensor); found != renamed_.end(); found = renamed_.find(tensor))
       tensor = found->second;

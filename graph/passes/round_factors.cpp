@@ -7,10 +7,10 @@
 //
 // Sums stay f32. On a target with instructions that multiply this type, both factors of the
 // products that these instructions compute are rounded. On any target a product that waits for a
-// constant from memory gains, since the constant then has half the bytes; there only the constant
-// is rounded. Operators that only move elements, and whose result is rounded, move numbers of 16
-// bits. Inputs and outputs of the graph keep their types. So do tensors that other readers would
-// convert many times: products read a rounded copy of these.
+// constant from memory gains, since the constant then has half the bytes. In such a product only
+// the constant is rounded. Operators that only move elements, and whose result is rounded, move
+// numbers of 16 bits. Inputs and outputs of the graph keep their types. So do tensors that other
+// readers would convert many times: products read a rounded copy of these.
 
 #include <algorithm>
 #include <cmath>
@@ -32,7 +32,7 @@ using dsl::Read;
 using dsl::Select;
 using dsl::Stage;
 
-// Smaller constants may stay in L2 between two calls. 256 KiB.
+// Constants of fewer elements may stay in L2 between two calls. The limit is 256 KiB of f32.
 constexpr double least_elements = 65536;
 
 /// True if the operator only chooses between elements of its inputs and literals.
@@ -74,10 +74,11 @@ class FactorRounder {
   }
 
  private:
-  /// The number of an operator, and of one of its inputs.
+  /// An input of an operator, given by the index of the operator and the index of the input.
   using Place = std::pair<size_t, size_t>;
 
-  /// Binds the rounded weights of products that gain by them, and notes their other factors.
+  /// For each product in operator i that gains by it, binds its weights to rounded weights. Notes
+  /// the other factors of dot products in data_.
   void choose_products(size_t i) {
     const Operator& op = graph_.operators[i];
     if (!is_fast(op)) return;
@@ -96,7 +97,8 @@ class FactorRounder {
     }
   }
 
-  /// Binds an input to rounded weights, which are made once; false where they would overflow.
+  /// Binds an input to rounded weights, which are made once for all inputs. Returns false if a
+  /// weight would overflow.
   bool bind_weights(Place place) {
     const std::string& weights = graph_.operators[place.first].inputs[place.second];
     const auto [known, is_new] = weights_.try_emplace(weights);
@@ -111,7 +113,8 @@ class FactorRounder {
     return true;
   }
 
-  /// Rounds the data of products where they are written, or binds the products to a copy.
+  /// Rounds the data of dot products where the data is written, or binds the dot products to a
+  /// rounded copy.
   void choose_data() {
     for (const Place& place : data_) {
       const Operator& op = graph_.operators[place.first];
@@ -128,8 +131,8 @@ class FactorRounder {
     }
   }
 
-  /// True if an operator writes the tensor, it is not an output of the graph, and no reader loses
-  /// much time by converting it.
+  /// True if an operator writes the tensor, it is not an output of the graph, and no reader would
+  /// convert its elements many times.
   bool can_round(const std::string& tensor) const {
     const auto writer = uses_.writer(tensor);
     if (!writer || uses_.is_output(tensor) || !is_fast(graph_.operators[*writer])) return false;
@@ -144,7 +147,8 @@ class FactorRounder {
     });
   }
 
-  /// Rounds the sources of moves to rounded tensors, and results whose sources are all rounded.
+  /// Rounds the inputs of moves whose results are rounded, and the results of moves whose inputs
+  /// are all rounded.
   void follow_moves() {
     for (size_t i = graph_.operators.size(); i-- > 0;) {
       const Operator& op = graph_.operators[i];
@@ -202,8 +206,8 @@ class FactorRounder {
     return make_operator(compute, tensors, op.outputs, result_.constants, &op.workload);
   }
 
-  /// The expression with each read of these inputs converted to f32. A padding with zeros is inside
-  /// of the conversion, as tensor tiles need it.
+  /// Returns the expression with each read of these inputs converted to f32. A padding with zeros
+  /// is inside of the conversion, as tensor tiles need it.
   Expr with_rounded(const Expr& body, const std::set<std::string>& inputs) const {
     return dsl::transform(body, [&](const Expr& e) -> std::optional<Expr> {
       const Read* read = e.as<Read>();
@@ -233,13 +237,16 @@ class FactorRounder {
     compute.stages.push_back(std::move(behind));
   }
 
-  /// Rounds a number of f32. A choice between numbers of 16 bits is one between them as they are.
+  /// Rounds an f32 expression to the 16-bit type. If as_rounded() finds a 16-bit expression with
+  /// its values, returns that expression.
   Expr rounded(const Expr& wide) const {
     if (const auto narrow = as_rounded(wide)) return *narrow;
     return dsl::cast(type_, wide);
   }
 
-  /// The 16-bit number from which an f32 was converted; nullopt if it is no conversion.
+  /// Returns the 16-bit expression from which an f32 expression was converted. A literal is
+  /// rounded, and a select between converted expressions is a select between the 16-bit
+  /// expressions. nullopt for other expressions.
   std::optional<Expr> as_rounded(const Expr& wide) const {
     if (const Const* literal = wide.as<Const>()) return dsl::constant(type_, literal->float_value);
     if (const Cast* cast = wide.as<Cast>())
@@ -258,15 +265,16 @@ class FactorRounder {
 
   const Graph& graph_;
   const DType type_;
-  const bool multiplies_;  ///< the target multiplies the type as it is
+  const bool multiplies_;  ///< true if the target has instructions that multiply the type
   Uses uses_;
   FreshNames names_;
   Graph result_;
-  std::set<Place> data_;                        ///< factors of dot products beside their weights
-  std::set<std::string> rounded_;               ///< tensors that operators write in 16 bits
-  std::map<std::string, std::string> weights_;  ///< rounded constants; empty: it would overflow
-  std::map<std::string, Copy> copies_;          ///< rounded copies of tensors that stay f32
-  std::map<Place, std::string> bound_;          ///< inputs of products: the rounded tensor
+  std::set<Place> data_;           ///< data factors of dot products
+  std::set<std::string> rounded_;  ///< tensors that operators write in 16 bits
+  /// Name of each rounded constant; empty if it would overflow.
+  std::map<std::string, std::string> weights_;
+  std::map<std::string, Copy> copies_;  ///< rounded copies of tensors that stay f32
+  std::map<Place, std::string> bound_;  ///< rounded tensors that inputs of products are bound to
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The importer turns a matrix product of a batch into a product of two matrices between reshapes.
 // The bias and the activation then come after the second reshape. This pass moves bias and
-// activation to before this reshape, so that they can be fused into the product:
+// activation to before the second reshape, so that they can be fused into the product:
 //
 //   r = reshape(t) 1x128x768         u = t[m, n] + b[n]
 //   y = r[i, j, k] + b[k]       ->   y = reshape(u) 1x128x768
@@ -25,10 +25,10 @@ using dsl::Expr;
 using dsl::Read;
 using Shape = std::vector<int64_t>;
 
-/// For each dimension of the shape `to`, the dimensions of `from` that the reshape joins into it;
-/// dimensions of extent 1 are left out. From [2, 3, 8] to [6, 8, 1], the result is {0, 1}, {2} and
-/// {}. Empty for a dimension into which the reshape splits another, as from [8] to [2, 4], and
-/// where it joins and splits.
+/// Returns, for each dimension of the shape `to`, the dimensions of `from` that the reshape joins
+/// into it; dimensions of extent 1 are left out. From [2, 3, 8] to [6, 8, 1], the result is {0, 1},
+/// {2} and {}. The entry is empty for a dimension that is only a part of a dimension of `from`, as
+/// from [8] to [2, 4], and for dimensions that are both joined and split.
 std::vector<std::vector<size_t>> joined_dimensions(const Shape& from, const Shape& to) {
   const auto larger = [](const Shape& shape, size_t first, size_t end) {
     std::vector<size_t> found;
@@ -54,7 +54,8 @@ std::vector<std::vector<size_t>> joined_dimensions(const Shape& from, const Shap
   return joined;
 }
 
-/// Rewrites an elementwise operator for tensors that are reshaped to another shape.
+/// Rewrites an elementwise operator so that it computes its elements in the shape `from`. A reshape
+/// of the new result gives the former result.
 class Reindex {
  public:
   /// Requires: a reshape turns arrays of shape `from` into the operator's shape.
@@ -97,8 +98,8 @@ class Reindex {
   const std::vector<std::string>& inputs() const { return spelled_.inputs; }
 
  private:
-  /// The read, indexed by the new axes; its tensor gets a new shape. nullopt if an index would be
-  /// split, or if another read needs the tensor in a different shape.
+  /// Returns the read, indexed by the new axes; its tensor gets a new shape. nullopt if an index
+  /// would be split, or if another read needs the tensor in a different shape.
   std::optional<Expr> changed_read(const Read& read, const dsl::Stage& stage) {
     const Shape former = spelled_.compute.shape_of(read.tensor);
     const bool is_whole = count_pointwise_reads(spelled_.compute, stage, read.tensor).has_value();
@@ -125,9 +126,9 @@ class Reindex {
     return dsl::read(read.tensor, std::move(indices), read.type);
   }
 
-  /// Replacements of the stage's axes outside of reads. An axis of one element is replaced by 0,
-  /// any other axis by the new axis that equals it. If no new axis equals it, validate() rejects
-  /// the result.
+  /// Returns the replacements of the stage's axes outside of reads. An axis of one element is
+  /// replaced by 0, any other axis by the new axis that equals it. If no new axis equals it,
+  /// validate() rejects the result.
   dsl::Substitution whole_axes(const dsl::Stage& stage) const {
     dsl::Substitution replacements = units_;
     for (const dsl::Axis& axis : stage.axes) {
@@ -139,10 +140,11 @@ class Reindex {
   }
 
   Spelled spelled_;
-  std::vector<dsl::Axis> axes_;                          ///< the new ones
-  std::map<std::string, std::vector<dsl::Axis>> parts_;  ///< of a former axis
-  dsl::Substitution units_;                              ///< 0 for axes of one element
-  std::map<std::string, Shape> shapes_;                  ///< new shapes of inputs
+  std::vector<dsl::Axis> axes_;  ///< the new axes, one for each dimension of `from`
+  /// For a former axis, the new axes that are joined into it.
+  std::map<std::string, std::vector<dsl::Axis>> parts_;
+  dsl::Substitution units_;              ///< 0 for each former axis of extent 1
+  std::map<std::string, Shape> shapes_;  ///< new shapes of inputs
 };
 
 class ReshapeSinker {
@@ -155,7 +157,7 @@ class ReshapeSinker {
 
   Result<Graph> run() {
     for (size_t i = 0; i < order_.size(); ++i) TW_RETURN_IF_ERROR(visit(i));
-    return remove_copies(result_);  // the new reshapes meet those of readers
+    return remove_copies(result_);  // joins the new reshapes with the reshapes that read them
   }
 
  private:
@@ -182,7 +184,8 @@ class ReshapeSinker {
            (has_reduction(order_[*writer]->workload.compute) || is_elementwise(*order_[*writer]));
   }
 
-  /// Replaces the operator by one on tensors of the source's shape, followed by a reshape.
+  /// Adds the operator on tensors of the source's shape, followed by a reshape to its former shape.
+  /// Returns false, and adds nothing, if the operator cannot be rewritten.
   Result<bool> sink(const Operator& op, const std::string& source) {
     const Shape from = types_.at(source).shape;
     Reindex reindex(op, from);
@@ -202,7 +205,8 @@ class ReshapeSinker {
     return true;
   }
 
-  /// The tensor in this shape: the tensor that it was reshaped from, or a new reshape.
+  /// Returns the name of the tensor in this shape: of the tensor from which it was reshaped, or of
+  /// a new reshape or constant.
   Result<std::string> reshaped(const std::string& tensor, const Shape& shape) {
     if (types_.at(tensor).shape == shape) return tensor;
     const auto source = sources_.find(tensor);
@@ -234,8 +238,10 @@ class ReshapeSinker {
   std::map<std::string, TensorType> types_;
   std::vector<const Operator*> order_;
   Graph result_;
-  std::map<std::string, std::string> sources_;  ///< result of a reshape -> the tensor before
-  std::map<std::pair<std::string, Shape>, std::string> reshaped_;  ///< that were added
+  /// Result of a reshape -> the tensor that is reshaped.
+  std::map<std::string, std::string> sources_;
+  /// Reshaped tensors that were added.
+  std::map<std::pair<std::string, Shape>, std::string> reshaped_;
 };
 
 }  // namespace

@@ -13,15 +13,15 @@
 
 namespace tw::graph {
 
-/// The writer and the readers of each tensor, as of the graph from which the Uses was made.
-/// Operators are given by their index in Graph::operators.
+/// The writer and the readers of each tensor of the graph that the constructor got. Later changes
+/// of that graph are not seen. Operators are given by their index in Graph::operators.
 class Uses {
  public:
   explicit Uses(const Graph& graph);
 
-  /// The operator that writes the tensor; nullopt for inputs and constants of the graph.
+  /// Returns the operator that writes the tensor; nullopt for inputs and constants of the graph.
   std::optional<size_t> writer(const std::string& tensor) const;
-  /// The operators that read the tensor, in increasing order, each once.
+  /// Returns the operators that read the tensor, in increasing order, each once.
   const std::vector<size_t>& readers(const std::string& tensor) const;
   bool is_output(const std::string& tensor) const { return outputs_.contains(tensor); }
   /// True if the operator is the only reader of the tensor, and the tensor is no output of the
@@ -38,8 +38,8 @@ class Uses {
 class FreshNames {
  public:
   explicit FreshNames(const Graph& graph);
-  /// A name that no tensor of the graph has and that was not returned before: `stem`, or `stem`
-  /// with a number.
+  /// Returns a name that no tensor of the graph has and that was not returned before: `stem`, or
+  /// `stem` with a number.
   std::string make(const std::string& stem);
 
  private:
@@ -47,9 +47,10 @@ class FreshNames {
   std::map<std::string, size_t> counts_;
 };
 
-/// The operators that are left in a list in which a pass has replaced removed operators by nullopt.
+/// Returns the operators of a list without its nullopts, by which a pass has replaced the operators
+/// that it removed.
 std::vector<Operator> remaining(std::vector<std::optional<Operator>> operators);
-/// The operators of a graph as a list in which a pass may replace operators by nullopt; see
+/// Returns the operators of a graph as a list in which a pass may replace operators by nullopt; see
 /// remaining().
 std::vector<std::optional<Operator>> as_list(const Graph& graph);
 

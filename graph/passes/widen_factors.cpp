@@ -48,14 +48,15 @@ bool moves(const Operator& op, const std::string& input) {
   return stage && is_half(stage->type) && count_moved(stage->body, input).value_or(0) > 0;
 }
 
-/// The expressions of one compute, some of whose inputs are f32 now with numbers of 16 bits.
+/// Rewrites the expressions of a compute of which some inputs have become f32. All elements of
+/// these inputs are numbers that their former 16-bit type represents.
 class WideReads {
  public:
-  /// `inputs`: the inputs that are f32 now, with their former types.
+  /// `inputs` has the names of the inputs that have become f32, with their former types.
   explicit WideReads(std::map<std::string, DType> inputs) : inputs_(std::move(inputs)) {}
 
-  /// The expression in which widened inputs are read as f32. Conversions to f32 of these reads, and
-  /// of selects between these reads, are removed.
+  /// Returns the expression with the widened inputs read as f32. Conversions to f32 of these reads,
+  /// and of selects between these reads, are removed.
   Expr in(const Expr& body) const {
     if (inputs_.empty()) return body;
     return dsl::transform(body, [&](const Expr& e) -> std::optional<Expr> {
@@ -70,7 +71,8 @@ class WideReads {
     });
   }
 
-  /// A number of 16 bits as f32.
+  /// Converts a 16-bit expression to f32. If it is itself an exact conversion of an f32, returns
+  /// that f32.
   Expr widened(const Expr& half) const {
     if (const Const* literal = half.as<Const>())
       return dsl::constant(Float32, literal->float_value);
@@ -78,14 +80,14 @@ class WideReads {
   }
 
  private:
-  /// True if the number of 16 bits is an f32 that is converted exactly.
+  /// True if the 16-bit expression is a conversion of an f32 that changes no value.
   bool is_converted(const Expr& half) const {
     const Cast* cast = half.as<Cast>();
     return cast && is_half(half.type()) && cast->a.type() == Float32 &&
            is_exact(cast->a, half.type());
   }
 
-  /// True if an f32 is a number of the type of 16 bits.
+  /// True if the 16-bit type `half` represents all values of the f32 expression.
   bool is_exact(const Expr& expr, DType half) const {
     if (const Read* read = expr.as<Read>()) {
       const auto wide = inputs_.find(read->tensor);
@@ -124,7 +126,8 @@ class FactorWidener {
   }
 
  private:
-  /// Visits operators from the last to the first, since a move is widened if its result is.
+  /// Visits operators from the last to the first, because the input of a move is widened if its
+  /// result is.
   void choose() {
     for (size_t i = graph_.operators.size(); i > 0; --i)
       for (const std::string& tensor : graph_.operators[i - 1].outputs)
@@ -188,7 +191,7 @@ class FactorWidener {
                              const std::map<std::string, Constant>& constants) const {
     Compute compute = op.workload.compute;
     std::vector<std::string> tensors = op.inputs;
-    std::map<std::string, DType> inputs;  // of the compute, with their former types
+    std::map<std::string, DType> inputs;  // widened inputs of the compute, with their former types
     std::set<std::string> outputs;
     for (size_t i = 0; i < tensors.size(); ++i) {
       if (!wide_.contains(tensors[i])) continue;
@@ -215,7 +218,7 @@ class FactorWidener {
   Uses uses_;
   FreshNames names_;
   std::set<std::string> wide_;                  ///< tensors of the graph that become f32
-  std::map<std::string, std::string> renamed_;  ///< of constants among them
+  std::map<std::string, std::string> renamed_;  ///< new names of the constants in wide_
 };
 
 }  // namespace

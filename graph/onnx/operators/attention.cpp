@@ -16,7 +16,8 @@ namespace {
 /// The inputs of an Attention by their position.
 enum AttentionInput : size_t { Query, Key, ValueInput, Mask, PastKey, PastValue, KeyCount };
 
-/// A query, key or value: heads are a dimension, or parts of the last of three.
+/// Queries, keys or values. Heads are a dimension of their own if there are four dimensions, else
+/// parts of the last of three dimensions.
 struct Heads {
   Value value;
   int64_t batch = 0, heads = 0, length = 0, size = 0;
@@ -41,8 +42,9 @@ Result<Heads> heads_of(const Node& node, const Value& value, std::string_view at
 struct AttentionOptions {
   double scale = 0, softcap = 0;
   bool is_causal = false;
-  int64_t left = -1, right = -1;  ///< of the window that a query sees; -1: without end
-  int64_t shown = 0;              ///< which scores are the fourth output
+  /// Keys before and after a query that the query sees; -1: all of them.
+  int64_t left = -1, right = -1;
+  int64_t shown = 0;  ///< selects the scores that become the fourth output: see shown_scores()
 };
 
 struct AttentionParts {
@@ -51,7 +53,7 @@ struct AttentionParts {
   AttentionOptions options;
 
   int64_t keys() const { return past + k.length; }
-  /// The head of keys and values that belongs to a head of queries.
+  /// The head of keys and values that a head of queries reads.
   Expr key_head(const Expr& h) const { return h / Expr(q.heads / k.heads); }
 };
 
@@ -92,7 +94,8 @@ Result<AttentionParts> attention_of(const Node& node) {
   return p;
 }
 
-/// `attention` declares the same without options.
+/// True if the named operator `attention` declares the same function as the node, because the node
+/// uses no options.
 bool is_plain(const Node& node, const AttentionParts& p) {
   const bool has_more_inputs =
       node.has_input(Mask) || node.has_input(PastKey) || node.has_input(KeyCount);
@@ -123,7 +126,8 @@ Status add_plain(const Node& node, Builder& builder, const AttentionParts& p) {
   return add_reshape(builder, builder.value(mixed), p.q.value.type.shape, node.outputs[0]);
 }
 
-/// Keys or values with those of the past before them.
+/// Returns an element of the keys or values: those of the past come first. `at` has the indices of
+/// the batch, the head, the key and the element.
 Expr read_with_past(const Node& node, Declaration& declaration, const AttentionParts& p,
                     const Heads& heads, size_t past_input, const std::vector<Expr>& at) {
   const Expr now = heads.read(declaration, at[0], at[1], at[2] - Expr(p.past), at[3]);
@@ -138,7 +142,7 @@ struct ScoreAxes {
   std::vector<Axis> all() const { return {b, h, i, j}; }
 };
 
-/// The score plus the mask input; -inf if the mask hides the key.
+/// Returns the score plus the mask input; -inf if the mask hides the key.
 Result<Expr> masked(const Node& node, Declaration& declaration, const ScoreAxes& a,
                     const Expr& score) {
   if (!node.has_input(Mask)) return score;
@@ -157,13 +161,14 @@ Result<Expr> masked(const Node& node, Declaration& declaration, const ScoreAxes&
     return node.unsupported("a mask of integers");
   const Expr value =
       entry.type() == Bool ? select(entry, score, hidden) : score + cast(score.type(), entry);
-  // A mask that is shorter than the keys hides the others.
+  // If the mask is shorter than the keys, it hides the keys behind its end.
   const bool is_short = length != 1 && length < a.j.extent;
   return is_short ? select(Expr(a.j) < Expr(length), value, hidden) : value;
 }
 
-/// The condition under which a query may attend to a key, by their positions: the causal mask, the
-/// sliding window, and the number of keys. Invalid unless there is a number of keys for each batch.
+/// Returns the condition under which a query may attend to a key, by their positions. It combines
+/// the causal mask, the sliding window, and the number of keys. Fails with Invalid unless there is
+/// a number of keys for each batch.
 Result<Expr> visible(const Node& node, Declaration& declaration, const AttentionParts& p,
                      const ScoreAxes& a) {
   std::vector<Expr> conditions;
@@ -183,7 +188,7 @@ Result<Expr> visible(const Node& node, Declaration& declaration, const Attention
   return all_of(conditions);
 }
 
-/// Scores on their way to probabilities, as expressions of ScoreAxes.
+/// The steps from scores to probabilities, as expressions of ScoreAxes.
 struct Scores {
   Expr raw;      ///< q k^T * scale
   Expr capped;   ///< after the soft cap
@@ -192,7 +197,8 @@ struct Scores {
   Expr divisor;  ///< the sum of the row's shares, or 1 where that is 0
 };
 
-/// The scores after all masks, -inf where the query does not see the key, as a stage.
+/// Returns the scores after all masks, as a stage. A score is -inf if the query does not see the
+/// key.
 Result<Expr> seen_scores(const Node& node, Declaration& declaration, const AttentionParts& p,
                          const ScoreAxes& a, const Expr& capped) {
   const Expr hidden = number(capped, -std::numeric_limits<double>::infinity());
@@ -236,7 +242,8 @@ Expr shown_scores(const Scores& scores, int64_t mode) {
   return scores.raw;
 }
 
-/// Keys or values with those of the past before them, [batch, head, key, element], as a stage.
+/// Returns the stage `name` with the keys or values of the past and then the current ones, [batch,
+/// head, key, element].
 Tensor present(const Node& node, Declaration& declaration, const AttentionParts& p,
                const std::string& name, const Heads& part, size_t past_input) {
   const std::vector<Axis> axes = {Axis("b", p.q.batch), Axis("g", p.k.heads), Axis("j", p.keys()),
@@ -244,7 +251,7 @@ Tensor present(const Node& node, Declaration& declaration, const AttentionParts&
   return compute(name, axes, read_with_past(node, declaration, p, part, past_input, at(axes)));
 }
 
-/// The general form, as one operator of several stages.
+/// Adds the general form of attention, as one operator of several stages.
 Status add_stages(const Node& node, Builder& builder, const AttentionParts& p) {
   const DType type = p.q.value.type.dtype;
   const ScoreAxes a = {Axis("b", p.q.batch), Axis("h", p.q.heads), Axis("i", p.q.length),
@@ -256,7 +263,7 @@ Status add_stages(const Node& node, Builder& builder, const AttentionParts& p) {
       wide(read_with_past(node, declaration, p, p.v, PastValue, {a.b, p.key_head(a.h), a.j, e}));
   const Tensor mixed = compute("mixed", {a.b, a.h, a.i, e}, sum(a.j, scores.share * v));
   const Expr y = cast(type, mixed(a.b, a.h, a.i, e) / scores.divisor);
-  // Queries of three dimensions give results of three.
+  // If the queries have three dimensions, the result has three too.
   const bool is_flat = p.q.is_flat();
   const std::vector<Axis> out =
       is_flat ? std::vector<Axis>{a.b, a.i, a.h, e} : std::vector<Axis>{a.b, a.h, a.i, e};
@@ -284,9 +291,9 @@ Status convert_attention(const Node& node, Builder& builder) {
 
 namespace {
 
-/// The element of a table of cosines or sines for [batch, position, pair]. The table has a row for
-/// each position of each batch, or, if the node has position_ids, a row for each number that may
-/// occur there.
+/// Returns the element of a table of cosines or sines for [batch, position, pair]. The table has a
+/// row for each position of each batch. If the node has position_ids, the table instead has a row
+/// for each number that may occur in position_ids.
 Result<Expr> rotary_entry(const Node& node, Declaration& declaration, size_t table_input,
                           const Axis& b, const Axis& s, int64_t pairs, const Expr& pair) {
   const Value& table = node.input(table_input);

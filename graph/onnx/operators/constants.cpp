@@ -47,7 +47,7 @@ Status add_numbers(const std::string& output, std::span<const double> values,
   return builder.add_constant(output, std::move(array));
 }
 
-/// The numbers of a Range, start + i * delta up to limit.
+/// Returns the numbers of a Range: start + i * delta, from start to limit (exclusive).
 Result<dsl::Array> range_of_floats(const Node& node) {
   TW_TRY(const std::vector<double> start, node.constant_numbers(0));
   TW_TRY(const std::vector<double> limit, node.constant_numbers(1));
@@ -80,7 +80,8 @@ Result<dsl::Array> range_of_integers(const Node& node) {
   return array;
 }
 
-/// The position counted from 0 and clamped to [0, n]; a negative one counts from the end.
+/// Returns the position counted from 0 and clamped to [0, n]. A negative `position` counts from the
+/// end.
 int64_t clamped_position(int64_t position, int64_t n) {
   return std::clamp<int64_t>(position < 0 ? position + n : position, 0, n);
 }

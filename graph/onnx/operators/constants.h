@@ -20,8 +20,8 @@ Status convert_range(const Node& node, Builder& builder);
 Status convert_shape(const Node& node, Builder& builder);
 Status convert_size(const Node& node, Builder& builder);
 
-/// A zero-filled array for a result of the node. Invalid for a negative extent; Unsupported if the
-/// array is too large to be made at import.
+/// Returns a zero-filled array for a result of the node. Fails with Invalid if an extent is
+/// negative, and with Unsupported if the array is too large to be made at import.
 Result<dsl::Array> made_array(const Node& node, DType type, const std::vector<int64_t>& shape);
 
 // Implemented in constant_indexing.cpp. Requires: all inputs of the node are constants.

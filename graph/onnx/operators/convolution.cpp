@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions. Convolutions over images become conv2d, and so do those over signals, which are
 // images of one row. A convolution whose window is the whole input becomes a product of matrices.
-// Convolutions of other ranks become expressions; transposed convolutions do too, one phase at a
-// time. The channels of a grouped convolution become two dimensions by a reshape, which moves
-// nothing.
+// Convolutions of other ranks become expressions, and so do transposed convolutions, which are
+// split into phases (see Spread). The channels of a grouped convolution become two dimensions by a
+// reshape, which moves nothing.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 struct Convolution {
   Value in, weight;
   std::optional<Value> bias;
-  int64_t groups = 1, c = 0, k = 0;  ///< channels a group, read and written
+  int64_t groups = 1, c = 0, k = 0;  ///< channels that a group reads and writes
   std::vector<Window> windows;
 
   int64_t n() const { return in.type.shape[0]; }
@@ -76,7 +76,7 @@ Status read_bias(const Node& node, size_t index, Convolution& p) {
 /// neither `k` nor `c`.
 struct Loops {
   Axis n, g, k, c;
-  std::vector<Axis> positions, taps;  ///< one of each for every dimension
+  std::vector<Axis> positions, taps;  ///< a position and a tap for each spatial dimension
   bool has_groups, has_channels;
 
   explicit Loops(const Convolution& p)
@@ -159,7 +159,8 @@ dsl::Attributes conv2d_attributes(const Convolution& p) {
           {"groups", p.groups},   {"bias", p.bias ? 1 : 0}};
 }
 
-/// conv2d with its tensors in the shapes that it declares (docs/expressions.md).
+/// Adds conv2d on tensors that are reshaped to the shapes that conv2d declares
+/// (docs/expressions.md).
 Status add_conv2d(Builder& builder, const Convolution& p, const Shape& wanted,
                   const std::string& output) {
   const Loops loops(p);
@@ -171,7 +172,7 @@ Status add_conv2d(Builder& builder, const Convolution& p, const Shape& wanted,
   });
 }
 
-/// A convolution of signals as one of images with one row.
+/// Returns a convolution of signals as a convolution of images with one row.
 Result<Convolution> as_image(Builder& builder, Convolution p) {
   const auto with_row = [](Shape shape) {
     shape.insert(shape.begin() + 2, 1);
@@ -208,7 +209,7 @@ Status add_as_dense(Builder& builder, const Convolution& p, const std::string& o
   });
 }
 
-/// The indices of the element of the input that a convolution multiplies.
+/// Returns the indices of the element of the input that a convolution multiplies.
 std::vector<Expr> element_indices(const Convolution& p, const Loops& loops) {
   std::vector<Expr> indices = at(loops.channels_read());
   indices.insert(indices.begin(), Expr(loops.n));
@@ -352,8 +353,8 @@ struct Spread {
 
   /// The remainder of the positions of a phase.
   Expr remainder(const Expr& phase) const { return is_odd() ? Expr(1) - phase : phase; }
-  /// The input position that position q of a phase reads at a tap. Appends the conditions under
-  /// which this position and the tap exist.
+  /// Returns the input position that position q of a phase reads at a tap. Appends the conditions
+  /// under which this position and the tap exist.
   Expr source(const Expr& q, const Expr& phase, const Expr& tap,
               std::vector<Expr>& conditions) const {
     const int64_t reach = step() * (taps() - 1) - before / stride;
@@ -362,14 +363,14 @@ struct Spread {
     const Expr place = quotient + tap * Expr(step()) - Expr(reach);
     if (reach > 0) conditions.push_back(Expr(0) <= place);
     if (high >= input) conditions.push_back(place < Expr(input));
-    // The first phases may have a tap more than the others.
+    // The first phases may have one tap more than the later phases.
     const int64_t longest = (kernel - 1) % stride;
     if (dilation == 1 && longest < largest_remainder())
       conditions.push_back(remainder(phase) <= tap * Expr(stride - 1 - longest) + Expr(longest));
     return place;
   }
-  /// The tap of the kernel that corresponds to a tap of the phase. Appends the conditions under
-  /// which the kernel has this tap.
+  /// Returns the tap of the kernel that corresponds to a tap of the phase. Appends the conditions
+  /// under which the kernel has this tap.
   Expr tap_of_kernel(const Expr& phase, const Expr& tap, std::vector<Expr>& conditions) const {
     const int64_t pace = stride * step(), last = taps() - 1;
     const Expr place = remainder(phase) + (Expr(last) - tap) * Expr(pace);
@@ -381,7 +382,8 @@ struct Spread {
   }
 
  private:
-  /// Phases 0 and 1 have the remainders 1 and 0.
+  /// True if phase 0 has the remainder 1 and phase 1 the remainder 0, because the stride is 2 and
+  /// `before` is odd.
   bool is_odd() const { return stride == 2 && before % 2 == 1; }
   int64_t largest_remainder() const { return is_odd() ? 1 : phases() - 1; }
 };
@@ -418,7 +420,7 @@ Result<std::vector<Spread>> spreads_of(const Node& node, const Shape& input, con
 struct Transposed {
   Value in, weight;
   std::optional<Value> bias;
-  int64_t groups = 1, c = 0, k = 0;  ///< channels a group, read and written
+  int64_t groups = 1, c = 0, k = 0;  ///< channels that a group reads and writes
   std::vector<Spread> spreads;
 
   Shape taps() const { return {weight.type.shape.begin() + 2, weight.type.shape.end()}; }
@@ -448,7 +450,7 @@ Result<Transposed> transposed_of(const Node& node) {
 /// The axes of a transposed convolution by phases. A dimension with one phase has no axis for it.
 struct PhaseLoops {
   Axis n, g, c, k;
-  std::vector<Axis> positions, phases, taps;  ///< one of each for every dimension
+  std::vector<Axis> positions, phases, taps;  ///< one of each for each spatial dimension
 
   explicit PhaseLoops(const Transposed& p)
       : n("n", p.in.type.shape[0]), g("g", p.groups), c("c", p.c), k("k", p.k) {
@@ -459,7 +461,7 @@ struct PhaseLoops {
       taps.emplace_back(fmt::format("t{}", i), s.taps());
     }
   }
-  /// The axis of phases of a dimension, or the only phase.
+  /// The phase of an element in dimension i: the axis of phases, or 0 if there is one phase.
   Expr phase(size_t i) const { return phases[i].extent == 1 ? Expr(0) : Expr(phases[i]); }
   std::vector<Axis> out() const {
     std::vector<Axis> axes = with_group({n}, k);
@@ -469,7 +471,7 @@ struct PhaseLoops {
     }
     return axes;
   }
-  /// The axes of the weights without the channels, which come first.
+  /// The axes of the weights except the input channels, which are the first dimension.
   std::vector<Axis> weight() const {
     std::vector<Axis> axes = {k};
     for (size_t i = 0; i < taps.size(); ++i) {
@@ -496,7 +498,8 @@ struct PhaseLoops {
   }
 };
 
-/// The weights of all phases, [groups * c, k, taps and phases], zero where a phase has no such tap.
+/// Returns the weights of all phases, [groups * c, k, taps and phases]. An element is zero if its
+/// phase has no such tap.
 Result<Value> phase_weights(Builder& builder, const Transposed& p, const PhaseLoops& loops) {
   const Axis channel("gc", p.groups * p.c);
   std::vector<Axis> axes = loops.weight();
@@ -548,7 +551,7 @@ Status add_phases(Builder& builder, const Transposed& p, const std::string& outp
   return declaration.add(compute("out", loops.out(), cast(type, shifted)), output);
 }
 
-/// Adds the output as a part of the whole result.
+/// Adds the output, which is a part of the tensor `whole` of all phases.
 Status add_crop(Builder& builder, const Transposed& p, const std::string& whole,
                 const std::string& output) {
   Shape shape = {p.in.type.shape[0], p.groups * p.k};
@@ -564,9 +567,9 @@ Status add_crop(Builder& builder, const Transposed& p, const std::string& whole,
 
 }  // namespace
 
-// out[stride * q + p] sums in[q - m] * weight[p + stride * m] over m, so each phase p is an
-// ordinary convolution of stride 1. Positions and phases are dimensions of their own, whose
-// row-major order is that of the output.
+// Without padding and dilation, out[stride * q + p] is the sum of in[q - m] * weight[p + stride *
+// m] over m, so that each phase p is an ordinary convolution of stride 1. Positions and phases are
+// dimensions of their own; their row-major order is the order of the output.
 Status convert_conv_transpose(const Node& node, Builder& builder) {
   TW_RETURN_IF_ERROR(check_same_type(node, {0, 1, 2}));
   TW_RETURN_IF_ERROR(check_float(node, node.input(0).type.dtype));
@@ -589,7 +592,8 @@ Status convert_conv_transpose(const Node& node, Builder& builder) {
 
 namespace {
 
-/// An element of the past state, or 0 without such a state, followed by the input.
+/// Returns the element at `time` of the past state, followed by the input. The past state is input
+/// 3 of the node, or `past` zeros if it is left out.
 Expr with_past(const Node& node, Declaration& declaration, const Expr& b, const Expr& c,
                const Expr& time, int64_t past) {
   const Tensor in = declaration.read(node.input(0));

@@ -17,7 +17,8 @@
 namespace tw::graph::onnx {
 namespace {
 
-/// Converts a result back to the type of the operands; bools and integers have it already.
+/// Converts a result of floats back to the type of the operands. Bools and integers stay as they
+/// are.
 Expr narrow(const Expr& value, DType type) {
   return is_float(value.type()) ? cast(type, value) : value;
 }
@@ -41,15 +42,16 @@ Expr complement(const Expr& x) {
 
 enum class Domain { Floats, Numbers, Bools, Integers };
 
-/// The sum of coefficients times powers of x, the highest power first.
+/// Returns the sum of coefficients times powers of x, the highest power first.
 Expr polynomial(const Expr& x, std::initializer_list<double> coefficients) {
   Expr sum;
   for (const double c : coefficients) sum = sum.defined() ? sum * x + number(x, c) : number(x, c);
   return sum;
 }
 
-/// The angle in radians whose tangent is x, after atan() of Moshier's Cephes library: the argument
-/// is reduced to t below 0.66, for which t + t^3 p(t^2) / q(t^2) is accurate.
+/// Returns the angle in radians whose tangent is x, after atan() of Moshier's Cephes library: the
+/// argument is reduced to a t of at most 0.66 in magnitude, for which t + t^3 p(t^2) / q(t^2) is
+/// accurate.
 Expr inverse_tangent(const Expr& x) {
   const Expr a = abs(x), one = number(x, 1), zero = number(x, 0);
   const Expr is_large = number(x, 2.41421356237309505) < a, is_middle = number(x, 0.66) < a;
@@ -155,7 +157,8 @@ Status convert_function(const Node& node, Builder& builder) {
 
 namespace {
 
-/// The numbers that a function takes from attributes.
+/// A number that a function reads from the attribute `name`, or `otherwise` if the attribute is
+/// absent. A function has up to two.
 struct Parameter {
   std::string_view name;
   double otherwise;
@@ -290,7 +293,8 @@ Status convert_cast_like(const Node& node, Builder& builder) {
 
 namespace {
 
-/// Quotient of integers, rounded towards zero; the language's division rounds downwards.
+/// Returns the quotient of integers, rounded towards zero. The division of the expression language
+/// rounds downwards.
 Result<Expr> whole_quotient(const Node& node, const Expr& a, const Expr& b) {
   const auto divisor = dsl::as_int(b);
   if (divisor && *divisor == 0) return node.invalid("the divisor is 0");
@@ -318,21 +322,21 @@ Result<Expr> quotient(const Node& node, const Expr& a, const Expr& b) {
 /// b is compared in its own type.
 Expr is_infinite(const Expr& b) { return eq(abs(b), dsl::identity(dsl::Combine::Min, b.type())); }
 
-/// a - b trunc(a / b) of floats, in f64; a if b is infinite.
+/// Returns a - b trunc(a / b) of floats, in f64; a if b is infinite.
 Expr truncated_remainder(const Expr& a, const Expr& b) {
   const Expr x = cast(Float64, a), y = cast(Float64, b);
   return select(is_infinite(b), x, x - y * truncate(x / y));
 }
 
-/// a - b floor(a / b) of floats, in f64. If b is infinite, the result is a if both have the same
-/// sign, else b.
+/// Returns a - b floor(a / b) of floats, in f64. If b is infinite, the result is a if both have the
+/// same sign, else b.
 Expr floored_remainder(const Expr& a, const Expr& b) {
   const Expr x = cast(Float64, a), y = cast(Float64, b), zero = number(a, 0);
   const Expr differs = (a < zero && zero < b) || (zero < a && b < zero);
   return select(is_infinite(b), cast(Float64, select(differs, b, a)), x - y * floor(x / y));
 }
 
-/// The remainder with the sign of the divisor (fmod=0) or of the dividend (fmod=1).
+/// Returns the remainder with the sign of the divisor (fmod=0) or of the dividend (fmod=1).
 Result<Expr> remainder(const Node& node, const Expr& a, const Expr& b) {
   TW_TRY(const int64_t has_sign_of_dividend, node.integer("fmod", 0));
   if (is_float(a.type()))
@@ -346,8 +350,8 @@ Result<Expr> remainder(const Node& node, const Expr& a, const Expr& b) {
   return a % b;
 }
 
-/// BitShift. If the count is negative or not less than the number of bits, a left shift gives 0,
-/// and a right shift gives copies of the sign bit.
+/// Implements BitShift. If the count is negative or not less than the number of bits, a left shift
+/// gives 0, and a right shift gives copies of the sign bit (0 for unsigned types).
 Result<Expr> shifted_bits(const Node& node, const Expr& a, const Expr& b) {
   TW_TRY(const std::string direction, node.text("direction", ""));
   if (direction != "LEFT" && direction != "RIGHT")
@@ -402,9 +406,9 @@ struct Operands {
   std::vector<Expr> values;
 };
 
-/// An operand of an operation. A known integer of one element becomes a literal, since integer
-/// divisors have to be literals. All other values are read. Known floats are read too, because a
-/// literal 0 would be refused as a divisor.
+/// Returns an operand of an operation. A known integer of one element becomes a literal, since
+/// integer divisors have to be literals. All other values are read from a tensor. Known floats are
+/// read too, because a literal 0 would be refused as a divisor.
 Expr operand(Declaration& declaration, const Value& value, const std::vector<Expr>& indices) {
   const DType type = value.type.dtype;
   if (value.constant && value.constant->array->size() == 1 && !is_float(type))
@@ -427,9 +431,9 @@ Result<Operands> read_operands(const Node& node, Declaration& declaration,
 
 namespace {
 
-/// The second operand of an operator of opset 6, reshaped for numpy's broadcasting. Its dimensions
-/// may begin at dimension `axis` of the first operand: [3] with axis=1 is added to [2, 3, 4] as [3,
-/// 1]. The slopes of PRelu begin at the channels.
+/// Returns the second operand, reshaped for numpy's broadcasting. In opset 6 its dimensions may
+/// begin at dimension `axis` of the first operand: [3] with axis=1 is added to [2, 3, 4] as [3, 1].
+/// The slopes of PRelu begin at the channels.
 Result<Value> aligned_operand(const Node& node, Builder& builder, const Value& first,
                               const Value& second) {
   const bool is_of_channels =
@@ -493,7 +497,7 @@ Status convert_swiglu(const Node& node, Builder& builder) {
 
 namespace {
 
-/// x^y where both are data; a negative x is allowed for whole y.
+/// Returns x^y for operands that are not known at import. A negative x is allowed for whole y.
 Expr general_power(const Expr& x, const Expr& y) {
   const Expr zero = number(x, 0), half = number(x, 0.5), one = number(x, 1);
   const Expr is_odd = ne(floor(y * half) * number(x, 2), y);

@@ -23,7 +23,7 @@ struct PackedWeights {
   int64_t k, n, bits, block;  ///< numbers of rows and columns, bits of a weight, weights of a block
 
   int64_t blocks() const { return ceil_div(k, block); }
-  int64_t digits() const { return 8 / bits; }  ///< weights of a byte
+  int64_t digits() const { return 8 / bits; }  ///< number of weights in a byte
   int64_t bytes() const { return block / digits(); }
   /// True if 32 bits hold the sum of a block's products with numbers of 8 bits.
   bool sums_fit() const {
@@ -59,7 +59,8 @@ Result<PackedWeights> packed_weights_of(const Node& node) {
   return w;
 }
 
-/// The zero points [n, blocks] as numbers; they are packed like the weights, or floats.
+/// Returns the zero points [n, blocks] as numbers. In the model they are packed like the weights,
+/// or they are floats.
 Result<std::vector<double>> zero_points_of(const Node& node, const PackedWeights& w) {
   TW_TRY(const std::vector<double> given, node.constant_numbers(3));
   const int64_t bytes = ceil_div(w.blocks(), w.digits());
@@ -85,9 +86,9 @@ constexpr int64_t level_of_bytes = 4;
 struct Parts {
   PackedWeights weights;
   Value left;    ///< [m, k]
-  Value packed;  ///< [blocks, bytes, n]; columns stand last, so that vectors go along them
+  Value packed;  ///< [blocks, bytes, n]; columns are last, so that vectors lie along them
   Value scales;  ///< [blocks, n]
-  std::optional<Value> zeros;  ///< [blocks, n]; nullopt: all are the middle of the digits
+  std::optional<Value> zeros;  ///< [blocks, n]; nullopt: all zero points are 2^(bits - 1)
 
   Axis m() const { return {"m", left.type.shape[0]}; }
   Axis n() const { return {"n", weights.n}; }
@@ -96,7 +97,7 @@ struct Parts {
   Axis digit() const { return {"d", weights.digits()}; }
 };
 
-/// A constant [blocks, n] of the numbers [n, blocks].
+/// Adds a constant [blocks, n] with `numbers`, which are given as [n, blocks].
 Result<Value> constant_per_block(Builder& builder, const Node& node, const PackedWeights& w,
                                  DType type, const std::vector<double>& numbers) {
   TW_TRY(dsl::Array array, dsl::Array::make(type, {w.blocks(), w.n}));
@@ -132,7 +133,8 @@ Result<Parts> product_parts_of(const Node& node, Builder& builder) {
   return parts;
 }
 
-/// The element of the left factor for a digit of a byte of a block; 0 after the last element.
+/// Returns the element of the left factor for a digit of a byte of a block; 0 after the last
+/// element.
 Expr element_of(const Parts& parts, Declaration& declaration) {
   const PackedWeights& w = parts.weights;
   const Expr byte = Expr(parts.block()) * Expr(w.bytes()) + Expr(parts.byte());
@@ -160,9 +162,9 @@ OfBlock of_block(const Parts& parts, Declaration& declaration) {
   return {read(parts.scales), parts.zeros ? read(*parts.zeros) : dsl::constant(Float32, middle)};
 }
 
-/// The product in floats. The amount that is added to a digit to get a weight is the same for all
-/// weights of a block, so that kernels compute it once. The weights are a stage of their own, so
-/// that many rows of the other factor can share them.
+/// Returns the product in floats. The amount that is added to a digit to get a weight is the same
+/// for all weights of a block, so that kernels compute it once. The weights are a stage of their
+/// own, so that many rows of the other factor can share them.
 Tensor float_product(const Parts& parts, Declaration& declaration) {
   const OfBlock block = of_block(parts, declaration);
   const std::vector<Axis> in_column = {parts.block(), parts.byte(), parts.digit()};
@@ -174,9 +176,9 @@ Tensor float_product(const Parts& parts, Declaration& declaration) {
                  sum(in_column, element_of(parts, declaration) * weight.read_at(at(axes))));
 }
 
-/// The left factor in numbers of 8 bits, which share a scale in a block.
+/// The left factor in numbers of 8 bits. The numbers of a block share a scale.
 struct QuantizedLeft {
-  Value numbers;  ///< i8 [m, blocks, digits, bytes]: those of neighbouring bytes are neighbours
+  Value numbers;  ///< i8 [m, blocks, digits, bytes]: numbers for neighbouring bytes are adjacent
   Value scale, total;  ///< [m, blocks]: f32, and the i32 sum of the numbers
 };
 
@@ -198,7 +200,7 @@ Result<QuantizedLeft> quantized_left(const Node& node, const Parts& parts, Build
   return QuantizedLeft{builder.value(names[0]), builder.value(names[1]), builder.value(names[2])};
 }
 
-/// The product whose blocks are sums of integers.
+/// Returns the product. The sum over each block is computed with integers.
 Tensor integer_product(const Parts& parts, const QuantizedLeft& left, Declaration& declaration) {
   const std::vector<Expr> indices = {parts.m(), parts.block(), parts.digit(), parts.byte()};
   const Expr rounded = cast(Int32, declaration.read(left.numbers).read_at(indices));

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t most_comparisons = int64_t{1} << 36;
 
-/// Unsupported if the product of these counts, the number of comparisons, is too large.
+/// Fails with Unsupported if the product of these counts, the number of comparisons, is too large.
 Status check_comparisons(const Node& node, const std::vector<int64_t>& counts) {
   const auto work = checked_product(counts);
   if (work && *work <= most_comparisons) return {};
@@ -31,7 +31,7 @@ Status check_index(const Node& node, const Value& value) {
       fmt::format("'{}' is {}: expected indices", value.name, to_string(value.type.dtype)));
 }
 
-/// An index as i64, where negative ones count from the end of `extent` elements.
+/// Returns an index as i64. A negative index counts from the end of `extent` elements.
 Expr position(const Expr& index, int64_t extent) {
   const Expr i = cast(Int64, index);
   return select(i < Expr(0), i + Expr(extent), i);
@@ -45,7 +45,8 @@ bool has_negative(const Value& indices) {
   return false;
 }
 
-/// The position that an element of a tensor of indices names.
+/// Returns the position, among `extent` elements, that the element of the tensor `indices` at
+/// `where` names.
 Expr position_at(Declaration& declaration, const Value& indices, const std::vector<Expr>& where,
                  int64_t extent) {
   const Expr index = declaration.read(indices).read_at(where);
@@ -245,13 +246,14 @@ Expr combined(dsl::Combine combine, const Expr& a, const Expr& b) {
   return combine == dsl::Combine::Max ? max(a, b) : min(a, b);
 }
 
-/// The updates of one element: those over the axes `over` where `is_named` holds.
+/// The updates of one element of the result: `update` for those values of the axes `over` for which
+/// `is_named` holds.
 struct Updates {
   std::vector<Axis> over;
   Expr is_named, update;
 };
 
-/// Adds out = data with the updates.
+/// Adds the tensor `output`: `data`, with the updates applied as `how` says.
 Status add_scatter(Declaration& declaration, const Value& data, const std::vector<Axis>& o,
                    const Updates& updates, const Update& how, const std::string& output) {
   const auto& [over, is_named, update] = updates;
@@ -363,7 +365,8 @@ Status convert_top_k(const Node& node, Builder& builder) {
   TW_RETURN_IF_ERROR(check_comparisons(node, {extent_of(value.type.shape), extent}));
   Declaration declaration(builder);
   const Tensor in = declaration.read(value);
-  // The rank of an element is the number of those that come before it; equal ones keep their order.
+  // The rank of an element is the number of elements that stand before it in the sorted order.
+  // Equal elements keep their order.
   const std::vector<Axis> axes = axes_of(value.type.shape);
   const Axis other("v", extent);
   std::vector<Expr> there = at(axes);

@@ -16,7 +16,7 @@ struct LossAxes {
   std::vector<Axis> targets;
   Axis c;
 
-  /// Indices of x at a class.
+  /// Indices of x for the class `which`.
   std::vector<Expr> element(const Expr& which) const {
     std::vector<Expr> indices = at(targets);
     indices.insert(indices.begin() + 1, which);
@@ -39,7 +39,8 @@ Result<LossAxes> loss_axes(const Node& node) {
   return LossAxes{axes_of(shape), Axis("c", classes)};
 }
 
-/// The weight of each target in a type, 0 for ignored targets; undefined if all are 1.
+/// Returns the weight of each target as an expression of type `type`; undefined if all weights are
+/// 1. Ignored targets have the weight 0.
 Result<Expr> target_weight(const Node& node, Declaration& declaration, const LossAxes& axes,
                            const Expr& target, DType type) {
   Expr weight;
@@ -57,7 +58,8 @@ Result<Expr> target_weight(const Node& node, Declaration& declaration, const Los
                 weight.defined() ? weight : dsl::constant(type, 1));
 }
 
-/// The stage of the loss after the reduction, from the logarithm of a class' probability.
+/// Returns the stage of the loss, reduced as the attribute `reduction` asks. `log_probability` is
+/// the logarithm of the probability of the class axes.c.
 Result<Tensor> loss_of(const Node& node, Declaration& declaration, const LossAxes& axes,
                        const Expr& log_probability) {
   TW_TRY(const std::string reduction, node.text("reduction", "mean"));

@@ -18,10 +18,10 @@ namespace {
 /// The shapes of a product in numpy's sense: a [..., m, k] times b [..., k, n]. A tensor of one
 /// dimension is a row on the left and a column on the right.
 struct Product {
-  Shape a, b;   ///< with two dimensions at least
-  Shape batch;  ///< what the dimensions before the last two broadcast to
+  Shape a, b;   ///< shapes of the factors, with at least two dimensions
+  Shape batch;  ///< shape to which the dimensions before the last two broadcast
   int64_t m, k, n;
-  Shape result;  ///< without the dimensions that a row or column was given
+  Shape result;  ///< shape of the result, without the dimension that was added to a row or column
 };
 
 Result<Product> product_of(const Node& node, Shape a, Shape b) {
@@ -107,7 +107,7 @@ Status finish_product(Declaration& declaration, Builder& builder, const Product&
   return is_plain ? Status{} : add_reshape(builder, builder.value(name), p.result, output);
 }
 
-/// A product of any shapes.
+/// Adds a product of factors of any shapes, as an expression.
 Status add_product(Builder& builder, const Value& a, const Value& b, const Product& p,
                    const std::string& output) {
   TW_TRY(const Value left, reshaped(builder, a, p.a));
@@ -238,9 +238,9 @@ struct IntegerFactors {
   Value a, b;
 };
 
-/// The factors minus their zero points, in the shapes of `p`. `a_zero` and `b_zero` are the numbers
-/// of the inputs that hold the zero points. These have an element for each row of `a` and each
-/// column of `b`.
+/// Returns the factors minus their zero points, in the shapes of `p`. `a_zero` and `b_zero` are the
+/// indices of the inputs that hold the zero points. There is one zero point for each row of `a` and
+/// for each column of `b`, or one for the whole factor.
 Result<IntegerFactors> centered_factors(const Node& node, Builder& builder, const Product& p,
                                         const Value& a, const Value& b, size_t a_zero,
                                         size_t b_zero) {
@@ -252,8 +252,8 @@ Result<IntegerFactors> centered_factors(const Node& node, Builder& builder, cons
   return factors;
 }
 
-/// The product with the rows of all batches joined into one matrix, if the right operand is a
-/// single matrix; else the product unchanged.
+/// Returns the product with the rows of all batches joined into one matrix, if the right operand is
+/// a single matrix; else the product unchanged.
 Product with_joined_rows(Product p) {
   if (!is_single(p.b, p.b.size() - 2)) return p;
   p.m *= extent_of(p.batch);
@@ -292,7 +292,8 @@ Status convert_qlinear_matmul(const Node& node, Builder& builder) {
   const Value &a = node.input(0), &b = node.input(3);
   TW_TRY(Product p, product_of(node, a.type.shape, b.type.shape));
   TW_TRY(const IntegerFactors factors, centered_factors(node, builder, p, a, b, 2, 5));
-  // Scales of rows belong to those of each batch.
+  // If `a` has a scale for each row, the rows of each batch use the same scales, so the batches
+  // must not be joined.
   if (node.has_input(1) && extent_of(node.input(1).type.shape) == 1) p = with_joined_rows(p);
   const ProductLoops loops(p);
   Declaration declaration(builder);
@@ -314,7 +315,7 @@ struct Equation {
   std::vector<std::string> result;
 };
 
-/// The labels of one term, whose ellipsis stands for `hidden` dimensions.
+/// Returns the labels of one term. The ellipsis of the term stands for `hidden` dimensions.
 Result<std::vector<std::string>> labels_of(const Node& node, std::string_view term,
                                            int64_t hidden) {
   std::vector<std::string> labels;
@@ -337,7 +338,8 @@ int64_t count_letters(std::string_view term) {
                                [](char c) { return std::isalpha(static_cast<unsigned char>(c)); });
 }
 
-/// Labels of an implicit result: dimensions of ellipses, then letters that occur once, sorted.
+/// Returns the labels of an implicit result: the dimensions of ellipses, then the letters that
+/// occur once, sorted.
 std::vector<std::string> implicit_result(const Equation& equation, int64_t hidden) {
   std::map<std::string, int> counts;
   for (const auto& labels : equation.operands)
@@ -377,8 +379,8 @@ Result<Equation> equation_of(const Node& node, const std::vector<Value>& values)
   return equation;
 }
 
-/// The axis of each label, with the extent that the operands have in this dimension. An operand of
-/// extent 1 is broadcast; Invalid if extents differ otherwise.
+/// Returns the axis of each label, with the extent that the operands have in this dimension. An
+/// extent of 1 is broadcast. Fails with Invalid if extents differ otherwise.
 Result<std::map<std::string, Axis>> axes_of_labels(const Node& node, const Equation& equation,
                                                    const std::vector<Value>& operands) {
   std::map<std::string, Axis> axes;
@@ -394,7 +396,7 @@ Result<std::map<std::string, Axis>> axes_of_labels(const Node& node, const Equat
   return axes;
 }
 
-/// The product of the operands' elements at the axes of their labels.
+/// Returns the product of the operands' elements at the axes of their labels.
 Expr product_of_operands(Declaration& declaration, const Equation& equation,
                          const std::vector<Value>& operands,
                          const std::map<std::string, Axis>& axes) {
@@ -409,7 +411,8 @@ Expr product_of_operands(Declaration& declaration, const Equation& equation,
   return product;
 }
 
-/// The axes of the result. Invalid if a label is in no operand or occurs twice in the result.
+/// Returns the axes of the result. Fails with Invalid if a label is in no operand or occurs twice
+/// in the result.
 Result<std::vector<Axis>> axes_of_result(const Node& node, const Equation& equation,
                                          const std::map<std::string, Axis>& axes) {
   std::vector<Axis> out;

@@ -19,18 +19,18 @@ std::vector<size_t> dimensions_from(size_t first, size_t rank) {
   return dimensions;
 }
 
-/// A sum over each row, divided by the number of its elements.
+/// Returns `total`, a sum over each row, divided by the number of elements of a row.
 Expr over_length(const Expr& total, const Rows& rows) {
   return total / number(total, static_cast<double>(rows.length()));
 }
 
-/// The stage "mean" of x over each row, in the type that it is summed in.
+/// Returns the stage "mean": the mean of x over each row, in the type in which x is summed.
 Tensor mean_of(const Rows& rows, const Tensor& x) {
   const Tensor total = compute("total", rows.kept, sum(rows.over, wide(x.read_at(rows.element()))));
   return compute("mean", rows.kept, over_length(total.read_at(at(rows.kept)), rows));
 }
 
-/// The stage "deviation", sqrt(mean of (x - mean)^2 + epsilon).
+/// Returns the stage "deviation": sqrt(mean of (x - mean)^2 + epsilon) over each row.
 Tensor deviation_of(const Rows& rows, const Tensor& x, const Tensor& mean, double epsilon) {
   const Expr difference = wide(x.read_at(rows.element())) - mean.read_at(at(rows.kept));
   const Tensor spread = compute("spread", rows.kept, sum(rows.over, difference * difference));
@@ -38,7 +38,7 @@ Tensor deviation_of(const Rows& rows, const Tensor& x, const Tensor& mean, doubl
   return compute("deviation", rows.kept, sqrt(variance + number(variance, epsilon)));
 }
 
-/// (x - mean) / deviation at the elements of the tensor, in the type that they are summed in.
+/// Returns (x - mean) / deviation at the elements of the tensor, in the type in which x is summed.
 Expr normalized(const Rows& rows, const Tensor& x, double epsilon) {
   const Tensor mean = mean_of(rows, x);
   const Tensor deviation = deviation_of(rows, x, mean, epsilon);
@@ -75,7 +75,8 @@ Status convert_batch_normalization(const Node& node, Builder& builder) {
   const Value& value = node.input(0);
   const int64_t channels = value.rank() < 2 ? 1 : value.type.shape[1];
   TW_RETURN_IF_ERROR(check_channels(node, {1, 2, 3, 4}, channels));
-  // x * factor + shift, where both are known at import if the statistics are.
+  // The result is x * factor + shift. Factor and shift are computed at import if the statistics are
+  // constants.
   const std::vector<Axis> c = {Axis("c", channels)};
   const std::string factor = builder.fresh_name(node.outputs[0]);
   const DType type = wide_type(value.type.dtype);
@@ -207,9 +208,9 @@ Status convert_lp_normalization(const Node& node, Builder& builder) {
 
 namespace {
 
-/// True if `layer_norm`, which has epsilon 1e-5 and f32 parameters for each column, declares the
-/// same function as the node. The attribute is an f32, so its value as f64 differs slightly from
-/// 1e-5.
+/// True if the named operator `layer_norm` declares the same function as the node. `layer_norm` has
+/// the epsilon 1e-5 and f32 parameters for each column. The attribute is an f32, so its value as
+/// f64 differs slightly from 1e-5.
 bool is_layer_norm(const Node& node, size_t axis, double epsilon) {
   const Shape& shape = node.input(0).type.shape;
   const Shape normalized(shape.begin() + static_cast<int64_t>(axis), shape.end());
@@ -239,7 +240,8 @@ Status add_layer_norm(const Node& node, Builder& builder, int64_t rows, int64_t 
   return add_reshape(builder, builder.value(result), value.type.shape, node.outputs[0]);
 }
 
-/// Scale and shift of the last dimensions, applied to a number in the type that x is summed in.
+/// Applies the scale (input 1) and the shift (input 2) of the node, unless they are left out, to
+/// `value`, which has the type in which x is summed.
 Result<Expr> scaled(const Node& node, Declaration& declaration, const Rows& rows, Expr value) {
   for (const size_t i : {1, 2}) {
     if (!node.has_input(i)) continue;
@@ -253,7 +255,8 @@ Result<Expr> scaled(const Node& node, Declaration& declaration, const Rows& rows
   return value;
 }
 
-/// A statistic with a dimension of extent 1 for each that is reduced.
+/// Returns the stage `name` of a statistic with one value for each row. Reduced dimensions have
+/// extent 1.
 Tensor with_dimensions(const std::string& name, const Rows& rows, const Expr& value) {
   return compute(name, rows.result(true), value);
 }
@@ -262,7 +265,8 @@ Tensor with_dimensions(const std::string& name, const Rows& rows, const Expr& va
 
 namespace {
 
-/// The type of inner sums: f32.
+/// Checks that the attribute stash_type, the type of inner sums, is f32. Fails with Unsupported
+/// otherwise.
 Status check_stash_type(const Node& node) {
   TW_TRY(const int64_t stash_type, node.integer("stash_type", 1));
   return stash_type == 1 ? Status() : node.unsupported(fmt::format("stash_type={}", stash_type));
@@ -319,7 +323,8 @@ Status convert_rms_normalization(const Node& node, Builder& builder) {
 
 namespace {
 
-/// The stages of softmax, its logarithm and hardmax over one dimension of x.
+/// softmax_of(), log_softmax_of() and hardmax_of() return an element of softmax, of its logarithm
+/// and of hardmax over one dimension of x. They declare the stages that the element reads.
 Expr softmax_of(const Rows& rows, const Tensor& x) {
   const std::vector<Expr> row = at(rows.kept);
   const Tensor peak =

@@ -35,7 +35,8 @@ Result<Pooling> pooling_of(const Node& node) {
   return p;
 }
 
-/// max_pool2d declares the same where there are two dimensions and no dilation.
+/// True if the named operator max_pool2d declares the same function as the node: there are two
+/// spatial dimensions, no dilation and no output of indices, and the elements are not bools.
 bool is_max_pool2d(const Node& node, const Pooling& p) {
   const bool has_indices = node.outputs.size() > 1 && !node.outputs[1].empty();
   const auto is_dense = [](const Window& window) { return window.dilation == 1; };
@@ -56,8 +57,8 @@ Status add_max_pool2d(const Node& node, Builder& builder, const Pooling& p) {
   return add_named(builder, "max_pool2d", attributes, in.type.dtype, {in}, node.outputs[0]);
 }
 
-/// The position of the element in the whole input, counted along rows, or along columns if
-/// `column_major` (storage_order = 1).
+/// Returns the position, in the whole input, of the element that a window reads at a tap. It is
+/// counted along rows, or along columns if `column_major` (storage_order = 1).
 Expr flat_position(const Shape& shape, const Pooling& p, bool column_major) {
   const std::vector<Axis> positions = p.positions();
   Expr image = Expr(p.out[0]) * Expr(shape[1]) + Expr(p.out[1]);
@@ -143,7 +144,7 @@ Status convert_average_pool(const Node& node, Builder& builder) {
 
 namespace {
 
-/// (sum of |x|^p)^(1/p) over windows or whole images.
+/// Adds (sum of |x|^p)^(1/p) over windows or whole images, where p is `exponent`.
 Status add_norm(const Node& node, Declaration& declaration, const std::vector<Axis>& out,
                 const std::vector<Axis>& over, const Expr& element, int64_t exponent) {
   const Tensor total =
@@ -152,7 +153,8 @@ Status add_norm(const Node& node, Declaration& declaration, const std::vector<Ax
   return declaration.add(compute("out", out, cast(element.type(), root)), node.outputs[0]);
 }
 
-/// Axes of a result with one element an image, and of the image that is read.
+/// The axes of a result with one element for each image (`out`), and of the image that is read
+/// (`over`).
 struct Global {
   std::vector<Axis> out, over;
 

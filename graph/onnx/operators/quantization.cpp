@@ -31,7 +31,8 @@ bool is_zero(const dsl::Array& numbers) {
   return true;
 }
 
-/// Checks that a zero point is one number, or one for each index of the axis, or broadcasts.
+/// Checks that the zero point, input `zero`, is one number, or has one number for each index of the
+/// axis, or broadcasts to the shape `numbers`.
 Status check_zero_point(const Node& node, size_t zero, const Shape& numbers, size_t axis) {
   Shape shape = node.input(zero).type.shape;
   if (shape.size() <= 1) {
@@ -103,7 +104,7 @@ namespace {
 struct Granularity {
   bool is_scalar = true;
   size_t axis = 0;
-  int64_t block = 0;  ///< 0: the scale has one dimension, that of the axis
+  int64_t block = 0;  ///< 0: no blocks; the scale has one dimension, that of the axis
 
   std::vector<Expr> index(const std::vector<Axis>& axes) const {
     std::vector<Expr> indices = at(axes);
@@ -140,7 +141,8 @@ Expr read_parameter(Declaration& declaration, const Value& value, const Granular
   return tensor.read_at(g.index(axes));
 }
 
-/// Checks that scale and zero point have equal shapes, or one element each, as [1] and [].
+/// Checks that the scale and the zero point have equal shapes, or one element each: [1] and [] are
+/// accepted.
 Status check_parameter(const Node& node) {
   if (!node.has_input(2)) return {};
   const Shape &scale = node.input(1).type.shape, &zero = node.input(2).type.shape;

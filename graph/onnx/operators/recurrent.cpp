@@ -32,31 +32,31 @@ enum RecurrentInput : size_t {
   FirstH,
   FirstC,
   Peephole,
-  // These two of DynamicQuantizeLSTM have a zero point behind them.
+  // Inputs of DynamicQuantizeLSTM. The input after each of the two is its zero point.
   WeightsScale,
   RecurrenceScale = WeightsScale + 2
 };
 
-/// The scale of quantized weights.
+/// Returns the input that is the scale of the quantized weights `weights`.
 RecurrentInput scale_of(RecurrentInput weights) {
   return weights == Weights ? WeightsScale : RecurrenceScale;
 }
 
 enum class Cell { Rnn, Gru, Lstm };
 
-/// The parameters of a recurrent node. A gate is a slice of `hidden` rows of the weights
-/// [direction, row, column], or columns of quantized ones, [direction, column, row].
+/// The parameters of a recurrent node. The weights are [direction, row, column], and a gate is a
+/// slice of `hidden` of their rows. Quantized weights are [direction, column, row].
 struct Recurrent {
   Cell cell = Cell::Rnn;
   bool is_quantized = false;
   Value x;
   int64_t gates = 1, directions = 1, steps = 0, batch = 0, size = 0, hidden = 0;
   bool is_batch_first = false, is_reverse = false;
-  bool resets_last = false;             ///< GRU: the reset gate acts behind the product
-  bool couples_gates = false;           ///< LSTM: the forget gate is 1 - input gate
-  bool has_lengths = false;             ///< sequences may be shorter than the longest
-  double limit = 0;                     ///< of what enters an activation; 0: none
-  std::vector<Activation> activations;  ///< of each direction, one after the other
+  bool resets_last = false;    ///< GRU: the reset gate acts on the result of the recurrent product
+  bool couples_gates = false;  ///< LSTM: the forget gate is 1 - input gate
+  bool has_lengths = false;    ///< sequences may be shorter than the longest
+  double limit = 0;            ///< largest magnitude of the argument of an activation; 0: no limit
+  std::vector<Activation> activations;  ///< those of direction 0, then those of direction 1
 
   int64_t rows() const { return gates * hidden; }
   Expr activated(size_t direction, size_t which, const Expr& x) const {
@@ -127,8 +127,9 @@ Status check_types(const Node& node, const Recurrent& p) {
   return check_same_type(node, {Sequence, WeightsScale, RecurrenceScale});
 }
 
-/// True if the weights have, for each direction, a matrix of all gates with `columns` columns, and
-/// a scale and a zero point for each direction or for each row of these matrices.
+/// True if the weights have, for each direction, a matrix of all gates with `columns` columns.
+/// Quantized weights must also have a scale and a zero point, for each direction or for each row of
+/// these matrices.
 bool do_weights_fit(const Node& node, const Recurrent& p, RecurrentInput weights, int64_t columns) {
   const Shape& shape = node.input(weights).type.shape;
   if (!p.is_quantized) return shape == Shape{p.directions, p.rows(), columns};
@@ -179,13 +180,13 @@ Result<Recurrent> recurrent_of(const Node& node) {
 
 // ---- products -------------------------------------------------------------------------------
 
-/// Some rows of a direction.
+/// The rows [first, first + count) of one direction's weights.
 struct RowRange {
   int64_t first, count;
 };
 
-/// The part [row, ...] of a tensor [direction, row, ...] for one direction, or some rows of this
-/// part. Constants are cut at import, because they may be too large for the interpreter.
+/// Returns the part [row, ...] of a tensor [direction, row, ...] for one direction, or some rows of
+/// this part. Constants are cut at import, because they may be too large for the interpreter.
 Result<Value> part_of(Builder& builder, const Value& all, int64_t direction,
                       const std::optional<RowRange>& rows = {}) {
   Shape shape(all.type.shape.begin() + 1, all.type.shape.end());
@@ -211,11 +212,12 @@ Result<Value> part_of(Builder& builder, const Value& all, int64_t direction,
   return builder.value(name);
 }
 
-/// The second factor of a product, [k, n]: numbers of the type of the first one, or quantized ones.
+/// The second factor of a product, [k, n]: floats of the type of the first factor, or quantized
+/// numbers.
 using Factor = std::variant<Value, Quantized>;
 
-/// The weights of one direction, or some rows of them, as a factor of a product. Requires: weights
-/// are not quantized if rows are given.
+/// Returns the weights of one direction, or some rows of them, as a factor of a product. Requires:
+/// weights are not quantized if rows are given.
 Result<Factor> factor_of(const Node& node, Builder& builder, const Recurrent& p,
                          RecurrentInput weights, int64_t direction,
                          const std::optional<RowRange>& rows = {}) {
@@ -234,7 +236,8 @@ Result<Factor> factor_of(const Node& node, Builder& builder, const Recurrent& p,
   return factor;
 }
 
-/// Adds the product [m, n] of a matrix with a factor, and of a bias [n], and returns its name.
+/// Adds the product [m, n] of a matrix with a factor, plus a bias [n] if there is one, and returns
+/// its name.
 Result<std::string> add_product(const Node& node, Builder& builder, const Value& a,
                                 const Factor& factor, const std::optional<Value>& bias = {}) {
   if (const auto* quantized = std::get_if<Quantized>(&factor)) {
@@ -256,7 +259,8 @@ Result<std::string> add_product(const Node& node, Builder& builder, const Value&
   return name;
 }
 
-/// Wb + Rb. Rb of a gate on which the reset acts after the product is added in the step.
+/// Returns Wb + Rb, the biases of the input and of the state. If the reset gate of a GRU acts on
+/// the recurrent product, Rb of the candidate is left out and is added in each step instead.
 Result<Value> bias_of(const Node& node, Builder& builder, const Recurrent& p, int64_t direction) {
   const Axis g("g", p.rows());
   Declaration declaration(builder);
@@ -295,8 +299,10 @@ Result<std::string> add_projection(const Node& node, Builder& builder, const Rec
 
 /// The weights of a direction that steps read, as add_product() takes them.
 struct StepWeights {
-  Factor all;                  ///< of all gates, or of those whose product is with the state itself
-  std::optional<Factor> last;  ///< GRU: of the candidate, whose product is with the reset state
+  Factor all;  ///< of all gates that are not in `last`; they multiply the state
+  /// GRU that resets the state before the product: the weights of the candidate, which multiply the
+  /// reset state.
+  std::optional<Factor> last;
 };
 
 /// The body of the loop of one direction. Its tensors are [batch, gate] and [batch, hidden].
@@ -305,8 +311,8 @@ struct Step {
   const Recurrent& p;
   Builder& builder;
   int64_t direction;
-  std::string projection, h, c;  ///< the projected input, and the states before the step
-  std::string time;              ///< i32[1], where sequences have lengths of their own
+  std::string projection, h, c;  ///< names of the projected input and of the states before the step
+  std::string time;  ///< i32[1], the index of the step, if sequences have lengths of their own
   Axis b = {"b", p.batch}, j = {"j", p.hidden};
 
   Expr state(Declaration& declaration, const std::string& name) const {
@@ -347,8 +353,8 @@ Result<std::string> add_reset_state(const Step& s, const std::string& product) {
 }
 
 /// Gates: update, reset, candidate. `last` names the recurrent product of the candidate if the
-/// reset gate acts before it. Otherwise `last` is empty, and `product` has the columns of the
-/// candidate.
+/// reset gate acts before this product. Otherwise `last` is empty, and `product` has the columns of
+/// the candidate too.
 States gru_step(const Step& s, Declaration& declaration, const std::string& product,
                 const std::string& last) {
   const Expr update = gru_gate(s, declaration, product, 0);
@@ -392,7 +398,8 @@ struct Written {
   std::string h, c, y;
 };
 
-/// Adds the operators of a step. After the end of a sequence, states stay and Y is 0.
+/// Adds the operators of a step. After the end of a sequence, the states keep their values, and Y
+/// is 0.
 Result<Written> add_step(const Step& s, const StepWeights& weights) {
   TW_TRY(const std::string product,
          add_product(s.node, s.builder, s.builder.value(s.h), weights.all));
@@ -451,7 +458,7 @@ Result<std::string> first_state(const Node& node, Builder& builder, const Recurr
   return name;
 }
 
-/// Adds the numbers of the steps, i32[steps, 1], and returns their name.
+/// Adds a constant with the indices of the steps, i32[steps, 1], and returns its name.
 Result<std::string> add_times(const Node& node, Builder& builder, const Recurrent& p) {
   TW_TRY(dsl::Array times, made_array(node, Int32, {p.steps, 1}));
   for (int64_t t = 0; t < p.steps; ++t) times.set_int(t, t);
@@ -517,7 +524,8 @@ Result<Run> add_loop(const Node& node, Builder& builder, const Recurrent& p, int
 
 // ---- outputs --------------------------------------------------------------------------------
 
-/// Adds the tensors of all directions, joined. `indices` are those of one direction's tensor.
+/// Adds `output`: the tensors `names`, one for each direction, joined along the axis `direction`.
+/// `indices` are the indices into the tensor of one direction.
 Status add_joined(Builder& builder, const std::vector<std::string>& names,
                   const std::vector<Axis>& axes, const Axis& direction,
                   const std::vector<Expr>& indices, const std::string& output) {

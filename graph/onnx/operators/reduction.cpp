@@ -44,7 +44,8 @@ constexpr ReductionKind reduction_kinds[] = {
     {"ReduceSumSquare", Combine::Sum, false, squared, same_total},
 };
 
-/// The dimensions that the node reduces: an input since opset 13 or 18, an attribute before.
+/// Returns the dimensions that the node reduces. They are an input from opset 13 or 18 on,
+/// depending on the operator, and an attribute before.
 Result<std::vector<size_t>> reduced_dimensions(const Node& node) {
   const int64_t rank = node.input(0).rank();
   std::vector<int64_t> axes;
@@ -81,7 +82,8 @@ Status convert_reduction(const Node& node, Builder& builder) {
     return node.invalid("the mean of nothing");
   const Tensor total = compute("total", out, reduction);
   const Expr all = total.read_at(at(out));
-  // Bools are reduced as i32, whose identities of min and max lie on either side of 0.
+  // Bools are reduced as i32, and a total above 0 is true. So the minimum of no elements is true,
+  // and the maximum is false.
   const Expr result = type == Bool
                           ? number(all, 0) < all
                           : cast(type, kind->after(all, static_cast<double>(rows.length())));
@@ -108,7 +110,8 @@ Status convert_reduce_log_sum_exp(const Node& node, Builder& builder) {
 
 namespace {
 
-/// argmax declares the same for the last dimension: `rows` of `cols` elements.
+/// Adds an ArgMax over the last dimension as the named operator `argmax`, on the value reshaped to
+/// a matrix.
 Status add_argmax(const Node& node, Builder& builder, const Shape& result) {
   const Value& value = node.input(0);
   const int64_t columns = value.type.shape.back();
@@ -142,7 +145,8 @@ Status convert_arg_extreme(const Node& node, Builder& builder) {
   const Expr x = declaration.read(value).read_at(rows.element());
   const Expr largest = dsl::identity(dsl::Combine::Min, type);
   const Expr least = dsl::identity(dsl::Combine::Max, type);
-  // A NaN counts as the extreme: no comparison then meets one.
+  // A NaN is replaced by the extreme value of the type, so that the comparisons below have no NaN
+  // operand.
   const Expr key = is_float(type) ? select(x <= largest, x, is_max ? largest : least) : x;
   const Tensor peak =
       compute("peak", out, is_max ? max_over(rows.over, key) : min_over(rows.over, key));

@@ -15,12 +15,13 @@
 namespace tw::graph::onnx {
 namespace {
 
-/// The largest size and part of a ratio that is accepted, so that products fit 64 bits.
+/// The largest size that is accepted, and the largest numerator or denominator of a ratio, so that
+/// products fit 64 bits.
 constexpr int64_t largest_size = int64_t{1} << 30;
 
-/// A rational number in lowest terms with a positive denominator. If numerator or denominator would
-/// be too large, the denominator is 0, and so it is in every result that is computed from the
-/// number.
+/// A rational number in lowest terms with a positive denominator. If the numerator or the
+/// denominator would be too large, the denominator is 0. The denominator of each result that is
+/// computed from such a number is 0 too.
 struct Ratio {
   int64_t num = 0, den = 1;
 
@@ -51,7 +52,8 @@ Ratio operator/(Ratio a, Ratio b) {
   return reduced_ratio(__int128{a.num} * b.den, __int128{a.den} * b.num);
 }
 
-/// The simplest ratio that rounds to this f32: scales such as 0.6 are meant as 3/5.
+/// Returns the simplest ratio that rounds to this f32, because a scale such as 0.6 stands for 3/5.
+/// The result is not valid if there is no such ratio of small numbers.
 Ratio simplest_ratio(double value) {
   if (!std::isfinite(value) || std::fabs(value) > 1e9) return {0, 0};
   int64_t num = 1, den = 0, last_num = 0, last_den = 1;  // convergents of the continued fraction
@@ -86,7 +88,8 @@ struct Sampling {
 struct Resized {
   int64_t input = 0, output = 0;
   Ratio scale;
-  Ratio start = {0, 1}, end = {1, 1};  ///< of the region that tf_crop_and_resize reads
+  /// Region that tf_crop_and_resize reads; 0 and 1 are the ends of the input.
+  Ratio start = {0, 1}, end = {1, 1};
   int64_t a = 0, b = 0, d = 1;
 
   bool is_identity() const { return a == d && b == 0 && input == output; }
@@ -107,7 +110,7 @@ Status set_position(const Node& node, Resized& r, Ratio factor, Ratio offset) {
   return {};
 }
 
-/// The coordinate transformations of the operator's definition.
+/// Sets a, b and d by the coordinate transformation that `sampling` names, as ONNX defines it.
 Status place(const Node& node, const Sampling& sampling, Resized& r) {
   const Ratio one = {1, 1}, half = {1, 2}, zero = {0, 1};
   const Ratio input = {r.input, 1}, resized = r.scale * input;
@@ -140,13 +143,14 @@ struct Tap {
   Expr index, weight;
 };
 
-/// The index, clamped to the input if it may be outside: it is within [least, most].
+/// Returns the index, clamped to the input. The index lies in [least, most], and clamps that this
+/// range makes unnecessary are left out.
 Expr clamped_index(const Resized& r, const Expr& index, int64_t least, int64_t most) {
   const Expr low = least < 0 ? max(index, Expr(0)) : index;
   return most >= r.input ? min(low, Expr(r.input - 1)) : low;
 }
 
-/// Least and largest of (a y + b + shift) / d over the output.
+/// Returns the least and the largest floor((a y + b + shift) / d) over all output positions y.
 std::pair<int64_t, int64_t> range_of(const Resized& r, int64_t shift) {
   const int64_t first = r.b + shift, last = r.a * (r.output - 1) + r.b + shift;
   return {floor_div(std::min(first, last), r.d), floor_div(std::max(first, last), r.d)};
@@ -154,7 +158,8 @@ std::pair<int64_t, int64_t> range_of(const Resized& r, int64_t shift) {
 
 Result<std::vector<Tap>> nearest_tap(const Node& node, const Sampling& sampling, const Resized& r,
                                      const Expr& y) {
-  // floor((a y + b) / d + 1/2) and the like, with both sides doubled.
+  // Computes floor((a y + b) / d + 1/2) and similar roundings with the numerator and the
+  // denominator doubled.
   Resized doubled = r;
   doubled.a *= 2, doubled.b *= 2, doubled.d *= 2;
   int64_t shift = 0;
@@ -169,7 +174,7 @@ Result<std::vector<Tap>> nearest_tap(const Node& node, const Sampling& sampling,
   return std::vector<Tap>{{clamped_index(r, index, least, most), Expr()}};
 }
 
-/// The input positions around a point, with their weights.
+/// Returns the input positions around the point of output position y, with their weights.
 std::vector<Tap> interpolation_taps(const Sampling& sampling, const Resized& r, const Expr& y,
                                     DType type) {
   const bool is_cubic = sampling.interpolation == Interpolation::Cubic;
@@ -206,7 +211,8 @@ Result<std::vector<Tap>> taps_of(const Node& node, const Sampling& sampling, con
   return interpolation_taps(sampling, r, y, type);
 }
 
-/// The weighted sum over the taps of dimension `depth` and of the dimensions after it.
+/// Returns the weighted sum over the taps of dimension `depth` and of the dimensions after it.
+/// `indices` has the indices in the dimensions before.
 Expr interpolate(const Tensor& in, const std::vector<std::vector<Tap>>& taps,
                  std::vector<Expr>& indices, size_t depth) {
   if (depth == taps.size()) {
@@ -279,7 +285,7 @@ Result<Sampling> sampling_of(const Node& node) {
   return sampling;
 }
 
-/// All dimensions of the node's input, as dimensions that are not resized.
+/// Returns all dimensions of the node's input, marked as dimensions that are not resized.
 std::vector<Resized> unchanged(const Shape& shape) {
   std::vector<Resized> dimensions;
   for (const int64_t extent : shape) {
@@ -332,7 +338,8 @@ Status set_sizes(const Node& node, const std::vector<int64_t>& sizes,
   return {};
 }
 
-/// The region that tf_crop_and_resize reads: starts of all axes, then ends.
+/// Sets the region that tf_crop_and_resize reads. Input 1 has the starts for all axes, then the
+/// ends.
 Status set_region(const Node& node, const std::vector<size_t>& axes,
                   std::vector<Resized>& dimensions) {
   TW_TRY(const std::vector<double> region, node.constant_numbers(1));

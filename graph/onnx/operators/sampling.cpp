@@ -78,7 +78,7 @@ struct GridTap {
   Expr index, is_inside, weight;
 };
 
-/// The position in a dimension of `extent` elements for a coordinate in [-1, 1].
+/// Returns the position, in a dimension of `extent` elements, of a coordinate in [-1, 1].
 Expr denormalized(const GridSampling& sampling, const Expr& x, int64_t extent) {
   const auto n = static_cast<double>(extent);
   const auto f = [&](double value) { return number(x, value); };
@@ -86,7 +86,8 @@ Expr denormalized(const GridSampling& sampling, const Expr& x, int64_t extent) {
   return ((x + f(1)) * f(n) - f(1)) * f(0.5);
 }
 
-/// The position, moved inside if it lies beyond the outermost elements or half an element more.
+/// Returns the position, clamped to [0, extent - 1] if it lies beyond the borders of the tensor.
+/// The borders are the outermost elements if corners are aligned, else half an element further out.
 Expr kept_inside(const GridSampling& sampling, const Expr& place, int64_t extent) {
   const double slack = sampling.aligns_corners ? 0 : 0.5;
   const auto f = [&](double value) { return number(place, value); };
@@ -106,7 +107,8 @@ GridTap tap_at(const GridSampling& sampling, const Expr& index, const Expr& weig
     case Outside::Reflection:
       break;
   }
-  // The period of a reflection at elements, or between them.
+  // With aligned corners, positions are reflected at the outermost elements, with the period 2 *
+  // extent - 2; else half an element outside of them, with the period 2 * extent.
   const int64_t turn = sampling.aligns_corners ? 2 * (extent - 1) : 2 * extent - 1;
   const int64_t period = sampling.aligns_corners ? std::max<int64_t>(turn, 1) : turn + 1;
   const Expr within = index % Expr(period);
@@ -131,7 +133,8 @@ std::vector<GridTap> grid_taps(const GridSampling& sampling, const Expr& coordin
   return taps;
 }
 
-/// The weighted sum over the taps of dimension `depth` and of the dimensions after it.
+/// Returns the weighted sum over the taps of dimension `depth` and of the dimensions after it.
+/// `indices` has the indices in the dimensions before, and `inside` the conditions of their taps.
 Expr interpolated(const Tensor& in, const std::vector<std::vector<GridTap>>& taps,
                   const std::vector<Expr>& inside, std::vector<Expr>& indices, size_t depth) {
   if (depth == taps.size()) {
@@ -176,7 +179,8 @@ Status convert_grid_sample(const Node& node, Builder& builder) {
   place.emplace_back();
   std::vector<std::vector<GridTap>> taps;
   for (size_t i = 0; i < rank; ++i) {
-    place.back() = Expr(static_cast<int64_t>(rank - 1 - i));  // x comes first in a grid
+    // Coordinate 0 of a grid is x, the last dimension.
+    place.back() = Expr(static_cast<int64_t>(rank - 1 - i));
     taps.push_back(grid_taps(sampling, wide(at_places.read_at(place)), from[i + 2]));
   }
   std::vector<Expr> indices = {o[0], o[1]};

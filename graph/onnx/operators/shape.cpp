@@ -18,7 +18,9 @@ namespace tw::graph::onnx {
 
 namespace {
 
-/// The target of a Reshape: 0 keeps a dimension, -1 is what remains.
+/// Returns the shape of the result of a Reshape to `to`. An extent 0 keeps the input's extent in
+/// this dimension, unless `zero_is_extent`. An extent -1 is replaced by the extent that makes the
+/// numbers of elements equal.
 Result<Shape> reshape_target(const Node& node, const Shape& from, Shape to, bool zero_is_extent) {
   std::optional<size_t> open;
   for (size_t i = 0; i < to.size(); ++i) {
@@ -47,8 +49,8 @@ Result<Shape> reshape_target(const Node& node, const Shape& from, Shape to, bool
   return to;
 }
 
-/// The elements of an input, or of the attribute that it was in earlier opsets; `otherwise` if the
-/// node has neither.
+/// Returns the elements of an input, or of the attribute that it was in earlier opsets; `otherwise`
+/// if the node has neither.
 Result<std::vector<int64_t>> integers_of(const Node& node, size_t input, std::string_view attribute,
                                          const std::vector<int64_t>& otherwise) {
   if (node.has_input(input)) return node.constant_integers(input);
@@ -124,8 +126,8 @@ struct Part {
   int64_t begin;
 };
 
-/// The element at `indices` of the concatenation of parts [first, last) along `axis`. Selects form
-/// a balanced tree, because models may join hundreds of tensors.
+/// Returns the element at `indices` of the concatenation of parts [first, last) along `axis`.
+/// Selects form a balanced tree, because models may join hundreds of tensors.
 Expr joined(const std::vector<Part>& parts, size_t first, size_t last,
             const std::vector<Expr>& indices, size_t axis) {
   if (last - first == 1) {
@@ -192,9 +194,9 @@ std::vector<Cut> no_cuts(const Shape& shape) {
   return cuts;
 }
 
-/// The slice with numpy's meaning of begin and end: negative positions count from the end, and
-/// positions beyond the ends are clamped. Unlike in numpy, a slice with a negative step that begins
-/// before the first element begins with this element.
+/// Returns the slice with numpy's meaning of begin and end: negative positions count from the end,
+/// and positions beyond the ends are clamped. Unlike in numpy, a slice with a negative step that
+/// begins before the first element begins with this element.
 Result<Cut> slice_of(const Node& node, int64_t extent, int64_t begin, int64_t end, int64_t step) {
   if (step == 0 || step == std::numeric_limits<int64_t>::min())
     return node.invalid(fmt::format("a step of {}", step));
@@ -205,7 +207,7 @@ Result<Cut> slice_of(const Node& node, int64_t extent, int64_t begin, int64_t en
   const int64_t before = step > 0 ? 0 : -1;
   const int64_t first = position(begin, extent > 0 ? 0 : before), last = position(end, before);
   const int64_t span = step > 0 ? last - first : first - last;
-  // A step beyond the tensor takes one element, as would one of the tensor's size.
+  // A step larger than the tensor selects one element, as does a step of the tensor's size.
   const int64_t stride = std::min(std::abs(step), std::max<int64_t>(extent, 1));
   return Cut{first, step > 0 ? stride : -stride, span > 0 ? ceil_div(span, stride) : 0};
 }
@@ -274,7 +276,8 @@ enum class PadMode { Constant, Edge, Reflect, Wrap };
 
 struct Padding {
   PadMode mode;
-  std::vector<int64_t> before, after;  ///< of each dimension; negative: elements are cut off
+  /// Elements added to each dimension; if negative, elements are cut off.
+  std::vector<int64_t> before, after;
 };
 
 Result<Padding> padding_of(const Node& node) {
@@ -299,9 +302,9 @@ Result<Padding> padding_of(const Node& node) {
   return padding;
 }
 
-/// The position in [0, extent) of the element that a padding has at `index`. For an extent of 5,
-/// index -2 is position 3 if the mode wraps, 0 if it repeats the edge, and 2 if it reflects.
-/// Requires: the index is at most one extent away.
+/// Returns the position, in [0, extent), of the element that stands at `index` of the padded
+/// tensor. For an extent of 5, index -2 is position 3 if the mode wraps, 0 if it repeats the edge,
+/// and 2 if it reflects. Requires: the index is at most one extent away.
 Expr padded_position(PadMode mode, const Expr& index, int64_t extent, bool before, bool after) {
   const Expr last(extent - 1);
   if (mode == PadMode::Wrap) return index % Expr(extent);
@@ -313,7 +316,7 @@ Expr padded_position(PadMode mode, const Expr& index, int64_t extent, bool befor
   return after ? min(low, last + last - low) : low;
 }
 
-/// The value that stands in the padding of a Pad by a constant.
+/// Returns the value with which a Pad of mode `constant` fills the padding.
 Result<Expr> padding_value(const Node& node, Declaration& declaration) {
   const DType type = node.input(0).type.dtype;
   if (!node.has_input(2)) {
@@ -514,7 +517,8 @@ Status convert_center_crop_pad(const Node& node, Builder& builder) {
   std::vector<Expr> indices, inside;
   for (size_t i = 0; i < shape.size(); ++i) {
     const int64_t extent = value.type.shape[i];
-    // Half of the difference lies before, rounded down.
+    // Half of the difference of the extents, rounded down, is added or cut off before the first
+    // element.
     const int64_t before =
         shape[i] >= extent ? -((shape[i] - extent) / 2) : (extent - shape[i]) / 2;
     indices.push_back(Expr(o[i]) + Expr(before));
@@ -530,7 +534,8 @@ Status convert_center_crop_pad(const Node& node, Builder& builder) {
 // ---- columns --------------------------------------------------------------------------------
 
 // Column l of the input holds the block that begins at the l-th position of a sliding window. An
-// element of the image is the sum over the taps of the windows that contain it.
+// element of the image is the sum, over all windows that contain the element, of its value in the
+// column of the window.
 Status convert_col2im(const Node& node, Builder& builder) {
   const Value& value = node.input(0);
   TW_RETURN_IF_ERROR(check_float(node, value.type.dtype));

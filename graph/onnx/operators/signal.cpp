@@ -27,23 +27,24 @@ constexpr int64_t most_table_elements = int64_t{1} << 26;
 struct Transform {
   int64_t length = 0;
   bool is_inverse = false, is_onesided = false;
-  int64_t parts = 1;  ///< of an input element: 1 real, 2 complex
+  int64_t parts = 1;  ///< numbers of an input element: 1 if real, 2 if complex
 
   bool gives_real() const { return is_inverse && is_onesided; }
   int64_t half() const { return length / 2 + 1; }
-  /// The number of input elements that are read, and the number of output elements.
+  /// read() is the number of input elements that are read, and bins() is the number of output
+  /// elements.
   int64_t read() const { return gives_real() ? half() : length; }
   int64_t bins() const { return is_onesided && !is_inverse ? half() : length; }
   int64_t result_parts() const { return gives_real() ? 1 : 2; }
-  /// The angle of the product n k.
+  /// The angle, in radians, of the factor of x[n] in y[k], where nk is n * k.
   double angle(int64_t nk) const {
     const double turn = (is_inverse ? 2 : -2) * std::numbers::pi / static_cast<double>(length);
     return turn * static_cast<double>(nk % length);
   }
 };
 
-/// The magnitude of the factor of x[n] in y[k]. If half of a spectrum is transformed to real
-/// numbers, each of its elements stands for two, except for the frequencies 0 and length / 2.
+/// Returns the magnitude of the factor of x[n] in y[k]. If half of a spectrum is transformed to
+/// real numbers, each of its elements stands for two, except for the frequencies 0 and length / 2.
 double magnitude(const Transform& t, int64_t n) {
   if (!t.is_inverse) return 1;
   const bool is_alone = !t.is_onesided || n == 0 || 2 * n == t.length;
@@ -67,8 +68,8 @@ void set_rotation(dsl::Array& table, int64_t at, int64_t columns, double angle, 
   if (result_parts == 2) table.set_float(at + columns + 1, cosine);
 }
 
-/// The matrix [samples * parts, bins * result parts] of the transform, with `window` as factors of
-/// the input elements. Rows of elements beyond the length are 0.
+/// Returns the matrix [samples * parts, bins * result parts] of the transform, with `window` as
+/// factors of the input elements. Rows of elements beyond the length are 0.
 Result<dsl::Array> table_of(const Node& node, const Transform& t, DType type, int64_t samples,
                             const std::vector<double>& window) {
   const int64_t rows = samples * t.parts, columns = t.bins() * t.result_parts();
@@ -99,25 +100,28 @@ Status add_product(Builder& builder, const Value& samples, dsl::Array table, con
 
 // ---- in two steps ---------------------------------------------------------------------------
 
-/// A length as the product of two numbers. It turns one transform into many short ones (Cooley and
-/// Tukey, An Algorithm for the Machine Calculation of Complex Fourier Series, 1965). With n =
-/// second a + b, k = c + first d, where a and c are below `first`, b and d are below `second`:
+/// A length as the product of two numbers, `first` and `second`. It turns one transform into many
+/// short ones (Cooley and Tukey, An Algorithm for the Machine Calculation of Complex Fourier
+/// Series, 1965). With n = second a + b, k = c + first d, where a and c are below `first`, b and d
+/// are below `second`:
 ///
 ///   z[b, c] = sum(a) exp(-2 pi j n c / length) x[n]
 ///   y[k] = sum(b) exp(-2 pi j b d / second) z[b, c]
 ///
-/// A length of 12 as 3 * 4 takes 4 transforms of 3 points, and then 3 of 4 points.
+/// With the factors 3 * 4, a transform of length 12 becomes 4 transforms of 3 points, and then 3
+/// transforms of 4 points.
 struct Factors {
   int64_t first = 1, second = 1;
   /// The number of values of d that the bins need.
   int64_t bins_of_second(const Transform& t) const { return ceil_div(t.bins(), first); }
 };
 
-/// The least share saved by two steps, which move data more often and have small products.
+/// The least share of the multiplications that two steps must save, because two steps move data
+/// more often and have small products.
 constexpr double least_saving = 0.5;
 
-/// The factors with the fewest multiplications; nullopt if they save too few multiplications or if
-/// their tables would be too large.
+/// Returns the factors with the fewest multiplications; nullopt if they save too few
+/// multiplications or if their tables would be too large.
 std::optional<Factors> factors_of(const Transform& t) {
   if (t.gives_real() || t.length > most_table_elements) return std::nullopt;
   const auto product = [](std::initializer_list<int64_t> extents) {
@@ -143,8 +147,8 @@ std::optional<Factors> factors_of(const Transform& t) {
   return best;
 }
 
-/// The tables of both steps: [second, first * parts, first * 2] and [second * 2, bins of second *
-/// 2].
+/// Returns the tables of both steps: [second, first * parts, first * 2] and [second * 2, bins of
+/// second * 2].
 Result<std::array<dsl::Array, 2>> tables_of(const Transform& t, const Factors& f, DType type,
                                             const std::vector<double>& window) {
   const int64_t columns = 2 * f.first, last_columns = 2 * f.bins_of_second(t);
@@ -170,7 +174,8 @@ Result<Value> add_constant(Builder& builder, const std::string& stem, dsl::Array
   return builder.value(name);
 }
 
-/// Adds an operator that computes the element, under a name of its own.
+/// Adds an operator that computes `element` over `axes`, and returns its result. The result gets a
+/// new name that begins with `stem`.
 Result<Value> computed(Builder& builder, Declaration& declaration, const std::vector<Axis>& axes,
                        const Expr& element, const std::string& stem) {
   const std::string name = builder.fresh_name(stem);
@@ -178,7 +183,8 @@ Result<Value> computed(Builder& builder, Declaration& declaration, const std::ve
   return builder.value(name);
 }
 
-/// As add_transform(), in two steps. Requires: as many samples in a row as the length.
+/// Does as add_transform(), in two steps. Requires: each row has as many samples as the length of
+/// the transform.
 Status add_in_two_steps(Builder& builder, const Value& samples, const Transform& t,
                         const Factors& f, const std::vector<double>& window, const Shape& result,
                         const std::string& output) {
@@ -232,7 +238,8 @@ Status add_transform(const Node& node, Builder& builder, const Value& samples, i
                      const Transformed& result) {
   const DType type = samples.type.dtype;
   const bool is_whole = count == t.length && extent_of(samples.type.shape) > 0;
-  const bool keeps_digits = type == Float32 || type == Float64;  // what is between is rounded
+  // Other types would round the result of the first step.
+  const bool keeps_digits = type == Float32 || type == Float64;
   const auto factors = is_whole && keeps_digits ? factors_of(t) : std::nullopt;
   if (factors)
     return add_in_two_steps(builder, samples, t, *factors, window, result.shape, result.name);
@@ -240,7 +247,9 @@ Status add_transform(const Node& node, Builder& builder, const Value& samples, i
   return add_product(builder, samples, std::move(table), result.shape, result.name);
 }
 
-/// The real and imaginary part in the last dimension of the signal, 1 or 2.
+/// Returns the number of parts of an element, which is the extent of the last dimension of the
+/// signal: 1 for real numbers, 2 for a real and an imaginary part. Fails with Invalid for another
+/// extent.
 Result<int64_t> parts_of(const Node& node, const Value& signal) {
   TW_RETURN_IF_ERROR(check_float(node, signal.type.dtype));
   if (signal.rank() < 2 || signal.type.shape.back() < 1 || signal.type.shape.back() > 2)
@@ -249,7 +258,7 @@ Result<int64_t> parts_of(const Node& node, const Value& signal) {
   return signal.type.shape.back();
 }
 
-/// The single number that an input has, or `otherwise` where it is left out.
+/// Returns the single number that an input has, or `otherwise` if the input is left out.
 Result<int64_t> single(const Node& node, size_t index, int64_t otherwise) {
   if (!node.has_input(index)) return otherwise;
   TW_TRY(const std::vector<int64_t> numbers, node.constant_integers(index));
@@ -286,7 +295,8 @@ Status convert_dft(const Node& node, Builder& builder) {
   const int64_t samples = signal.type.shape[axis];
   TW_TRY(t.length, single(node, 1, t.gives_real() ? 2 * (samples - 1) : samples));
   if (t.length < 1) return node.invalid(fmt::format("a transform of {} points", t.length));
-  // The transformed dimension comes before the parts, and returns to its place.
+  // The transformed dimension is moved to just before that of the parts, and the result is moved
+  // back.
   std::vector<size_t> order(signal.type.shape.size());
   std::iota(order.begin(), order.end(), 0);
   const size_t last = order.size() - 2;
@@ -303,7 +313,7 @@ Status convert_dft(const Node& node, Builder& builder) {
 
 Status convert_stft(const Node& node, Builder& builder) {
   Value signal = node.input(0);
-  // Real samples without their dimension of 1, as ONNX Runtime takes them too.
+  // Real samples may lack the last dimension of extent 1, as in ONNX Runtime.
   if (signal.rank() == 2) {
     TW_TRY(signal, reshaped(builder, signal, {signal.type.shape[0], signal.type.shape[1], 1}));
   }
@@ -394,7 +404,8 @@ Status convert_mel_weight_matrix(const Node& node, Builder& builder) {
     return node.unsupported("so large a scale");
   const auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
   const double step = (mel(high[0]) - mel(low[0])) / static_cast<double>(bands + 2);
-  // The bins at which triangles begin, are highest, and end.
+  // The bins at which the triangles of the bands begin, are highest, and end: edge[0], edge[1] and
+  // edge[2] of each band.
   std::vector<int64_t> edges;
   for (int64_t i = 0; i < bands + 2; ++i) {
     const double hertz =
