@@ -23,11 +23,11 @@
 namespace tw::bench {
 namespace {
 
-// Least time of a batch. It is long enough for the clock, and about as long as the system lets a
-// process run before it gives the core to another process.
+// Shortest time of a batch in ns. It is long enough for the resolution of the clock, and about as
+// long as the operating system lets a process run before it gives the core to another process.
 constexpr int64_t min_batch_ns = 4'000'000;
 
-/// A whole network.
+/// A whole network as a contender.
 class ModelContender final : public Contender {
  public:
   ModelContender(runtime::Model model, tuner::ModelArrays& arrays, runtime::ThreadPool& pool)
@@ -178,21 +178,23 @@ class AblationRun {
   const tuner::Environment& environment_;
   runtime::ThreadPool pool_;
   tuner::TunedNetwork tuned_;
-  tuner::ModelArrays arrays_;  ///< of all models: pages that lie differently make a difference
-  dsl::Arrays expected_;       ///< outputs of the first row
+  /// Shared by all models, because the addresses of pages influence the times.
+  tuner::ModelArrays arrays_;
+  dsl::Arrays expected_;  ///< outputs of the first row
   tuner::BuiltKernels kernels_;
-  std::vector<std::unique_ptr<ModelContender>> models_;  ///< of the rows without an error
+  std::vector<std::unique_ptr<ModelContender>> models_;  ///< one for each row without an error
   Ablation ablation_;
 };
 
-/// The median over the rounds of the time of `slower` over that of the other model.
+/// Returns the speed of `faster` divided by that of `slower`: the median over the rounds of the
+/// ratio of their times.
 Median speed_over(const std::vector<double>& slower, const std::vector<double>& faster) {
   std::vector<double> ratios;
   for (size_t i = 0; i < slower.size(); ++i) ratios.push_back(slower[i] / faster[i]);
   return median_of(std::move(ratios));
 }
 
-/// The title of a row; rows that are in the paper's table have the paper's titles.
+/// Returns the title of a row. Rows that are in the paper's table have the paper's titles.
 std::string_view title_of(graph::Choice choice) {
   switch (choice) {
     case graph::Choice::RowMajor:
@@ -252,7 +254,8 @@ nlohmann::json as_json(const Ablation& ablation) {
   return json;
 }
 
-/// The line about the speed of the global plan relative to another plan; empty if it is unknown.
+/// Returns the line about the speed of the global plan relative to another plan; empty if this
+/// speed is unknown.
 std::string global_line(const Median& ratio, graph::Choice other) {
   if (ratio.value <= 0) return "";
   return fmt::format("global search is {:.3f} ({:.3f}-{:.3f}) times as fast as {}\n", ratio.value,

@@ -17,7 +17,7 @@
 namespace tw::bench {
 namespace {
 
-/// All networks, so that a wrong name is told before the first of them is tuned.
+/// Imports all networks, so that a wrong name is reported before the first network is tuned.
 Result<std::vector<tools::ImportedModel>> import_all(const Call& call) {
   TW_TRY(const std::vector<tuner::Dimensions> sets,
          tools::dimension_sets(call.flags.dimensions, "bench"));
@@ -46,7 +46,7 @@ Result<Ablation> ablation_of(const Call& call, const tools::ImportedModel& model
                           [&](const tuner::Progress& progress) { display.update(progress); });
 }
 
-/// Appends to `ablations` until one fails.
+/// Measures the ablation of each network, and appends the results to `ablations` until one fails.
 Status measure_all(const Call& call, std::vector<Ablation>& ablations) {
   TW_TRY(const std::vector<tools::ImportedModel> models, import_all(call));
   TW_TRY(db::Store store,

@@ -11,8 +11,8 @@ namespace tw::bench {
 /// stays unbound.
 void pin_to(int core);
 
-/// While the object lives, the calling thread is bound to some of the cores that it was allowed
-/// before. Threads that it starts in this time are bound too.
+/// Binds the calling thread, as long as the object lives, to some of the cores that the thread was
+/// allowed to use before. Threads that the thread starts in this time are bound too.
 class PinnedHere {
  public:
   /// Binds the thread to the first allowed core.

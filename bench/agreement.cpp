@@ -19,7 +19,7 @@ namespace {
 struct Measure {
   double scale = 1;         ///< largest absolute output
   double tolerance = 0;     ///< relative to `scale`
-  bool rounded = false;     ///< integers that are rounded from floats
+  bool rounded = false;     ///< true for integers that are rounded from floats
   double own_rounding = 0;  ///< error, relative to `scale`, that the peer's own rounding may add
 
   double error(double got, double expected) const {
@@ -42,7 +42,7 @@ Measure measure_of(const dsl::Workload& workload, const dsl::Array& expected) {
   return measure;
 }
 
-/// An output of both sides.
+/// An output of both contenders.
 struct Compared {
   std::string name;
   std::vector<int64_t> shape;
@@ -64,8 +64,8 @@ tl::unexpected<Error> disagreement(const std::string& output, std::string_view w
                           output, who, error, allowed));
 }
 
-/// Compares samples of an output with the definition. The tolerance is raised to the error that
-/// rounding causes in the declared loops, if that is larger.
+/// Compares random elements of an output of both contenders with the interpreter. Raises the
+/// tolerance to the error that rounding causes in the declared loops, if this error is larger.
 Status check_samples(dsl::RoundingAnalysis& definition, const Compared& output, Measure& measure,
                      int samples, Random& random, Agreement& agreement) {
   const auto& [name, shape, ours, peer] = output;

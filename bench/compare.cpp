@@ -21,7 +21,8 @@ namespace {
 // groups.
 constexpr int64_t most_rotated_bytes = int64_t{256} << 20;
 
-// Calls of a batch on a GPU: a graph of more takes longer to make than it saves.
+// Largest number of calls of a batch on a GPU. A graph of more calls would take longer to make than
+// it saves.
 constexpr int64_t most_device_calls = 4096;
 
 Rounds rounds_of(const CompareOptions& options) {
@@ -31,7 +32,7 @@ Rounds rounds_of(const CompareOptions& options) {
   return rounds;
 }
 
-/// The fastest of the peer's forms, all of which are correct.
+/// Returns the fastest of the peer's forms. Requires: all of them are correct.
 Result<Contender*> choose_form(std::vector<std::unique_ptr<Contender>>& forms,
                                const CompareOptions& options, const tuner::Clock& clock, Row& row) {
   std::vector<Contender*> contenders;
@@ -53,7 +54,7 @@ Result<Agreement> check_form(const Item& item, const dsl::Arrays& inputs, const 
                          form.own_rounding());
 }
 
-/// Removes forms with wrong results.
+/// Removes forms with wrong outputs. If none is left, returns the error of the last one.
 Status check_forms(const Item& item, const dsl::Arrays& inputs, Contender& ours,
                    std::vector<std::unique_ptr<Contender>>& forms, const CompareOptions& options,
                    Row& row) {
@@ -75,7 +76,8 @@ Status check_forms(const Item& item, const dsl::Arrays& inputs, Contender& ours,
   return forms.empty() ? last : Status();
 }
 
-/// One program measures on a GPU at a time: the others are tuners and this one.
+/// Waits until no other program measures on the GPU, for instance a tuner, and reserves the GPU for
+/// this one.
 Result<tuner::DeviceTurn> device_turn(const runtime::Device& gpu, const tuner::Clock& clock) {
   constexpr int64_t patience_ns = 60'000'000'000;
   const std::string name =
@@ -118,7 +120,7 @@ Status time_forms(const Item& item, Contender& ours, std::vector<std::unique_ptr
            return {};
          }));
   row.peak_gflops = tuner::peak_for(item.workload, options.target, seen.peak_gflops);
-  // On a processor disturbed rounds have been repeated, unless all were disturbed.
+  // On a processor, disturbed rounds were repeated, unless all rounds were disturbed.
   if (options.gpu != nullptr)
     row.disturbed = seen.disturbed;
   else if (row.versus.rounds < options.rounds)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Makes one row of a benchmark: finds our kernel, makes the contenders of the peer, checks that the
-// results of both sides are right, and times them by turns. Not thread-safe; only one comparison
-// may run at a time in a process.
+// outputs of all are right, and times our kernel and the peer's fastest contender by turns. Not
+// thread-safe; only one comparison may run at a time in a process.
 
 #include <functional>
 #include <memory>
@@ -26,29 +26,31 @@ struct CompareOptions {
   Target target;
   Search search = Search::Missing;
   std::string schedule = {};  ///< schedule of our kernel; empty: the best known one
-  tuner::TuneOptions tuning;  ///< options of tuning; the row has their number of threads
+  tuner::TuneOptions tuning;  ///< options of tuning; their number of threads is that of the row
   int rounds = 10;
   CacheState cache = CacheState::Hot;
   const DeviceSetup* gpu = nullptr;  ///< set for targets that are GPUs
-  int samples = 300;                 ///< elements of each output that are compared with f64
-  uint64_t seed = 1;                 ///< seed of the input data
+  /// Number of elements of each output that are compared with the interpreter, which computes in
+  /// f64.
+  int samples = 300;
+  uint64_t seed = 1;  ///< seed of the input data
 };
 
-/// Returns the workload for which our kernel is tuned: the item's workload with the state of the
-/// caches (dsl::CacheState) that fits options.cache. On processors, Cold and Network give
-/// NetworkMemory, in which constants come from memory. For Hot, and on GPUs, the item's state is
-/// not changed.
+/// Returns the workload for which our kernel is tuned. It is the item's workload with the state of
+/// the caches (dsl::CacheState) that corresponds to options.cache. On processors, Cold and Network
+/// give NetworkMemory, in which constants come from memory. For Hot, and on GPUs, the item's state
+/// is not changed.
 dsl::Workload tuned_workload(const Item& item, const CompareOptions& options);
 
 /// Checks our contender and every form of the peer, then times our contender against the peer's
-/// fastest form. Forms with wrong results are left out and listed in row.wrong_forms. If all forms
-/// are wrong, it fails with the error of the last form.
+/// fastest form. Forms with wrong outputs are left out and listed in row.wrong_forms. If all forms
+/// are wrong, the error of the last one is returned.
 Status compare_contenders(const Item& item, const dsl::Arrays& inputs, Contender& ours,
                           std::vector<std::unique_ptr<Contender>> forms,
                           const CompareOptions& options, const tuner::Clock& clock, Row& row);
 
-/// Makes one row. If something fails, the row has the message in its `error`. The only error that
-/// the function returns is Interrupted.
+/// Makes one row. If something fails, the message is in the `error` of the row. The function itself
+/// fails only with Interrupted.
 Result<Row> compare(const Item& item, const CompareOptions& options,
                     std::shared_ptr<runtime::ThreadPool> pool, db::Store& store,
                     const tuner::Environment& environment, const tuner::OnProgress& on_progress);

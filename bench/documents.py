@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first fields and the text layout of the JSON documents that the benchmarks in Python write."""
+"""Makes the first fields and the text of the JSON documents that the benchmarks in Python write."""
 import datetime
 import json
 import os
@@ -7,12 +7,12 @@ import pathlib
 import re
 import subprocess
 
-SCHEMA_VERSION = 2  # of the documents of bench/report.h
+SCHEMA_VERSION = 2  # version of the documents, as in bench/report.h
 USAGE, WRONG_OUTPUTS, ENVIRONMENT = 2, 6, 7  # exit codes
 
 
 class Failure(Exception):
-    """One line for the user, and an exit code."""
+    """An error that is shown to the user in one line and ends the program with an exit code."""
 
     def __init__(self, message, code=ENVIRONMENT):
         super().__init__(message)
@@ -21,7 +21,7 @@ class Failure(Exception):
 
 def check_output(path):
     """Raises Failure if no file can be written at the path. Called before long work, so that its results are not
-    lost. `path` is None if no file was asked for."""
+    lost. Does nothing if `path` is None, i.e. if no file was asked for."""
     if path is None:
         return
     path = pathlib.Path(path)
@@ -34,7 +34,8 @@ def check_output(path):
 
 
 def findings_of(build):
-    """Texts of the findings of `tilewright doctor`, by name. Raises Failure if the program is not built."""
+    """Returns the texts of the findings of `tilewright doctor`, by name. Raises Failure if the program is not
+    built."""
     program = build / "tools" / "tilewright"
     if not program.exists():
         raise Failure(f"[bench] --build {build}: there is no {program.relative_to(build)}: expected a "
@@ -52,7 +53,8 @@ def processor():
 
 
 def document_head(suite, findings):
-    """First fields of every JSON document: its version, suite and date, the program and the machine."""
+    """Returns the first fields of every JSON document: its version, suite and date, the program and the
+    machine."""
     return {"schema_version": SCHEMA_VERSION, "suite": suite,
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
             "program_version": findings.get("program", "").rpartition("version ")[2],
@@ -61,7 +63,7 @@ def document_head(suite, findings):
 
 
 def shortened(value):
-    """The value with all numbers rounded to five digits."""
+    """Returns a copy of the value with all numbers rounded to five significant digits."""
     if isinstance(value, dict):
         return {key: shortened(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -70,7 +72,7 @@ def shortened(value):
 
 
 def row_lines(document):
-    """The text of a JSON document with one row a line, as row_lines() of bench/summary.h writes it."""
+    """Returns the text of a JSON document with one line for each row, as row_lines() of bench/summary.h does."""
     lines = []
     for key, value in document.items():
         text = json.dumps(value, ensure_ascii=False)

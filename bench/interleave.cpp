@@ -30,7 +30,7 @@ struct Turn {
     }
   }
 
-  /// Times one batch; ns per call.
+  /// Times one batch, and returns the time of a call in ns.
   Result<double> take(const Rounds& options, const tuner::Clock& clock) {
     if (options.between) options.between();
     TW_RETURN_IF_ERROR(contender->run(next_call++));
@@ -39,7 +39,7 @@ struct Turn {
   }
 };
 
-/// Times and ratios of rounds of A B B A.
+/// Collects the times and ratios of rounds of the order A B B A.
 struct Tally {
   double a_least_ns = std::numeric_limits<double>::infinity(), b_least_ns = a_least_ns;
   std::vector<double> a_ns = {}, b_ns = {}, ratios = {};
@@ -116,17 +116,17 @@ class LapTimer {
   const Rounds& options_;
   const tuner::Clock& clock_;
   tuner::NoWatch no_watch_;
-  bool counts_ = true;  ///< whether the round that is taken does
+  bool counts_ = true;  ///< true as long as no turn of the present round was rejected every time
   std::string disturbance_;
 };
 
-/// Index of the interval's low end among `count` sorted values; the high end is as far from the
-/// other side. It is the largest index for which the median lies outside of the interval with a
-/// probability of at most 5 %, and 0 if there is none.
+/// Returns the index `low` of the interval's low end among `count` sorted values; its high end has
+/// the index count - 1 - low. `low` is the largest index for which the median lies outside of the
+/// interval with a probability of at most 5 %, or 0 if there is no such index.
 size_t low_of(size_t count) {
   // The number of values below the true median is binomial(count, 1/2). The median lies below the
-  // interval if this number is at most the index. Logarithms, because 1/2^count may be too small
-  // for a double.
+  // interval if this number is at most the index. The probabilities are computed as logarithms,
+  // because 1/2^count may be too small for a double.
   double log_share = -static_cast<double>(count) * std::numbers::ln2;
   double below = std::exp(log_share);
   for (size_t index = 0;; ++index) {

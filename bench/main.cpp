@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tilewright-bench: compares kernels with those of other libraries, and measures how fast the tuner
-// works and searches. As `tilewright-bench worker`, the program is also its own worker.
+// works and how soon its searches find fast kernels. The tuner's workers are processes of the same
+// program, called as `tilewright-bench worker`.
 
 #include <fmt/format.h>
 
@@ -45,7 +46,7 @@ namespace {
 
 const std::vector<Mode>& modes();
 
-/// For each switch of a mode, whether it was given.
+/// For each switch of a mode, true if it was given.
 using Chosen = std::map<std::string, bool>;
 
 std::vector<tools::Flag> switches_of(Chosen& chosen) {
@@ -131,7 +132,7 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
           .run = std::move(run)};
 }
 
-/// Parses numbers such as "1,2", each from 1 to `most`.
+/// Parses a list of numbers such as "1,2". Fails with Usage if a number is not from 1 to `most`.
 Result<std::vector<int64_t>> counts_of(const char* flag, const std::string& text, int64_t most) {
   std::vector<int64_t> counts;
   for (const std::string& part : split(text, ',')) {
@@ -144,20 +145,22 @@ Result<std::vector<int64_t>> counts_of(const char* flag, const std::string& text
   return counts;
 }
 
-/// Numbers of threads to measure; for a GPU one, since one thread of the host launches its kernels.
+/// Returns the numbers of threads to measure. For a GPU only 1 is allowed, since one thread of the
+/// host launches the kernels.
 Result<std::vector<int>> thread_counts(const std::string& text, const Target& target) {
   TW_TRY(const std::vector<int64_t> counts,
          counts_of("threads", text, target.is_gpu() ? 1 : target.machine.cores));
   return std::vector<int>(counts.begin(), counts.end());
 }
 
-/// The name of the suite that results are of.
+/// Returns the name of the suite that the results are for.
 std::string suite_of(const Flags& flags, const Mode& mode) {
   if (flags.random > 0) return "random";
   return flags.suite.empty() ? mode.suite : flags.suite;
 }
 
-/// The items for each --batch, one batch after the other.
+/// Returns the items with each batch size of --batch, the items of one batch size after those of
+/// another.
 Result<std::vector<Item>> variants_of(const Flags& flags, const std::vector<Item>& items) {
   constexpr int64_t most_images = 4096;
   TW_TRY(const std::vector<int64_t> batches, counts_of("batch", flags.batch, most_images));
@@ -218,7 +221,8 @@ std::string usual_peer(const Call& call) {
   return call.items[0].workload.op == "conv2d" ? "cudnn" : "cublas";
 }
 
-/// The schedule of --schedule for the only row; empty without the flag.
+/// Returns the schedule that --schedule names; empty without this flag. With the flag, fails with
+/// Usage unless there is exactly one item.
 Result<std::string> schedule_of_row(const Call& call) {
   if (call.flags.schedule.empty()) return std::string();
   if (call.items.size() != 1)
@@ -253,7 +257,8 @@ Result<CompareOptions> compare_options(const Call& call) {
   return options;
 }
 
-/// Setup of contenders on a GPU. There either all arrays come from memory or none do.
+/// Returns the setup of contenders on a GPU. There, either all arrays come from memory (cold) or
+/// none do (hot), so the state "network" is an error.
 Result<DeviceSetup> device_setup(const Call& call) {
   DeviceSetup setup{.device = call.gpu, .graphs = call.flags.graphs};
   if (call.flags.state == "network")
@@ -336,7 +341,8 @@ Result<int> run_scoring(const Call& call) {
   return 0;
 }
 
-/// The standing model of this name, or the one in this file, as `tune --model` plans it.
+/// Measures the planning of a standing model or of the model in a file. The schemes are those from
+/// which `tune --model` plans.
 Result<Planning> planned_model(const std::string& model, const Call& call, db::Store& store) {
   TW_TRY(const tools::ImportedModel passed,
          tools::import_model({.model = model}, call.target, call.flags.place, call.here,
@@ -402,7 +408,7 @@ Result<int> run_side_by_side(const Call& call) {
   return 0;
 }
 
-/// Adds the flags that only comparisons accept to the excluded ones.
+/// Adds the flags that only comparisons of kernels accept to the excluded flags.
 std::vector<std::string> on_processors(std::vector<std::string> excludes) {
   for (const char* flag : {"target", "batch", "dtype", "layout", "graphs", "schedule"})
     excludes.emplace_back(flag);
@@ -446,14 +452,14 @@ const std::vector<Mode>& modes() {
   return table;
 }
 
-/// The mode whose switch was given; without a switch the first mode.
+/// Returns the mode whose switch was given, or the first mode if there was no switch.
 const Mode& mode_of(const Chosen& chosen) {
   for (const Mode& mode : modes())
     if (const auto it = chosen.find(mode.name); it != chosen.end() && it->second) return mode;
   return modes().front();
 }
 
-/// This machine's processor, or one of its GPUs.
+/// Returns the target of --target: this machine's processor, or one of its GPUs.
 Result<tuner::ChosenTarget> target_of(const Flags& flags, const tools::Surroundings& here) {
   if (flags.target == "host") return tuner::ChosenTarget{host_target(), {}};
   TW_TRY(tuner::ChosenTarget chosen, tuner::chosen_target(flags.target, here.environment));

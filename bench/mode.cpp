@@ -23,7 +23,7 @@ Result<std::vector<tuner::Recording>> recordings_in(const std::vector<std::strin
     TW_TRY(std::vector<tuner::Recording> read, tuner::read_recordings(file));
     std::move(read.begin(), read.end(), std::back_inserter(recordings));
   }
-  // Each file numbers its recordings.
+  // Each file numbers its groups from 0, so the groups get new numbers here.
   for (size_t i = 0; i < recordings.size(); ++i)
     for (cost_model::Sample& trial : recordings[i].trials) trial.group = i;
   return recordings;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The modes of tilewright-bench. The program compares the kernels of workloads, unless the command
-// line has a switch with the name of another mode, such as --twins. A new mode needs a function and
-// a row in modes() of main.cpp. Flags that it takes are members of Flags and rows in verb_of() of
+// line has a switch with the name of another mode, such as --twins. A new mode needs a function,
+// and a row in modes() of main.cpp. A new flag needs a member of Flags, and a row in verb_of() of
 // main.cpp. Not thread-safe.
 
 #include <memory>
@@ -23,9 +23,10 @@ namespace tw::bench {
 
 struct Flags {
   std::string suite, only, output;
-  int64_t random = 0;  ///< number of random workloads of each kind, instead of a suite
+  /// Number of random workloads of each kind, which replace a suite; 0: a suite is used.
+  int64_t random = 0;
   std::string kinds;   ///< kinds of the random workloads of --random and --corpus
-  bool trace = false;  ///< --output gets all details, not the summary
+  bool trace = false;  ///< true if the file of --output gets all details, not only the summary
   bool expressions = false;
   std::vector<std::string> files;
   std::string peer, threads = "1", tune = "missing";
@@ -60,7 +61,8 @@ struct Call {
   const tools::Surroundings& here;
   Target target;
   std::shared_ptr<runtime::Device> gpu;  ///< set for a GPU target
-  std::string suite;  ///< the suite that has the items; empty: the items are expressions
+  /// Name of the suite that the items are from; empty: the items are expressions.
+  std::string suite;
   std::vector<Item> items;
   std::vector<int> threads;  ///< numbers of threads, in the order asked for
   tuner::Environment environment;
@@ -77,21 +79,22 @@ struct Mode {
   std::string suite, only;            ///< defaults if the command line names no workloads
   /// Returns the exit code.
   Result<int> (*run)(const Call& call) = nullptr;
-  bool takes_networks = false;  ///< the mode takes the networks of --model instead of workloads
+  /// True if the mode measures the networks of --model instead of workloads.
+  bool takes_networks = false;
   bool takes_workloads = true;
 };
 
-/// Reads the recordings in the files at these paths. Usage if a file cannot be read; Invalid if its
-/// content is not a recording.
+/// Reads the recordings in the files at these paths. Fails with Usage if a file cannot be read, and
+/// with Invalid if its content is not a recording.
 Result<std::vector<tuner::Recording>> recordings_in(const std::vector<std::string>& paths);
 
 /// The date as YYYY-MM-DD, UTC.
 std::string date_of(int64_t now_ms);
 
 /// Prints the results of a mode to standard output, as `table` or as JSON. If --output is given,
-/// then writes `document` to that file, even if it could not be printed: without details
-/// (summary.h), or all of it if --trace is given. The members schema_version, date, program_version
-/// and machine are added if the document lacks them.
+/// then also writes `document` to that file: without details (summary.h), or with all details if
+/// --trace is given. The file is written even if the results could not be printed. The members
+/// schema_version, date, program_version and machine are added to the document if it lacks them.
 Status publish(const Call& call, nlohmann::json document, const std::string& table);
 
 }  // namespace tw::bench

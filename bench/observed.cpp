@@ -14,10 +14,11 @@ namespace tw::bench {
 namespace {
 
 // Pause before a turn. Idle threads of OpenMP poll for up to about 5 ms before they sleep, and ours
-// for 0.1 ms. If they polled on a core that the next contender needs, this would be measured as
-// time of that contender.
+// for 0.1 ms. If they polled on a core that the next contender needs, that contender would be
+// slower.
 constexpr auto idle_poll = std::chrono::milliseconds(10);
-// Pauses in which the clock of a GPU recovers from its power limit.
+// Length and largest number of the pauses in which the clock rate of a GPU recovers from the power
+// limit.
 constexpr auto clock_recovery = std::chrono::milliseconds(100);
 constexpr int most_pauses = 10;
 // The clock counts as recovered if the peak rises by no more than this share during a pause.
@@ -30,7 +31,8 @@ Result<double> peak_gflops(int threads, const tuner::Clock& clock) {
   return peak.gflops;
 }
 
-/// Measures the peak of a device, which work before may have slowed down, until it stops rising.
+/// Measures the peak of a device until it stops rising. Earlier work may have lowered the device's
+/// clock rate.
 Result<double> recovered_peak(runtime::Device& device) {
   TW_TRY(double peak, tuner::measure_f32_peak(device));
   for (int pause = 0; pause < most_pauses; ++pause) {
@@ -52,7 +54,7 @@ Result<Observed> observe(int threads, const tuner::Clock& clock,
   double undisturbed_gflops = 0;
   {
     const PinnedHere pinned;
-    // Only the speed of this core is watched. A gauge on more threads would wake them up beside the
+    // The gauge runs only on this core. On more threads it would wake them up beside the
     // contenders' threads.
     runtime::ThreadPool here({.threads = 1});
     tuner::Gauge gauge(here, 1, clock);

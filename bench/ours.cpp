@@ -110,7 +110,7 @@ class Ours : public Contender {
   }
 
   runtime::Kernel kernel_;
-  std::vector<runtime::ArgumentInfo> buffers_;  ///< the arguments, then what is prepared
+  std::vector<runtime::ArgumentInfo> buffers_;  ///< the arguments, then the prepared buffers
   Setup setup_;
   std::shared_ptr<runtime::ThreadPool> pool_;
   int64_t constant_bytes_ = 0, copies_ = 1;
@@ -121,8 +121,8 @@ class Ours : public Contender {
   std::vector<void*> pointers_;
 };
 
-/// The best record of the workload that was measured on this machine. A record of another machine
-/// is only a candidate for a trial.
+/// Returns the best record of the workload that was measured on this machine. Records of other
+/// machines are ignored, because their schedules may be slow here.
 Result<std::optional<db::Record>> known_here(db::Store& store, const dsl::Workload& workload,
                                              const Target& target, int threads) {
   TW_TRY(auto known, tuner::best_known(store, workload, target, threads));

@@ -18,10 +18,10 @@
 
 namespace tw::bench {
 
-/// The work that a call of our contender includes.
+/// Says which work a call of our contender includes.
 enum class Interface {
-  Storage,  ///< Kernel::run only: arrays stay in the kernel's layouts, as between two layers
-  Logical,  ///< also packing of non-constant inputs, and unpacking of outputs
+  Storage,  ///< only Kernel::run(): arrays stay in the kernel's layouts, as between two layers
+  Logical,  ///< also packing of inputs that are not constant, and unpacking of outputs
 };
 
 Result<std::unique_ptr<Contender>> make_ours(const runtime::Artifact& artifact, const Setup& setup,
@@ -35,18 +35,18 @@ enum class Search { No, Missing, More };
 struct Found {
   runtime::Artifact artifact;
   std::string schedule;
-  bool searched = false;  ///< a search came first
+  bool searched = false;  ///< true if the schedule was searched for now
 };
 
-/// Builds the kernel of the given schedule, without asking the database.
+/// Builds the kernel of the given schedule. The database is not read.
 Result<Found> build_kernel(const dsl::Workload& workload, const Target& target,
                            const std::string& schedule, int threads,
                            const tuner::Environment& environment);
 
 /// Returns the best known kernel of the workload on this machine; records of other machines do not
-/// count. `search` says if a search comes first. Without a search, if no kernel was tuned for the
-/// workload's state of the caches, it returns the best kernel that was tuned with hot caches.
-/// NoCandidate if there is no such kernel either.
+/// count. `search` says if the kernel is searched for first. Without a search, if no kernel was
+/// tuned for the workload's state of the caches, the best kernel that was tuned with hot caches is
+/// returned. Fails with NoCandidate if there is no such kernel either.
 Result<Found> find_kernel(const dsl::Workload& workload, const Target& target,
                           const tuner::TuneOptions& options, Search search, db::Store& store,
                           const tuner::Environment& environment,

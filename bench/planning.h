@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Measures the time of planning whole networks. A scheme is one way to run an operator, with its
-// layouts and its time. The measured time begins when the tuner has offered the schemes, and ends
-// when a plan is proved to be the cheapest. Also measures the solver alone, on random
-// series-parallel networks. No kernel is built or run. Thread-safe.
+// layouts and its time. Planning finds the cheapest combination of schemes. Its measured time
+// begins when the schemes are known, and ends when a plan is proved to be the cheapest. Also
+// measures the solver alone, on random series-parallel networks. No kernel is built or run.
+// Thread-safe.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -16,11 +17,11 @@
 
 namespace tw::bench {
 
-/// The times of planning one graph. The time of each step is the smallest of all rounds.
+/// The times of planning one graph. Each time is the smallest of all rounds, except predicting_s.
 struct Planning {
   std::string name;
   size_t operators = 0, schemes = 0;
-  double predicting_s = 0;   ///< predicting all schemes and copies; 0: predictions were given
+  double predicting_s = 0;   ///< predicting all schemes and copies; 0 if it was not measured
   double plan_s = 0;         ///< finding the cheapest plan
   double three_plans_s = 0;  ///< finding the three cheapest plans
   /// Time of graph::cheapest_with(), which finds for each scheme how much faster it would have to
@@ -31,8 +32,8 @@ struct Planning {
 };
 
 /// Measures the planning of one graph. `schemes` has the schemes of each operator, and
-/// `transform_cost` gives the time of copies between layouts. Fails as make_plans() does. Requires:
-/// rounds >= 1.
+/// `transform_cost` gives the time of copies between layouts. Fails with the errors of
+/// make_plans(). Requires: rounds >= 1.
 Result<Planning> measure_planning(const graph::Graph& graph,
                                   const std::vector<std::vector<graph::Scheme>>& schemes,
                                   const graph::TransformCost& transform_cost, int64_t rounds,
@@ -42,7 +43,7 @@ Result<Planning> measure_planning(const graph::Graph& graph,
 /// `states` states.
 struct Solving {
   size_t nodes = 0, states = 0, factors = 0;
-  double solve_s = 0;  ///< the least of all rounds
+  double solve_s = 0;  ///< the smallest time of all rounds
   bool is_optimal = false;
 };
 /// Measures the solver on one random network. Requires: nodes >= 2, states >= 1, rounds >= 1.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of bench/results, the rules by which their rows may be quoted, and tables of figures in Markdown."""
+"""Reads the files of bench/results, decides which of their rows may be quoted in pages, and makes tables in
+Markdown."""
 import json
 import math
 import pathlib
@@ -92,8 +93,8 @@ class Table:
 
 
 def wrapped(text, width=100):
-    """The text broken at spaces into lines of at most `width` columns. Lines after the first begin with two spaces, as
-    in an item of a list."""
+    """Returns the text broken at spaces into lines of at most `width` columns. All lines but the first are indented
+    by two spaces, as in an item of a list."""
     lines = [""]
     for word in text.split(" "):
         if lines[-1] and len(lines[-1]) + len(word) >= width:
@@ -114,8 +115,9 @@ def geometric_mean(values):
 
 
 def ratio_of(row, version):
-    """The median over the rounds of the peer's time divided by ours. `version` is the `schema_version` of the file. In
-    files of version 1 this median is called `ratio_median`; their `ratio` is computed from the least times."""
+    """Returns the median over the rounds of the peer's time divided by ours. `version` is the `schema_version` of the
+    file. In files of version 1 this median is called `ratio_median`, and their `ratio` is computed from the smallest
+    times."""
     return Figure(row["ratio_median" if version == 1 else "ratio"], row["ratio_low"], row["ratio_high"])
 
 
@@ -123,12 +125,12 @@ def ratio_of(row, version):
 
 
 def reason_text(reason):
-    """The message of another runtime, cut to the length that a note has room for."""
+    """Returns the message of another runtime, cut to the length that a note has room for."""
     return textwrap.shorten(reason.replace("|", "\\|"), MOST_REASON, placeholder="...")
 
 
 def objection(row, document):
-    """The reason why a row is left out of the tables; None if the row is quoted."""
+    """Returns the reason why a row is left out of the tables; None if the row is quoted."""
     wanted = document.json["options"]["rounds"]
     if "error" in row:
         return f"not timed ({row['error']})"
@@ -149,7 +151,7 @@ def objection(row, document):
 
 
 def quotable(document):
-    """Two lists: the rows that may be quoted, and a pair (row, reason) for each of the other rows."""
+    """Returns two lists: the rows that may be quoted, and a pair (row, reason) for each of the other rows."""
     rows, refused = [], []
     for row in document.json["rows"]:
         reason = objection(row, document)
@@ -161,6 +163,6 @@ def quotable(document):
 
 
 def refusal(document, refused):
-    """A note that names the rows that were left out. `refused` is the second list of quotable()."""
+    """Returns a note that names the rows that were left out. `refused` is the second list of quotable()."""
     reasons = "; ".join(f"{row['name']} ({reason})" for row, reason in refused)
     return f"Left out of `{document.machine}/{document.name}`: {reasons}."

@@ -18,12 +18,14 @@ using dsl::Attributes;
 using dsl::Workload;
 
 constexpr double least_work = 1e4, most_work = 1e9, most_bytes = 64e6;
-// One in some thousand draws is within the limits for the rarest kinds.
+// Largest number of draws for one workload. For the rarest kinds, only one in some thousand draws
+// is within the limits.
 constexpr int most_draws = 100'000;
 
 // ---- sizes -----------------------------------------------------------------------------------
 
-/// A number from `least` to `most`, all scales alike.
+/// Draws a number from `least` to `most`. Its logarithm is uniformly distributed, so that 10 to 100
+/// is as likely as 100 to 1000.
 int64_t scaled(Random& random, double least, double most) {
   return std::llround(least * std::pow(most / least, random.unit()));
 }
@@ -43,7 +45,7 @@ int64_t width(Random& random, int64_t most) {
   return kind < 0.8 ? 8 * scaled(random, 1, largest / 8) : scaled(random, 1, largest);
 }
 
-/// Rows or columns of an image.
+/// Draws the number of rows or columns of an image.
 int64_t side(Random& random) {
   static const std::vector<int64_t> usual = {7,  8,  10, 13, 14, 16, 17, 19, 20,  26,  28,  32,
                                              35, 38, 40, 52, 56, 64, 75, 80, 104, 112, 150, 224};
@@ -54,7 +56,7 @@ int64_t images(Random& random) { return random.chance(0.85) ? 1 : 2 + random.bel
 
 bool coin(Random& random) { return random.chance(0.5); }
 
-/// "[3, 4]", as in the text of an expression.
+/// Returns the text of a shape as in expressions: "[3, 4]".
 std::string shape_text(const std::vector<int64_t>& extents) {
   std::vector<std::string> texts;
   for (const int64_t extent : extents) texts.push_back(std::to_string(extent));
@@ -68,7 +70,8 @@ Result<Workload> expression(const std::string& text) {
 
 // ---- convolutions ----------------------------------------------------------------------------
 
-/// An image, and a window that is at most as large.
+/// Draws the attributes of an image and of the window of a convolution or pooling. The window may
+/// turn out larger than the image; the workload is then invalid, and draw_item() draws again.
 Attributes image_and_window(Random& random, const std::vector<int64_t>& windows) {
   Attributes a;
   a["n"] = images(random);
@@ -115,7 +118,7 @@ Result<Workload> draw_grouped(Random& random) {
   return dsl::make_workload("conv2d", a);
 }
 
-/// The condition that an index lies within an axis.
+/// Returns the text of the condition that an index lies within an axis.
 std::string within(const std::string& index, int64_t extent) {
   return fmt::format("0 <= {0} && {0} < {1}", index, extent);
 }
@@ -150,8 +153,8 @@ out: f32[k={3}, z={1}, y={2}, x={2}] = sum(c={0}, d={4}, r={4}, s={4}) (
                                 c, depth, rows, k, taps, inside, z, y, x));
 }
 
-/// Draws a transposed convolution with a stride of 2. It is declared as the import of models
-/// declares it: as an ordinary convolution for each phase of the output.
+/// Draws a transposed convolution with a stride of 2. It is declared as by the import of models: as
+/// an ordinary convolution for each phase of the output.
 Result<Workload> draw_transposed(Random& random) {
   const int64_t c = width(random, 512), k = width(random, 256), rows = scaled(random, 4, 64);
   const int64_t taps = 1 + random.below(2);
@@ -208,7 +211,8 @@ Result<Workload> draw_few_bits(Random& random) {
   return dsl::make_workload(op, {{"m", m}, {"n", width(random, 4096)}, {"k", width(random, 4096)}});
 }
 
-/// Products of u8 and i8, of matrices or of the channels of pixels.
+/// Draws a product of u8 and i8 elements: of two matrices, or of the channels of pixels and a
+/// matrix of weights.
 Result<Workload> draw_integers(Random& random) {
   if (coin(random)) {
     const int64_t m = scaled(random, 1, 1000), depth = 4 * width(random, 512),
@@ -296,7 +300,7 @@ Result<Workload> draw_reductions(Random& random) {
   }
 }
 
-/// An activation of x, as text.
+/// Draws an activation function, and returns the text of its value at `x`.
 std::string activation(Random& random, const std::string& x) {
   const std::vector<std::string> known = {
       fmt::format("max({}, 0.0)", x),
@@ -323,7 +327,7 @@ Result<Workload> draw_elementwise(Random& random) {
                     fmt::format("out: f32[c={}, x={}] = {}\n", c, pixels, activation(random, x)));
 }
 
-/// Norms of the sum of two inputs.
+/// Draws a layer normalisation of the sum of two inputs.
 Result<Workload> draw_norm_of_sum(Random& random) {
   const int64_t rows = scaled(random, 1, 2000), columns = width(random, 2048);
   return expression(fmt::format(R"(
@@ -339,7 +343,8 @@ out: f32[i={0}, j={1}] = (x[i, j] - mean[i]) / sqrt(var[i] + 0.00001) * scale[j]
                                 rows, columns));
 }
 
-/// Products with activations and perhaps residuals behind them, and norms of sums.
+/// Draws a product that is followed by an activation and perhaps the sum with a residual, or a
+/// layer normalisation of a sum.
 Result<Workload> draw_fused(Random& random) {
   const int64_t c = width(random, 512), k = width(random, 512), pixels = scaled(random, 16, 4000);
   const int64_t form = random.below(3);
@@ -359,7 +364,7 @@ out: f32[k={3}, x={1}] = {4}
                                 c, pixels, residual, k, sum));
 }
 
-/// A workload that copies a tensor and reorders its axes.
+/// Draws a workload that copies a tensor and exchanges its axes.
 Result<Workload> draw_transform(Random& random) {
   const std::vector<std::string> axes = {"i", "j", "k", "l"};
   std::vector<int64_t> extents = {scaled(random, 1, 16), width(random, 512), side(random),

@@ -57,7 +57,7 @@ Json row_json(const Row& row) {
   return json;
 }
 
-/// "<" for rows whose kernel is bound by memory, else empty.
+/// Returns "<" if the row's kernel is bound by memory, else an empty text.
 std::string_view memory_mark(const Row& row) { return row.roofline.is_memory_bound() ? "<" : ""; }
 
 std::vector<std::string> row_cells(const Row& row) {
@@ -91,12 +91,13 @@ std::string summary_line(int threads, const Summary& s) {
   return line + fmt::format("; sum ours {:.0f} µs, peer {:.0f} µs\n", us(s.ours_ns), us(s.peer_ns));
 }
 
-/// The geometric mean of `count` numbers from the sum of their logarithms; 0 if `count` is 0.
+/// Returns the geometric mean of `count` numbers from the sum of their logarithms; 0 if `count` is
+/// 0.
 double mean_of_logs(double sum, int64_t count) {
   return count > 0 ? std::exp(sum / static_cast<double>(count)) : 0;
 }
 
-/// The line on the peak of a GPU, which is the same for all rows of one type.
+/// Returns the line about the peak of a GPU, which is the same for all rows of one type.
 std::string peak_line(const Target& gpu, const std::vector<Row>& rows) {
   double peak = 0;
   for (const Row& row : rows) peak = std::max(peak, row.peak_gflops);

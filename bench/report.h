@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The report of a benchmark: a table for people, and JSON for programs and for bench/results.
+// Makes the report of a benchmark: a table for people, and JSON for programs and for bench/results.
 // bench/README.md explains the fields. Thread-safe.
 
 #include <cstdint>
@@ -16,9 +16,9 @@
 
 namespace tw::bench {
 
-/// Version of the JSON documents that reports write. It does not change if fields are added.
-/// Documents of version 1 have minima in `ours_us`, `peer_us` and `ratio`, and the median of the
-/// ratios in `ratio_median`.
+/// Version of the JSON documents that reports write. It does not change if fields are added. In
+/// documents of version 1, `ours_us`, `peer_us` and `ratio` are computed from minima, and
+/// `ratio_median` is the median of the ratios.
 inline constexpr int results_schema_version = 2;
 
 /// Converts to microseconds, the unit of tables and results.
@@ -29,26 +29,27 @@ struct Row {
   std::string name, workload;
   int64_t count = 1;
   int threads = 1;
-  std::string error;  ///< why the row was not timed; empty: it was timed
+  std::string error;  ///< reason why the row was not timed; empty: it was timed
   Versus versus;      ///< A is our contender, B the peer
   double flops = 0;
   double peak_gflops = 0;    ///< peak for the workload's type (tuner::peak_for())
   tools::Roofline roofline;  ///< roofline of our kernel
   Agreement agreement;
   std::string schedule, layouts;
-  std::string peer;                     ///< layouts and implementation of the peer's fastest form
-  double peer_call_ns = 0;              ///< Contender::empty_call_ns() of the peer
-  std::map<std::string, double> forms;  ///< ns of each form of the peer, from choosing the fastest
+  std::string peer;         ///< layouts and implementation of the peer's fastest form
+  double peer_call_ns = 0;  ///< Contender::empty_call_ns() of the peer
+  /// Time in ns of each form of the peer, measured in order to choose the fastest.
+  std::map<std::string, double> forms;
   /// Forms of the peer that were left out of the comparison, each with the reason.
   std::map<std::string, std::string> wrong_forms;
-  std::string disturbed;  ///< what disturbed the timing; empty: nothing
-  bool searched = false;  ///< our kernel was tuned for this run
+  std::string disturbed;  ///< the disturbance of the timing; empty: it was not disturbed
+  bool searched = false;  ///< true if our kernel was searched for in this run
 
   double gflops() const { return versus.a_ns.value > 0 ? flops / versus.a_ns.value : 0; }
   double peak_share() const { return peak_gflops > 0 ? gflops() / peak_gflops : 0; }
 };
 
-/// Facts about a benchmark that hold for all rows.
+/// The facts about a benchmark that hold for all rows.
 struct Heading {
   std::string suite, peer, peer_version, program_version, date;
   Target target;
@@ -56,15 +57,15 @@ struct Heading {
   double budget_s = 0;                 ///< tuning time of a row that was searched
   CacheState cache = CacheState::Hot;  ///< state in which both contenders were timed
   std::string interface;               ///< "storage" or "row-major"
-  bool graphs = false;                 ///< a GPU's calls were submitted as graphs
+  bool graphs = false;                 ///< true if calls on a GPU were submitted as graphs
 };
 
-/// If the peer takes more than this many times as long as our kernel (Versus::ratio), it has no
-/// fast kernel for the workload. A few such rows can dominate the geometric mean, so the mean is
-/// also given without them.
+/// A ratio (Versus::ratio) above this limit shows that the peer has no fast kernel for the
+/// workload. A few such rows can dominate the geometric mean, so the mean is also given without
+/// them.
 inline constexpr double high_ratio = 2;
 
-/// Summary of the rows with the same number of threads.
+/// The summary of all rows with one number of threads.
 struct Summary {
   int64_t rows = 0, failed = 0;
   double geomean = 0;  ///< geometric mean of the ratios; 0 without rows
@@ -77,8 +78,8 @@ struct Summary {
 };
 std::map<int, Summary> summarize(const std::vector<Row>& rows);
 
-/// Returns the line below a table that explains the star at a disturbed row. `what` is what
-/// disturbed it.
+/// Returns the line below a table that explains the star at a disturbed row. `what` is the
+/// disturbance.
 std::string disturbed_line(const std::string& row, const std::string& what);
 
 nlohmann::json machine_json(const Target& target);

@@ -22,7 +22,8 @@ using schedules::Point;
 using Rows = std::vector<std::vector<float>>;
 
 constexpr size_t samples_of_model = cost_model::most_kernels;
-constexpr size_t staged_points = 200;  // points of a workload to time stage by stage
+// Number of points of a workload whose scoring is timed stage by stage.
+constexpr size_t staged_points = 200;
 
 double seconds_of(const tuner::Clock& clock, const std::function<void()>& work) {
   const int64_t start_ns = clock();
@@ -68,8 +69,8 @@ void time_stages(const schedules::Space& space, const std::vector<Point>& points
   row.features_us = each(features_s, programs.size());
 }
 
-/// Makes samples with made-up throughputs. A model can learn these, but the analytic model does not
-/// predict them.
+/// Makes samples with made-up throughputs, which a model can learn and which the analytic model
+/// does not predict.
 std::vector<cost_model::Sample> made_up_samples(const std::vector<Rows>& rows_of_items,
                                                 Random& random) {
   std::vector<double> weights;

@@ -3,7 +3,7 @@
 """Writes the tables of measurements into the pages, from the JSON of bench/results.
 
     bench/tables.py            # rewrites the regions of README.md, bench/README.md and docs/scale.md
-    bench/tables.py --check    # exit code 1 where a page differs from what the JSON says
+    bench/tables.py --check    # exit code 1 if a page differs from the JSON
     bench/tables.py --print    # every table on standard output
 
 A region of a page begins with `<!-- begin table NAME -->` and ends with `<!-- end table -->`. The script replaces the
@@ -96,8 +96,8 @@ def peer_name(document):
 
 
 def data_type(document):
-    """The data type of the arrays of the document's first row. An expression declares types of its own and counts as
-    f32."""
+    """Returns the data type of the arrays of the document's first row. An expression declares types of its own; for
+    it, f32 is returned."""
     words = document.json["rows"][0].get("workload", "").partition("{")[0].split()
     return next((word for word in words if word in ("f32", "f16", "bf16")), "f32")
 
@@ -116,8 +116,8 @@ def kernel_title(document):
 
 
 def mean_text(ratios):
-    """A text with the geometric mean of the ratios. If some are above HIGH, which would decide the mean, it also has
-    the mean without them."""
+    """Returns a text with the geometric mean of the ratios. If some ratios are above HIGH, they would dominate the
+    mean, so the text also has the mean without them."""
     values = [ratio.value for ratio in ratios]
     usual = [value for value in values if value <= HIGH]
     text = f"{geometric_mean(values):.3f}"
@@ -128,14 +128,14 @@ def mean_text(ratios):
 
 
 def verdicts(ratios):
-    """A text with the numbers of intervals that are above 1, contain 1, and are below 1."""
+    """Returns a text with the numbers of intervals that are above 1, contain 1, and are below 1."""
     above = sum(ratio.low > 1 for ratio in ratios)
     below = sum(ratio.high < 1 for ratio in ratios)
     return f"{above}, {len(ratios) - above - below}, {below}"
 
 
 def named(row, ratio):
-    """A text such as "1.021 [0.933, 1.101] (r21)": a ratio and the name of its row."""
+    """Returns a text such as "1.021 [0.933, 1.101] (r21)": a ratio and the name of its row."""
     return f"{ratio.text(3)} ({row['name']})"
 
 
@@ -166,8 +166,8 @@ def kernels(documents):
 
 
 def gpu_title(document):
-    """The title of a row about a GPU. For a suite it has the name of the suite, and from the suite's first row the data
-    type, the number of images and the layouts; for a network it has the network's name."""
+    """Returns the title of a row about a GPU. For a suite, it has the name of the suite and, from the suite's first
+    row, the data type, the number of images and the layouts. For a network, it has the network's name."""
     row = document.json["rows"][0]
     if document.json["suite"] == "gpu_network":
         return ", ".join([NETWORKS[row["name"]], "f32, 1 image"])
@@ -211,14 +211,14 @@ def network_documents(documents):
 
 
 def peers_of(document):
-    """A dictionary from the name of each peer to a pair: the peer's name with its version, and the ratio of the peer's
-    time to ours. Peers whose row is left out are missing."""
+    """Returns a dictionary from the name of each peer to a pair: the peer's name with its version, and the ratio of
+    the peer's time to ours. A peer is missing if its row is left out."""
     return {row["peer"].split()[0]: (row["peer"], ratio_of(row, document.json["schema_version"]))
             for row in document.json["rows"] if objection(row, document) is None}
 
 
 def remark_on(document):
-    """The text of REMARKS about a file; an empty text if there is none."""
+    """Returns the text of REMARKS about a file; an empty text if there is none."""
     return REMARKS.get(f"{document.machine}/{document.name}", REMARKS.get(document.name, ""))
 
 
@@ -274,8 +274,8 @@ FAILED = ("run", "wrong")  # an artifact was made, but it failed or computed wro
 
 
 def zoo_stages(rows):
-    """The stage of each model, by name: "right" if all rows of the model are right, else the stage of its first other
-    row."""
+    """Returns the stage of each model, by name: "right" if all rows of the model are right, else the stage of its
+    first row that is not."""
     stages = {}
     for row in rows:
         if stages.get(row["name"], "right") == "right":
@@ -284,7 +284,8 @@ def zoo_stages(rows):
 
 
 def zoo_verdict(rows):
-    """Text that counts the models tried, and the models by result, such as "refused" or "right"."""
+    """Returns a text with the number of models that were tried, and the numbers of models by result, such as
+    "refused" or "right"."""
     stages = list(zoo_stages(rows).values())
     counts = {"refused": sum(stage in REFUSED for stage in stages),
               "failed or wrong": sum(stage in FAILED for stage in stages),
@@ -293,8 +294,8 @@ def zoo_verdict(rows):
 
 
 def zoo_runs(document):
-    """A list with a tuple for each combination of threads and seconds of tuning: (threads, seconds of tuning, rows with
-    right outputs, those of them that may be quoted)."""
+    """Returns a list with a tuple for each combination of threads and seconds of tuning: (threads, seconds of tuning,
+    rows with right outputs, those of these rows that may be quoted)."""
     runs = sorted({(row["threads"], row["budget_s"]) for row in document.json["rows"]})
     quoted, _ = quotable(document)
     return [(threads, budget_s, *(
@@ -308,8 +309,8 @@ def zoo_tuning(budget_s):
 
 
 def zoo_summary(content):
-    """The summary that `bench --zoo` prints at its end: a line with the verdict, and a line for each item of
-    zoo_runs(). `content` is the JSON of the run."""
+    """Returns the summary that `bench --zoo` prints at its end: a line with the verdict, and a line for each element
+    of zoo_runs(). `content` is the JSON of the run."""
     document = Document("", "", content)
     lines = [zoo_verdict(content["rows"])]
     for threads, budget_s, right, rows in zoo_runs(document):
@@ -356,8 +357,8 @@ def threads_text(row):
 
 
 def zoo_cell(row, document):
-    """The last two cells of a model's row: our time and the ratio; or the stage that failed and its message; or two
-    dashes if the row is left out."""
+    """Returns the last two cells of a model's row: our time and the ratio; or the stage that failed and its message;
+    or two dashes if the row is left out."""
     if "error" in row:
         return [row["stage"], row["error"].replace("|", "\\|")]
     if objection(row, document):
@@ -387,7 +388,7 @@ CHOICES = {"row_major": "row-major", "blocked": "blocked", "uniform": "transform
 
 
 def milliseconds(row):
-    """The cell with the measured time of a plan."""
+    """Returns the cell with the measured time of a plan."""
     if "error" in row:
         return "not measured"
     figure = Figure(*(row[f"measured{key}_us"] / 1e3 for key in ("", "_low", "_high")))
@@ -395,8 +396,8 @@ def milliseconds(row):
 
 
 def joint_gain(network):
-    """A text with the time of the plan "transforms eliminated" divided by the time of the global plan. If the file has
-    no interval of this ratio, the text says if the intervals of the two times overlap."""
+    """Returns a text with the time of the plan "transforms eliminated" divided by the time of the global plan. If the
+    file has no interval of this ratio, the text says if the intervals of the two times overlap."""
     if known := network.get("global_to_uniform"):
         return Figure(known["ratio"], known["low"], known["high"]).text(3)
     rows = {row["name"]: row for row in network["rows"]}
@@ -407,7 +408,7 @@ def joint_gain(network):
 
 
 def ablation_objection(network):
-    """The reason why a network's plans are not quoted; None if they are."""
+    """Returns the reason why a network's plans are not quoted; None if they are quoted."""
     for row in network["rows"]:
         if row["name"] in ("uniform", "global") and "error" in row:
             return f"{CHOICES[row['name']]}: {row['error']}"
@@ -501,15 +502,15 @@ def planning(documents):
 
 
 def row_key(row, document):
-    """The name of a row's workload or model, its threads and its seconds of tuning, if the row has these, and its peer
-    if the document has a row for each peer."""
+    """Returns the name of a row's workload or model, its threads and its seconds of tuning, if the row has these, and
+    its peer if the document has a row for each peer."""
     peer = row["peer"].split()[0] if "network" in document.json else None
     return row["name"], row.get("threads"), row.get("budget_s"), peer
 
 
 def repeated(documents):
-    """Rows of a table about second runs, whose files are named *_again. Each row has the largest change of a ratio
-    between the first run and the second run, which may have tuned its kernels anew."""
+    """Returns the rows of a table about second runs, whose files are named *_again. Each row has the largest change
+    of a ratio between the first and the second run. The second run may have tuned its kernels anew."""
     lines = []
     for again in documents:
         if not again.name.endswith("_again"):
@@ -559,8 +560,8 @@ def service(documents):
 
 
 def databases(documents):
-    """The table of what a database of synthetic records costs, with a column for each engine and size. All columns are
-    of the machine with the most such files."""
+    """Returns the table of the times of databases of synthetic records, with a column for each engine and size. All
+    columns are of the machine that has the most such files."""
     found = [d for d in documents if "growth" in d.json.get("database", {})]
     machine = max((d.machine for d in found), key=lambda name: sum(d.machine == name for d in found), default=None)
     found = sorted((d for d in found if d.machine == machine),
@@ -622,8 +623,8 @@ def farms(documents):
 
 
 def convolution(row):
-    """The name of a convolution in a table: "input 64 x 56 x 56, kernel 3 x 3, 64 output channels". The
-    input is channels x height x width, the kernel height x width."""
+    """Returns the name of a convolution in a table: "input 64 x 56 x 56, kernel 3 x 3, 64 output channels". The input
+    is channels x height x width, the kernel height x width."""
     values = dict(word.split("=") for word in row["workload"].split() if "=" in word)
     return (f"input {values['c']} x {values['h']} x {values['w']}, kernel {values['r']} x {values['s']}, "
             f"{values['k']} output channels")
@@ -645,15 +646,16 @@ def side_by_side(documents):
 
 
 def reached(runs):
-    """A text with the seconds and trials until the runs had a kernel as fast as the best one of the single run."""
+    """Returns a text with the seconds and trials until the runs had a kernel as fast as the best one of the single
+    run."""
     if runs["reached_s"] == 0:
         return f"not within {runs['trials']:,} trials"
     return f"{runs['reached_s']:.0f} s, {runs['reached_trials']:,} trials"
 
 
 def share_of_one(row, runs):
-    """A text with the time of reached(), divided by the time of all trials of the single run; "-" if the runs never had
-    such a kernel. `runs` is the name of the case in JSON: "all" or "killed"."""
+    """Returns a text with the time of reached(), divided by the time of all trials of the single run; "-" if the runs
+    never had such a kernel. `runs` is the name of the case in JSON: "all" or "killed"."""
     return f"{row[runs]['reached_s'] / row['one']['ended_s']:.2f}" if row[runs]["reached_s"] > 0 else "-"
 
 
@@ -676,8 +678,9 @@ def networks_by_size(documents):
 
 
 def kernel_cell(documents, machine, suite):
-    """A text with the mean ratio of a suite on one thread of a machine, without a limit on instruction sets. If several
-    versions of the peer were measured, the version with the lowest mean ratio counts. "-" if no run may be quoted."""
+    """Returns a text with the mean ratio of a suite on one thread of a machine, without a limit on instruction sets.
+    If several versions of the peer were measured, the version with the lowest mean ratio counts. "-" if no run may be
+    quoted."""
     found = [d for d in documents if d.machine == machine and d.json.get("suite") == suite
              and d.name.split("_onednn")[0] == suite and "rows" in d.json]
     cells = []
@@ -692,8 +695,8 @@ def kernel_cell(documents, machine, suite):
 
 
 def network_cell(documents, machine, peer):
-    """A text with the mean, lowest and highest ratio of the networks of a machine, on one thread; "-" if there are
-    none."""
+    """Returns a text with the mean, the lowest and the highest ratio of the networks of a machine, on one thread; "-"
+    if there are none."""
     ratios = []
     for document in network_documents(documents):
         if (document.machine == machine and document.json["options"]["threads"] == 1
@@ -730,15 +733,16 @@ TABLES = {"machines": machines, "kernels": kernels, "gpus": gpus, "networks": ne
 
 
 def linking(page):
-    """Returns a function that makes links of a cell to files of bench/ relative to the folder of the page. For
-    bench/README.md it turns `](bench/results/a.json)` into `](results/a.json)`."""
+    """Returns a function that rewrites links to files of bench/ in a cell, so that they are relative to the folder of
+    the page. For bench/README.md it turns `](bench/results/a.json)` into `](results/a.json)`."""
     folder = posixpath.dirname(page) or "."
     return lambda cell: re.sub(r"\]\((bench/[^)]*)\)",
                                lambda link: f"]({posixpath.relpath(link[1], folder)})", cell)
 
 
 def filled(page, text, documents):
-    """The text of a page with its regions filled from the JSON. Failure if a region names no table of TABLES."""
+    """Returns the text of a page with its regions filled from the JSON. Raises Failure if a region names no table of
+    TABLES."""
     def table(match):
         if match[2] not in TABLES:
             raise Failure(f"[tables] {page}: '{match[2]}': expected one of {', '.join(TABLES)}")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Measures how fast the tuner works: how many candidates it handles per second, and what share of
-// the time it spends on building, verifying and measuring. Not thread-safe.
+// Measures how fast the tuner works: the number of candidates per second, and the share of the time
+// in which it builds, verifies or measures. Not thread-safe.
 
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -23,7 +23,7 @@ struct Throughput {
 /// Sums over several workloads.
 struct Total {
   std::map<std::string, int64_t> trials;  ///< numbers of trials by status
-  int64_t candidates = 0;                 ///< all candidates, failed ones too
+  int64_t candidates = 0;                 ///< number of all candidates, including those that failed
   double elapsed_s = 0, working_s = 0;
 
   double per_second() const;

@@ -72,7 +72,7 @@ Result<TwinRow> compare_twins(const Call& call, const Item& item, int threads, i
   return row;
 }
 
-/// Sum over all rows.
+/// Returns a row with the comparisons of all rows.
 TwinRow total(const std::vector<TwinRow>& rows) {
   TwinRow all;
   all.name = "all";

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Error handling for the lessons. Functions of the library return Result<T> and leave it to the
-// program when to end; the lessons end at the first error, with its message and its exit code.
+// Error handling for the lessons. Functions of the library return errors as Result<T>, and the
+// program decides what to do. The lessons print the message of the first error and end with its
+// exit code.
 
 #include <cstdio>
 #include <cstdlib>

@@ -3,7 +3,7 @@
 //
 // An operator is declared as a tensor expression: axes, inputs, and a formula for one element of
 // the result. The declaration says nothing about loops, tiles, vectors or threads; lesson 2 is
-// about these. It also has a text form, which is its name in the database.
+// about these. The declaration also has a text form, which is the operator's name in the database.
 
 #include <fmt/format.h>
 
@@ -22,7 +22,7 @@ using lessons::must;
 Compute declare_product(int64_t rows, int64_t columns, int64_t depth) {
   const Axis m("m"), n("n"), k("k");
   const Tensor a = input("a", Float32, {m, k});
-  const Tensor b = weight("b", Float32, {k, n});  // a weight is known ahead: it may be packed once
+  const Tensor b = weight("b", Float32, {k, n});  // a weight is constant, so it may be packed once
   const Tensor c = compute("c", {m, n}, sum(k, a(m, k) * b(k, n)));
   return must(build(c, {{m, rows}, {n, columns}, {k, depth}}));
 }
@@ -50,7 +50,8 @@ void print_array(const std::string& name, const Array& array) {
     fmt::print("{:5}{}", array.get_float(i), (i + 1) % columns ? " " : "\n");
 }
 
-// An array of 1, 2, 3, ... in row-major order, so that results can be checked by hand.
+// Returns an array with the elements 1, 2, 3, ... in row-major order, so that results can be
+// checked by hand.
 Array counting(std::vector<int64_t> shape) {
   Array array = must(Array::make(Float32, std::move(shape)));
   for (int64_t i = 0; i < array.size(); ++i) array.set_float(i, static_cast<double>(i + 1));

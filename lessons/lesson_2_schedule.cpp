@@ -32,8 +32,8 @@ Schedule schedule_product() {
   Schedule s(product);
   show("no steps", s);
 
-  // split makes two loops of one: of m it makes m.0, which counts tiles, and m.1, which runs inside
-  // a tile.
+  // split divides a loop into two. The loop m becomes m.0, which counts tiles, and m.1, which runs
+  // inside a tile.
   s = s.split("c", "m", 4).split("c", "n", 16);
   show("split m by 4 and n by 16", s);
 
@@ -42,8 +42,9 @@ Schedule schedule_product() {
   s = s.reorder("c", {"m.0", "n.0", "k", "m.1", "n.1"});
   show("reorder: the tile inside", s);
 
-  // cache_write keeps the tile in a buffer of its own while k runs. The buffer is small enough for
-  // registers, so each element is written to memory once, and not once for each k.
+  // cache_write keeps the tile in a buffer of its own while the loop over k runs. The buffer is
+  // small enough for registers, so each element of c is written to memory once, and not once for
+  // each k.
   s = s.cache_write("c", "n.0");
   show("cache_write at n.0", s);
 
@@ -57,10 +58,10 @@ Schedule schedule_product() {
   s = s.parallel("c", "m.0");
   show("parallel m.0", s);
 
-  // While k runs, the 16 columns of a tile are read from rows of b that lie 64 floats apart. With
-  // set_layout, b is stored in the order in which it is read. In a layout, A and B name the
-  // dimensions of b. BA16b has blocks of 16 columns outermost, then rows, then the columns of a
-  // block. Since b is a weight, it is packed once, ahead of all calls.
+  // While the loop over k runs, the 16 columns of a tile are read from rows of b that are 64 floats
+  // apart. With set_layout, b is stored in the order in which it is read. In a layout, A and B name
+  // the dimensions of b. BA16b has blocks of 16 columns outermost, then rows, then the columns of a
+  // block. Since b is a weight, it is packed once, before all calls.
   s = s.set_layout("b", "BA16b");
   show("set_layout b BA16b", s);
   return s;

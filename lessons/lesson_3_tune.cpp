@@ -30,7 +30,8 @@ dsl::Workload declare() {
   return must(workload(compute("out", {m, n}, max(c(m, n), constant(Float32, 0)))));
 }
 
-// Runs the kernel on row-major arrays. The kernel packs those that it needs in another layout.
+// Runs the kernel on row-major arrays. The kernel itself packs the arrays that it reads in another
+// layout.
 dsl::Array run(const runtime::Kernel& kernel, runtime::ThreadPool& pool, dsl::Arrays& inputs) {
   dsl::Array out = must(dsl::Array::make(Float32, {48, 64}));
   const std::vector<runtime::Buffer> buffers = {{inputs.at("a").data.data(), Float32, {48, 40}, {}},

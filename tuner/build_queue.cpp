@@ -40,8 +40,8 @@ void BuildQueue::resume() {
   begin_waiting();
 }
 
-/// Begins to build the waiting batches. Without overlap, this happens only after all batches before
-/// them were measured.
+/// Hands the waiting batches to the builder. If building and measuring alternate, this happens only
+/// after all batches before them were measured.
 void BuildQueue::begin_waiting() {
   if (!overlaps_ && begun_ > 0) return;
   while (begun_ < batches_.size()) {

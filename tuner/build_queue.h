@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Overlaps building with measuring: while the kernels of one batch are measured and the next
-// batches are proposed, the builder compiles the batches that wait in the queue. Batches leave the
-// queue in the order in which they entered it.
+// batches are proposed, the builder compiles the batches in the queue. Batches leave the queue in
+// the order in which they entered it.
 //
 //   while (queue.has_room()) queue.push(next batch);
 //   Batch built = queue.pop();   // waits for it
@@ -41,7 +41,8 @@ struct Batch {
 };
 
 /// A batch as TaskScheduler::charge() counts it: its task, and its number of candidates, which is 0
-/// for a reference kernel. The time of a run is charged to tasks in proportion to these numbers.
+/// for a reference kernel. The time that a run has spent is charged to the tasks in proportion to
+/// these numbers.
 struct Share {
   Task* task = nullptr;
   size_t candidates = 0;
@@ -50,14 +51,14 @@ inline Share share_of(const Batch& batch) { return {batch.task, batch.candidates
 
 class BuildQueue {
  public:
-  /// Hands a batch to the builder. Returns false if the batch is no longer wanted; the queue then
-  /// drops it.
+  /// A function that hands a batch to the builder. It returns false if the batch is not needed any
+  /// more; the queue then drops the batch.
   using Begin = std::function<bool(const Batch& batch)>;
 
-  /// The builder must outlive the queue. `overlaps` says that batches are built while others are
-  /// measured. With `overlaps`, the queue holds at most `most` batches. Without it, let n be one
-  /// less than `most`: at most n batches are built together, and at most n others wait meanwhile.
-  /// Requires: most >= 2.
+  /// `overlaps` says that batches are built while others are measured. If `overlaps` is true, the
+  /// queue holds at most `most` batches. If it is false, at most `most` - 1 batches are built
+  /// together, and meanwhile at most `most` - 1 further batches wait. Requires: most >= 2. The
+  /// builder must outlive the queue.
   BuildQueue(Builder& builder, bool overlaps, size_t most, Begin begin);
 
   bool has_room() const;
@@ -65,12 +66,12 @@ class BuildQueue {
   /// Adds a batch. Requires has_room().
   void push(Batch batch);
   /// Waits until the oldest batch is built, removes it from the queue and returns it. Requires:
-  /// !is_empty(), and a call of resume() since the last pop().
+  /// !is_empty(), and since the last pop() resume() was called.
   Batch pop();
-  /// Notes that the batch of the last pop() has been measured, so that building can go on.
+  /// Notes that the batch that the last pop() returned has been measured. Building then goes on.
   void resume();
-  /// The batches for whose builds the last pop() waited; empty if the batch that it returned was
-  /// built already.
+  /// The batches whose builds the last pop() waited for. Empty if the batch that it returned was
+  /// built before.
   const std::vector<Share>& waited_for() const { return waited_for_; }
 
  private:
@@ -83,7 +84,8 @@ class BuildQueue {
   const Begin begin_;
   /// Built batches first, then batches that are being built, then waiting batches.
   std::deque<Batch> batches_;
-  /// Number of built batches, and number of batches that were handed to the builder.
+  /// Number of built batches, and number of batches that were handed to the builder, including the
+  /// built ones.
   size_t built_ = 0, begun_ = 0;
   bool is_measuring_ = false;
   std::vector<Share> waited_for_;

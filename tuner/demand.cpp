@@ -20,37 +20,38 @@ namespace {
 
 // Number of trials that are made in a minute on one core, including the builds.
 constexpr double trials_of_a_minute = 256;
-// Factor by which the second trial of a kernel is assumed to have been faster than the first, since
-// the latencies of the kernel's trials are not known here. With this factor the curve of gains
-// (search/gain.h) expects a search to shorten the latency of a kernel that was only predicted by
-// about 8 %. That was the difference between predicted kernels and the best of a search on the
-// standing workloads (docs/tuning.md).
+// Assumed ratio of the latencies of a kernel's first and second trial. Gains are predicted from the
+// latencies of trials (search/gain.h), and the demand has only the best one. With this ratio, a
+// search is expected to shorten the latency of a kernel that was only predicted by about 8 %. That
+// was the difference between predicted kernels and the best kernels of a search on the standing
+// workloads (docs/tuning.md).
 constexpr double first_step = 1.25;
-// Least time in seconds for each kernel of a wave: enough to build its reference and measure one or
-// two batches.
+// Shortest time in seconds for each kernel of a wave. It is enough to build the reference kernel
+// and to measure one or two batches.
 constexpr double least_seconds_each = 4;
-// Most kernels of a wave, since all tasks of a run are in memory together.
+// Largest number of kernels of a wave. It is limited because all tasks of a run are in memory
+// together.
 constexpr size_t most_of_a_wave = 64;
-// Number of waves without a result after which a kernel is not tuned again.
+// Number of waves without a result for a kernel, after which it is not tuned again.
 constexpr int most_failures = 2;
-// Least time of a wave in seconds. A shorter wave would measure nothing.
+// Shortest time of a wave in seconds. A shorter wave would measure nothing.
 constexpr double least_wave_s = 1;
 // Time of a call, in ns, that is assumed if no time of its kernels is known.
 constexpr double usual_ns = 1e6;
 
-/// The best latency of the kernel that is known; 0 if none is known.
+/// Returns the best known latency of the kernel; 0 if none is known.
 double present_ns(const db::WantedKernel& kernel) {
   return kernel.best_ns > 0 ? kernel.best_ns : kernel.latency_ns;
 }
 
-/// The latency of the kernel in use when the demand was left; 0 if it is not known. If one session
-/// measured a lower time than the best record has, the time of the record is taken, because it is
-/// judged by the trials of all sessions.
+/// Returns the latency of the kernel that was used when the demand was stored; 0 if it is not
+/// known. The latency that a single session measured can be too low, and that of the best record
+/// was judged by the trials of all sessions. So the larger of the two latencies is returned.
 double used_ns(const db::WantedKernel& kernel) {
   return kernel.used_ns > 0 ? std::max(kernel.used_ns, kernel.best_ns) : kernel.latency_ns;
 }
 
-/// The time of a call with the best kernels that are known, in ns.
+/// Returns the time of a call with the best kernels that are known, in ns.
 double call_ns(const db::Demand& demand) {
   const double best_ns = times_of(demand).best_ns;
   return best_ns > 0 ? best_ns : usual_ns;
@@ -149,8 +150,8 @@ class DemandWork {
     return demands;
   }
 
-  /// The demands that the database has now; `last` if the database cannot be read, for instance
-  /// because its server cannot be reached.
+  /// Returns the demands that the database has now, or `last` if the database cannot be read, for
+  /// instance because its server cannot be reached.
   std::vector<db::Demand> demands_or(const std::vector<db::Demand>& last) {
     auto now = demands();
     if (now) return std::move(*now);
@@ -158,8 +159,8 @@ class DemandWork {
     return last;
   }
 
-  /// The kernels of the next wave, for as many threads as the kernel with the largest saving. Empty
-  /// if the run has ended.
+  /// Returns the kernels of the next wave. All of them are for the number of threads of the kernel
+  /// with the largest saving. Empty if the run is to end.
   std::vector<WantedTask> next_wave(const std::vector<db::Demand>& now) {
     std::vector<WantedTask> tasks = tasks_of(now);
     std::erase_if(tasks, [&](const WantedTask& task) { return finished_.contains(name_of(task)); });
@@ -180,8 +181,8 @@ class DemandWork {
     return tasks;
   }
 
-  /// The time of a wave in seconds: a share of the remaining time, in proportion to the wave's
-  /// share of all savings, but at least least_seconds_each for each kernel.
+  /// Returns the time of a wave in seconds. It is the same share of the remaining time as the
+  /// wave's share of all expected savings, but at least least_seconds_each for each kernel.
   double seconds_of(const std::vector<WantedTask>& wave) const {
     double saving = 0;
     for (const WantedTask& task : wave) saving += task.saving;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Computes the outputs of workloads for given inputs, without tuning or timing anything. Each
-// workload is compiled once, by its default schedule and without steps that change rounding. Not
-// thread-safe.
+// workload is compiled once, with its default schedule and in the strict accuracy class, so without
+// steps that change rounding. Not thread-safe.
 
 #include <map>
 #include <string>
@@ -23,8 +23,8 @@ class Evaluator {
   explicit Evaluator(Target target) : target_(std::move(target)) {}
 
   /// Runs the workload and returns its outputs by name, as row-major arrays of their logical
-  /// shapes. `inputs` has an array of the right shape for each input of the workload. Errors: as
-  /// default_schedule(), compile() and Kernel::call().
+  /// shapes. `inputs` has an array of the right shape for each input of the workload. Fails with
+  /// the errors of default_schedule(), compile() and Kernel::call().
   Result<dsl::Arrays> outputs(const dsl::Workload& workload, const dsl::Arrays& inputs);
 
  private:

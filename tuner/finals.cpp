@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a task, called its finals: the fastest kernels are compared by turns, and the winner
+// Runs the end of a task, called its finals: the fastest kernels are compared by turns; the winner
 // is measured again, built with its packing code, and verified.
 
 #include <fmt/format.h>
@@ -23,23 +23,25 @@ using db::TrialStatus;
 // code and verify it.
 constexpr double confirm_s = 0.4;
 // Limit of the time for building and verifying the winner, as a multiple of the time that the
-// reference took. If the weights are large, packing and checking them takes equally long for both.
+// reference kernel took. With large weights, packing and checking them takes equally long for both.
 constexpr double most_winner_per_reference = 3;
-// The winner is measured in several stretches, which together last longer than a time slice or two
-// of the scheduler.
+// The winner is measured in several stretches, separated by pauses. Together these last longer than
+// a time slice or two of the operating system's scheduler.
 constexpr int64_t confirming_stretches = 3;
 constexpr double confirming_pause_s = 0.05;
-// Time between two questions whether another run still compares the fastest kernels.
+// Time between two queries of the database that ask if another run still compares the fastest
+// kernels.
 constexpr std::chrono::milliseconds between_looks_at_finals(200);
 // Seconds beyond the budget at which TuningRun::Phase::Comparing ends.
 constexpr double comparing_grace_s = 1;
-// Numbers of calls of a kernel that is so slow that a batch has one call: to measure the winner
-// again (verifying, warming up and sampling), and to compare two kernels with the fewest rounds.
+// Numbers of calls of a kernel that is so slow that a batch consists of one call. The first is for
+// measuring the winner again (verifying, warming up and sampling), the second for comparing two
+// kernels with the fewest rounds.
 constexpr int calls_of_confirmation = 30, calls_of_comparison = 4 * (least_rounds + 3);
 
-/// Number of rounds of each comparison if `comparisons` comparisons have to fit into `seconds`. A
-/// round has four batches, each of a millisecond or of one call if that takes longer. Loading both
-/// kernels and filling their buffers counts as three rounds.
+/// Returns the number of rounds of each comparison, if `comparisons` comparisons have to fit into
+/// `seconds`. A round has four batches, each of a millisecond, or of one call if a call takes
+/// longer. Loading both kernels and filling their buffers counts as three rounds.
 int rounds_within(double seconds, size_t comparisons, double latency_ns) {
   const double round_s = 4 * std::max(1e-3, latency_ns * 1e-9);
   const double rounds = seconds / (static_cast<double>(comparisons) * round_s) - 3;
@@ -51,7 +53,7 @@ int rounds_within(double seconds, size_t comparisons, double latency_ns) {
 
 Result<Tuned> Task::finish(Ended ended, double seconds) {
   auto tuned = result(ended, seconds);
-  if (!tuned) run_.store_all();  // what was measured until the error
+  if (!tuned) run_.store_all();  // the trials that were measured before the error
   // After an interrupt any error is reported as Interrupted, because its cause may be the short
   // time that the interrupt leaves.
   if (!tuned && run_.interrupted())
@@ -81,8 +83,8 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
   if (!reference_.artifact.empty()) {
     const auto prepared =
         run_.workers.runner->prepare(workload().text(), reference_, Needed::ForResult);
-    // If there is no time left to prepare the reference, the fastest kernel is the result without a
-    // comparison.
+    // If there is no time left to prepare the reference kernel, the fastest kernel is the result
+    // without a comparison.
     if (!prepared && (finalists_.empty() || !run_.is_of_stop(prepared.error())))
       return tl::unexpected<Error>(prepared.error());
   }
@@ -103,8 +105,8 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
   if (run_.options.builds_winners) {
     progress_.finishing = "building the winner";
     report();
-    // If the reference took long to build and verify, for instance because of weights of 64 MiB, so
-    // does the winner.
+    // If the reference kernel took long to build and verify, for instance because of weights of 64
+    // MiB, the winner takes long too.
     run_.enter(TuningRun::Phase::BuildingWinner, most_winner_per_reference * reference_s_);
     TW_TRY(tuned.artifact, built_whole(tuned.best));
   } else if (const std::string name = artifact_of(tuned.best); !name.empty()) {
@@ -120,9 +122,10 @@ Result<Tuned> Task::result(Ended ended, double seconds) {
   return tuned;
 }
 
-/// Waits, as long as there is time, while another run compares the fastest kernels of the workload.
-/// Then makes the database's best kernel of this device the first finalist, and returns true, if
-/// the kernel is correct here. Returns false if this run has to compare the kernels itself.
+/// If another run compares the fastest kernels of the workload, waits until it has done so or
+/// `seconds` have passed. Then reads the database's best kernel of this device. If this kernel is
+/// correct here, makes it the first finalist and returns true. Returns false if this run has to
+/// compare the kernels itself.
 Result<bool> Task::take_winner_of_others(double seconds) {
   if (others_.claim_finals()) return false;
   const double until_s = run_.budget.elapsed_s() + seconds;
@@ -153,24 +156,25 @@ Result<bool> Task::take_winner_of_others(double seconds) {
   return true;
 }
 
-/// True if there is a kernel that could be the result: one that this run has timed, or one in the
-/// database.
+/// True if there is a kernel that could be the result: a kernel that this run has timed, or a
+/// record of the database.
 Result<bool> Task::has_something_to_compare() const {
   if (!finalists_.empty() || !disturbed_.empty() || !postponed_.empty() || elsewhere_) return true;
   TW_TRY(const auto known, run_.best_known(spec_));
   return known.has_value();
 }
 
-/// True if `calls` calls of a kernel with this latency end within the time for comparisons. At the
-/// end of that time the worker is stopped, and everything that it has prepared is lost.
+/// True if `calls` calls of a kernel with this latency end before the comparisons have to end. At
+/// that time the worker is stopped, and loses everything that it has prepared.
 bool Task::fits(double latency_ns, int calls) const {
   const double left_s = run_.budget.total_s() + comparing_grace_s - run_.budget.elapsed_s();
   return latency_ns * 1e-9 * calls < left_s;
 }
 
-/// Measures the postponed trials, because there is no later batch. A trial is measured until it has
-/// most_attempts disturbed measurements; when the time is up, each is measured only once more.
-/// Trials for which there is no time are stored as disturbed.
+/// Measures the postponed trials, because there is no later batch with which they could be
+/// measured. A trial is measured until it is undisturbed or has had most_attempts disturbed
+/// measurements. Once `seconds` have passed, each trial is measured only once more. Trials for
+/// which there is no time are stored as disturbed.
 Status Task::measure_postponed(double seconds) {
   const double until_s = run_.budget.elapsed_s() + seconds;
   due_.remove_if([](const Trial& trial) { return trial.attempts == 0; });
@@ -197,8 +201,8 @@ void Task::store_postponed() {
     if (trial.attempts > 0) add_trial(trial.candidate, trial.latest, trial.built.artifact);
 }
 
-/// If there are no finalists, the kernels that were timed only under disturbances become finalists.
-/// They are compared by turns, so that disturbances affect all of them alike.
+/// If there are no finalists, makes finalists of the kernels that were timed only while the machine
+/// was disturbed. They are compared by turns, so that disturbances affect all of them alike.
 void Task::admit_disturbed() {
   if (!finalists_.empty()) return;
   finalists_ = std::exchange(disturbed_, {});
@@ -213,8 +217,8 @@ Retrial Task::unusable(const db::Record& known, const std::string& why) {
   return {.is_unusable = true};
 }
 
-/// Builds and verifies a schedule that the database knows. If another host or device has measured
-/// it, it is also timed here, as a trial.
+/// Builds and verifies a schedule of the database. If another host or another device has measured
+/// it, the kernel is also timed here, as a trial.
 Result<Retrial> Task::try_again(const db::Record& known) {
   const bool is_own = is_of_device(known, run_.target) && known.host == run_.environment.host;
   if (!is_own && used_its_trials()) return Retrial{};
@@ -240,32 +244,32 @@ Result<Retrial> Task::try_again(const db::Record& known) {
   return unusable(known, fmt::format("{}: {}", db::to_string(reply->status), reply->reason));
 }
 
-/// True if the schedule is that of a finalist.
+/// True if a finalist has this schedule.
 bool Task::is_finalist(const std::string& schedule) const {
   return std::ranges::any_of(
       finalists_, [&](const Finalist& finalist) { return finalist.record.schedule == schedule; });
 }
 
-/// Tries the best schedule of another device, unless this run has tried it before. Its latency
-/// there does not say how fast it is on this device.
+/// Tries the best schedule of another device, unless this run has tried it before. It has to be
+/// timed here, because its latency on the other device says little about this device.
 Status Task::try_from_elsewhere() {
   if (!elsewhere_ || proposer_.has_seen(elsewhere_->schedule)) return {};
   TW_RETURN_IF_ERROR(try_again(*elsewhere_));
   return {};
 }
 
-/// Tries a schedule that is far faster than all others according to one host only. The database
-/// trusts that record once a second host has confirmed it.
+/// Tries a schedule that one host only has measured, and that is far faster than all others by this
+/// measurement. The database trusts the record once a second host has confirmed it.
 Status Task::try_unconfirmed() {
   TW_TRY(const auto claim, run_.unconfirmed(workload()));
   if (claim && !is_finalist(claim->schedule)) TW_RETURN_IF_ERROR(try_again(*claim));
   return {};
 }
 
-/// Makes the best kernel of earlier runs on this device the first finalist, and returns true, if it
-/// can still be built and is correct; otherwise returns false. If the kernel was measured by
-/// another host, whose clock rate may differ or whose record may be wrong, this run measures it too
-/// and stores the trial.
+/// Makes the best kernel of earlier runs on this device the first finalist and returns true, if the
+/// kernel can still be built and is correct; otherwise returns false. If another host measured the
+/// kernel, this run measures it too and stores the trial, since the clock rate of that host may
+/// differ, or its record may be wrong.
 Result<bool> Task::defend_known() {
   TW_TRY(const auto known, run_.best_known(spec_));
   const bool is_new = known && is_of_device(*known, run_.target) &&
@@ -282,8 +286,8 @@ Result<bool> Task::defend_known() {
   return true;
 }
 
-/// Compares the finalists and puts the winner first. If the best kernel of earlier runs and another
-/// finalist are equally fast, the former wins.
+/// Compares the finalists and puts the winner first. The best kernel of earlier runs loses only
+/// against a finalist that is significantly faster.
 Status Task::choose_finalist(double seconds) {
   if (run_.stop().is_stopped()) return {};
   const double until_s = run_.budget.elapsed_s() + seconds;
@@ -316,9 +320,10 @@ Status Task::choose_finalist(double seconds) {
 
 /// Measures the winner once more, alone, and stores the trial, unless the budget or the number of
 /// trials is used up. Returns the record that the database then has as the best of this device, so
-/// that later queries have the same answer. In two cases it returns the winner's own record
-/// instead: the kernel of the database's record failed here, or is much slower, because the
-/// database waits for another host to confirm the winner.
+/// that later queries have the same answer. The winner's own record is returned instead in three
+/// cases: the kernel of the database's record failed here; that record is much slower than the
+/// winner, because the database waits for another host to confirm the winner; or trials could not
+/// be stored.
 Result<db::Record> Task::confirm_winner() {
   const Finalist winner = finalists_[0];
   double winner_ns = winner.record.latency_ns;
@@ -343,7 +348,8 @@ Result<db::Record> Task::confirm_winner() {
   return is_answer ? *known : winner.record;
 }
 
-/// Name of the artifact of the finalist that has the record's schedule; empty if there is none.
+/// Returns the name of the artifact of the finalist with the record's schedule; empty if there is
+/// no such finalist.
 std::string Task::artifact_of(const db::Record& record) const {
   const auto same = std::ranges::find(finalists_, record.schedule, [](const Finalist& finalist) {
     return finalist.record.schedule;
@@ -351,9 +357,10 @@ std::string Task::artifact_of(const db::Record& record) const {
   return same == finalists_.end() ? "" : same->artifact;
 }
 
-/// The artifact of the winner with its packing code. Trials are built without it, so the winner is
-/// built once more and verified. If the kernel is called on arrays of the user
-/// (dsl::keeps_arrays()), its trial's artifact is returned.
+/// Returns the artifact of the winner with its packing code. Candidates of a named operator are
+/// built without packing code, so the winner is built once more and verified. Candidates of an
+/// expression (dsl::keeps_arrays()) are built with packing code, so the artifact of the trial is
+/// returned.
 Result<runtime::Artifact> Task::built_whole(const db::Record& winner) {
   if (const std::string name = artifact_of(winner); keeps_arrays(workload()) && !name.empty())
     return run_.workers.artifacts->load(name, run_.target);

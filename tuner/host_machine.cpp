@@ -26,7 +26,7 @@ Target with_machine(Target target, tw::Machine machine) {
 std::optional<tw::Machine> known_machine(db::Store& store, const Target& target) {
   const auto newest = db::newest_calibration(store, target.to_string(), device_text(target));
   if (!newest || !*newest) return std::nullopt;
-  // Older programs did not measure tiles.
+  // A calibration of an older program lacks the speed of the processor's tensor tiles.
   if (target.has("amx_tile") && (*newest)->machine.find(byte_tile_rate) == std::string::npos)
     return std::nullopt;
   Result<tw::Machine> machine = parse_machine((*newest)->machine);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Chooses the machine description (base/machine.h) of the processor that a run tunes for. If the
-// database has a calibration of this device, it is used; otherwise the entry for the processor in
-// the table of known processors. A processor that is not in the table is calibrated once, and the
-// database keeps the result. If the calibration fails, the run goes on with assumed numbers.
+// database has a calibration of this device, the calibration is used; otherwise the entry for the
+// processor in the table of known processors is used. A processor that is not in the table is
+// calibrated once, and the database keeps the result. If the calibration fails, the run goes on
+// with assumed numbers.
 
 #include <cstdint>
 #include <functional>
@@ -17,7 +18,8 @@
 
 namespace tw::tuner {
 
-/// Program and time of a calibration, which the database keeps with it.
+/// The program that makes a calibration, and the time. The database stores both with the
+/// calibration.
 struct Measurer {
   std::string program_version;
   int64_t now_ms = 0;  ///< wall-clock time at which the calibration is stored
@@ -31,32 +33,35 @@ struct HostMachine {
   std::string note;
 };
 
-/// Returns the target with another machine description. Target::device, the text by which the
-/// database names the device, is set to the text of the old description, so that a calibration does
-/// not change under which device records are stored.
+/// Returns the target with another machine description. The device keeps its name: Target::device,
+/// the text by which the database names the device, is set to the text for the old description, so
+/// that records are stored under the same device as before.
 Target with_machine(Target target, tw::Machine machine);
 
-/// The machine of the newest calibration that the database holds for the target and its device;
-/// nullopt if there is no calibration, or if this program cannot use it.
+/// Returns the machine of the newest calibration that the database holds for the target and its
+/// device. Returns nullopt if there is no calibration, if the database cannot be read, or if this
+/// program cannot use the calibration, for instance because it lacks numbers.
 std::optional<tw::Machine> known_machine(db::Store& store, const Target& target);
 
-/// Returns the target with the machine of the newest calibration in the database, if there is one;
-/// otherwise the target as it is. No calibration is made. GPU targets are returned unchanged.
+/// Returns the target with the machine of known_machine(), or the target as it is if there is none.
+/// Nothing is calibrated. GPU targets are returned unchanged.
 Target with_known_machine(db::Store& store, Target target);
 
-/// Stores the machine that was measured on the target's device.
+/// Stores the machine as a calibration of the target's device. Fails with the errors of
+/// db::add_calibration().
 Status store_calibration(db::Store& store, const Target& target, const tw::Machine& machine,
                          const Measurer& measurer);
 
-/// Chooses the machine for a run on the target's processor. `calibrate` measures the processor; it
-/// is called at most once, and only if neither the table nor the database has the processor's
-/// numbers. `measurer` is stored with a new calibration. GPU targets are returned unchanged.
+/// Chooses the machine for a run on the target's processor. If neither the table nor the database
+/// has the processor's numbers, calls `calibrate` once, which measures the processor, and stores
+/// its result together with `measurer`. GPU targets are returned unchanged.
 HostMachine choose_machine(db::Store& store, const Target& target,
                            const std::function<Result<tw::Machine>()>& calibrate,
                            const Measurer& measurer);
 
-/// The machine as records name it: its name, the origin of its numbers, and the first 16 hex digits
-/// of the SHA-256 of its description, for example "Zen 4; table; 0f3a9c52d1e7b846".
+/// Returns the text by which records name the machine: its name, the origin of its numbers, and the
+/// first 16 hex digits of the SHA-256 of its description, for example "Zen 4; table;
+/// 0f3a9c52d1e7b846".
 std::string provenance(const tw::Machine& machine);
 
 }  // namespace tw::tuner

@@ -14,20 +14,21 @@
 namespace tw::tuner {
 namespace {
 
-// Number of stretches in which a kernel is measured that is measured alone. Together they last
-// longer than a disturbance of half a second by a busy neighbour.
+// Number of stretches in which a kernel is measured if it is measured alone. All stretches together
+// last longer than a disturbance of half a second by another process.
 constexpr int64_t replay_stretches = 5;
 constexpr double replay_pause_s = 0.25, replay_patience_s = 3;
 
-/// The error code for a reply that is not Ok. It is TryLater if the runner was lost or memory was
-/// short, since the kernel may succeed later.
+/// Returns the error code for a reply whose status is not Ok. It is TryLater if the runner was lost
+/// or the candidate is not to blame, for instance because memory was short, since the kernel may
+/// succeed later. Otherwise it is Invalid.
 ErrorCode code_of(const MeasureReply& reply) {
   const bool may_succeed = reply.blameless || reply.status == db::TrialStatus::Lost;
   return may_succeed ? ErrorCode::TryLater : ErrorCode::Invalid;
 }
 
-/// Workers that have built a schedule, and that have prepared the reference if the kernel is to be
-/// verified.
+/// The workers that have built a schedule. If the kernel is to be verified, they have also prepared
+/// the reference kernel.
 struct BuiltSchedule {
   Workers workers;
   std::string artifact;  ///< name of the kernel in the ArtifactStore

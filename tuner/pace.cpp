@@ -6,18 +6,18 @@
 namespace tw::tuner {
 namespace {
 
-// Time in seconds after which a slowdown counts as the machine's own speed; equal to
+// Time in seconds after which a slowdown is taken for the machine's own speed. Equal to
 // Gauge::memory_ns.
 constexpr double lasting_s = 30;
-// An incumbent that takes less than this share of its expected time shows that the machine is
-// faster. Timings of one kernel in different buffers differ by 2-4 %.
+// Share of the incumbent's expected time. If the incumbent takes less than this share, the machine
+// is faster again. Timings of one kernel in different buffers differ by 2-4 %.
 constexpr double clearly_faster = 1 / 1.08;
 
 }  // namespace
 
 void Pace::note(const MeasureReply& reply, double now_s) {
   is_disturbed_ = reply.status == db::TrialStatus::Unstable;
-  // Duplicates and candidates that failed were not timed and say nothing about the machine.
+  // Duplicates and failed candidates were not timed, so they do not show the speed of the machine.
   const bool is_timed =
       reply.status == db::TrialStatus::Ok || reply.status == db::TrialStatus::Hopeless;
   if (is_timed) slower_since_s_.reset();

@@ -19,9 +19,10 @@ namespace {
 
 using runtime::DeviceFacts;
 
-/// The target of a device. If the architecture has an architecture-specific variant, such as
-/// "sm_90a", the target is that variant, so that kernels may use all instructions of the device. An
-/// unknown architecture is an error, although kernels for older architectures would run on it.
+/// Returns the target of a device. If the architecture of the device has an architecture-specific
+/// variant, such as "sm_90a", the target is that variant, so that kernels may use all instructions
+/// of the device. An unknown architecture is an error, although kernels for older architectures
+/// would run on it.
 Result<Target> target_of(const DeviceFacts& facts) {
   const std::vector<Target> targets = runtime::targets_of(facts);
   if (!targets.empty() && targets.front().gpu.starts_with(facts.architecture))
@@ -29,8 +30,8 @@ Result<Target> target_of(const DeviceFacts& facts) {
   return parse_target("cuda:" + facts.architecture);
 }
 
-/// The number in "cuda:1"; 0 for a text without a colon; nullopt if the text after the colon is no
-/// number.
+/// Returns the index in a text such as "cuda:1"; 0 for a text without a colon; nullopt if the text
+/// after the colon is not an index.
 std::optional<int> device_index(std::string_view text) {
   const size_t colon = text.find(':');
   if (colon == std::string_view::npos) return 0;

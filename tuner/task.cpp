@@ -25,15 +25,15 @@ namespace {
 using db::TrialStatus;
 using schedules::Point;
 
-// Most finalists. With more of them the comparisons would take longer than the small chance is
-// worth that a slower one wins.
+// Largest number of finalists. With more finalists the comparisons would take longer than is worth
+// the small chance that a slower finalist wins.
 constexpr size_t most_finalists = 4;
-// Share of the task's budget, and least seconds, that a proposal may take on an ordinary machine.
-// Proposals take milliseconds, except for the largest kernels of GPUs.
+// Limit of the time of a proposal on an ordinary machine: this share of the task's budget, but at
+// least these seconds. Proposals take milliseconds, except for the largest kernels of GPUs.
 constexpr double proposing_share = 0.25, least_proposing_s = 0.5;
-// Work that an ordinary machine does in a second: points of weight 1 (schedules::weight()) that it
-// scores, and stored schedules of weight 1 that it lowers. Limits on proposals follow from these
-// rates and not from a clock, so that they are equal on all machines.
+// Work that an ordinary machine does in a second: the number of points that it scores, and the
+// number of stored schedules that it lowers, both of weight 1 (schedules::weight()). Proposals are
+// limited by these rates and not by a clock, so that the limits are equal on all machines.
 constexpr double usual_points_per_s = 2500, usual_gpu_points_per_s = 400;
 constexpr double usual_schedules_per_s = 2000;
 // Number of points that a run with one task proposes before its own measurements influence
@@ -41,28 +41,30 @@ constexpr double usual_schedules_per_s = 2000;
 // the same seed begins with the same points. Two different batches show more of a space than the
 // children of one batch.
 constexpr int64_t points_before_feedback = 16;
-// Trials per second that are assumed before the first batch: one core builds eight candidates in a
+// Trials per second that are assumed before the first batch. One core builds eight candidates in a
 // third of a second.
 constexpr double usual_trials_per_s = 20;
-// Speed of the plain loops as declared. If one run of them would take more than most_plain_share of
-// the task's budget, or more than most_plain_s, the reference is the default schedule instead.
+// Assumed speed of the plain loops as declared. If by this speed one run of them takes more than
+// most_plain_share of the task's budget, or more than most_plain_s, the reference kernel has the
+// default schedule instead.
 constexpr double plain_flops_per_s = 1e9, most_plain_share = 0.05, most_plain_s = 1;
-// Number of trials without a valid kernel after which a task ends, since further trials would fail
-// too.
+// Number of trials after which a task ends if none of them had a valid kernel, since further trials
+// would fail too.
 constexpr int64_t most_invalid_trials = 96;
-// Seconds that a disturbed candidate waits for the machine to become quiet. The first one waits
-// patience_s, in which a neighbour's disturbance of half a second passes. If the disturbance lasts,
-// the next candidates wait short_patience_s, and are measured again with later batches.
+// Seconds that the measurement of a candidate waits for the machine to become quiet. The first
+// candidate waits patience_s, in which a disturbance of half a second passes. If the disturbance
+// lasts longer, the next candidates wait only short_patience_s, and are measured again with later
+// batches.
 constexpr double patience_s = 0.6, short_patience_s = 0.1;
-// Number of consecutive builds that fail through no fault of the candidates after which the
-// compiler or linker is taken to be broken.
+// Number of consecutive builds that fail because of the compiler or linker, after which these are
+// taken to be broken and the run ends.
 constexpr int64_t most_broken_builds = 24;
 // Number of consecutive candidates that are dropped, for instance because they are lost with their
-// workers, after which the machine or the farm is taken to be at fault, and the run ends.
+// workers, after which the machine or the farm is taken to be at fault and the run ends.
 constexpr int64_t most_dropped_in_a_row = 8;
 
-/// The latency of a trial, converted from the peak of the machine that measured it to
-/// `peak_gflops`; unchanged if a peak is not known.
+/// Returns the latency of a trial, converted from the peak of the machine that measured it to
+/// `peak_gflops`: at twice the peak, half the latency. Unchanged if a peak is not known.
 double at_peak(const db::Record& trial, double peak_gflops) {
   if (trial.peak_gflops <= 0 || peak_gflops <= 0) return trial.latency_ns;
   return trial.latency_ns * trial.peak_gflops / peak_gflops;
@@ -70,8 +72,8 @@ double at_peak(const db::Record& trial, double peak_gflops) {
 
 double throughput_of(double latency_ns) { return latency_ns > 0 ? 1e9 / latency_ns : 0; }
 
-/// The reply for a candidate whose machine code was measured before, for another schedule: it has
-/// that schedule's result.
+/// Returns the reply for a candidate whose machine code was measured before, for another schedule.
+/// It has the result of that schedule.
 MeasureReply duplicate_of(const db::Record& original) {
   MeasureReply reply{TrialStatus::Duplicate, "the machine code of record " + original.hash};
   if (!db::is_timed(original)) {
@@ -236,13 +238,13 @@ Question Task::question(const StopToken& stop) const {
           spec_.most_error};
 }
 
-/// Learns from the trials that other runs of this workload have stored since the last call. Their
-/// latencies are converted to this machine's peak.
+/// Learns from the trials that other runs of this workload have stored since the previous call.
+/// Their latencies are converted to this machine's peak.
 void Task::learn_from_others(const StopToken& stop) {
   const Question here = question(stop);
   for (const db::Record& trial : others_.new_trials()) {
     if (db::proves_nothing(trial.status) || proposer_.has_seen(trial.schedule)) continue;
-    // A schedule that is wrong on another host may be right here, so it may still be tried.
+    // A schedule that failed on another host may work here, so it may still be tried.
     if (!db::proves_wrong(trial.status) || trial.host == run_.environment.host)
       proposer_.note_tried(trial.schedule);
     ++progress_.known_trials;
@@ -259,8 +261,8 @@ void Task::learn_from_others(const StopToken& stop) {
   }
 }
 
-/// The number of points or schedules that a proposal may handle, given that an ordinary machine
-/// handles `per_second` of weight 1 in a second.
+/// Returns the number of points or schedules that a proposal may handle. `per_second` is the number
+/// of those of weight 1 that an ordinary machine handles in a second.
 size_t Task::most_in_a_proposal(double per_second) const {
   const double share_s = run_.options.budget_s / static_cast<double>(run_.tasks);
   const double seconds = std::max(least_proposing_s, proposing_share * share_s);
@@ -269,7 +271,8 @@ size_t Task::most_in_a_proposal(double per_second) const {
 
 bool Task::is_guided() const { return run_.tasks > 1 || proposed_ >= points_before_feedback; }
 
-/// Replaces the task's model by the run's present model, if that has learned since.
+/// Replaces the task's model by the run's present model, if the latter has learned since the last
+/// replacement.
 void Task::renew_model() {
   const size_t samples = run_.learner.samples();
   if (model_samples_ == samples) return;
@@ -284,8 +287,8 @@ std::vector<Point> Task::propose(const Score& predict) {
   proposer_.begin(stop, most_in_a_proposal(is_gpu ? usual_gpu_points_per_s : usual_points_per_s));
   learn_from_database(stop);
   if (stop.is_stopped()) return {};
-  // The number of proposed points depends only on the options. The clock decides how many of them
-  // are built at a time.
+  // The number of proposed points depends only on the options. The remaining time decides how many
+  // of them are in a batch.
   const double share_s = run_.options.budget_s / static_cast<double>(run_.tasks);
   const auto count = static_cast<int64_t>(
       std::clamp(usual_trials_per_s * share_s, 1.0, static_cast<double>(run_.options.batch)));
@@ -296,8 +299,8 @@ std::vector<Point> Task::propose(const Score& predict) {
   if (std::min(count, most) == first) return {};
   if (is_guided() || !model_samples_) renew_model();
   std::vector<Point> points = proposer_.propose(predict, static_cast<size_t>(count - first));
-  // If only few trials are left, the first points of a full batch are taken, so that they are
-  // chosen from an equally large pool.
+  // If only few trials are left, a full batch is proposed even so, and its first points are taken.
+  // So the points are chosen from an equally large pool.
   if (std::ssize(points) > most - first)
     points.erase(points.begin() + (most - first), points.end());
   return points;
@@ -307,8 +310,9 @@ std::vector<Prediction> Task::predict(const std::vector<Point>& points) {
   return proposer_.predict(points, model_);
 }
 
-/// The number of candidates that fit into the remaining time. A builder answers only when all
-/// candidates of a batch are built, so a larger batch would not be measured in time.
+/// Returns the number of candidates that fit into the remaining time, at least 1. A builder answers
+/// only when all candidates of a batch are built, so the kernels of a larger batch would not be
+/// measured in time.
 int64_t Task::fitting() const {
   const auto trials = static_cast<double>(counts_.total());
   const double each_s = trials > 0 ? spent_s_ / trials : reference_s_;
@@ -332,8 +336,8 @@ Batch Task::choose(const std::vector<Point>& points) {
   batch.candidates = others_.claim(std::move(batch.candidates), spec_.insists ? given_ : "");
   proposed_ -= wanted - std::ssize(batch.candidates);
   batch.was_refused = wanted > 0 && batch.candidates.empty();
-  // The refused points were probably proposed by a run with the same seed, which would propose the
-  // same points again.
+  // The refused points were probably proposed by a run with the same seed, whose next proposals
+  // would also be the same as here. So the search draws other random numbers from now on.
   if (was_alone && others_.have_refused())
     proposer_.draw_otherwise(std::hash<std::string>()(run_.environment.session));
   if (batch.was_refused) {
@@ -363,7 +367,7 @@ Status Task::begin_build(const Batch& batch) {
 
 Status Task::begin_measuring(const Batch& batch) {
   batches_.under_way -= static_cast<int64_t>(batch.candidates.size());
-  // Trials for which no time was left are dropped, but postponed trials are kept.
+  // Trials that were not measured for lack of time are dropped, but postponed trials are kept.
   due_.remove_if([](const Trial& trial) { return trial.attempts == 0; });
   due_.splice(due_.end(), postponed_);
   for (size_t i = 0; i < batch.candidates.size(); ++i)
@@ -373,7 +377,8 @@ Status Task::begin_measuring(const Batch& batch) {
   return announce_measurements();
 }
 
-/// Tells the runner which kernels it will measure next. Equal machine code is announced once.
+/// Tells the runner which kernels it will measure next. Kernels with equal machine code are
+/// announced once.
 Status Task::announce_measurements() {
   std::vector<MeasureJob> jobs;
   std::set<std::string> codes;
@@ -399,8 +404,8 @@ MeasureJob Task::measurement_of(const Trial& trial) const {
 
 Trial* Task::next_trial() {
   if (due_.empty() || run_.stop().is_stopped() || run_.unstored) return nullptr;
-  // Measuring a slow kernel takes longer than many budgets. One kernel has to be measured, so that
-  // there is a result; after the budget the others are not.
+  // Measuring a slow kernel may take longer than the budget. One kernel is measured even so, so
+  // that there is a result; the others are not measured after the budget.
   if (run_.budget.is_overdue() && !finalists_.empty()) return nullptr;
   return &due_.front();
 }
@@ -432,7 +437,8 @@ Status Task::record(const MeasureReply& reply) {
     due_.pop_front();
     const BuildOutcome& built = measured.built;
     const db::Record record = add_trial(measured.candidate, reply, built.artifact);
-    // If this trial was disturbed or lost, equal machine code of another schedule is timed anew.
+    // If this trial was disturbed or lost, another schedule with equal machine code is measured
+    // anew.
     if (!built.code.empty() && !db::proves_nothing(record.status))
       by_code_.try_emplace(built.code, record);
     TW_RETURN_IF_ERROR(check_installation(built));
@@ -442,9 +448,9 @@ Status Task::record(const MeasureReply& reply) {
   return {};
 }
 
-/// Drops the candidate of next_trial(), which failed through no fault of its own. It leaves no
-/// record. The search proposes other candidates in its place, and never the same one again, so that
-/// a run ends even if every candidate is dropped.
+/// Drops the candidate of next_trial(), which is not to blame for its failure. It leaves no record.
+/// The search proposes another candidate in its place, and never the same one again. So a run ends
+/// even if every candidate is dropped.
 Status Task::drop(const MeasureReply& reply) {
   const BuildOutcome built = std::move(due_.front().built);
   due_.pop_front();
@@ -464,8 +470,8 @@ Status Task::drop(const MeasureReply& reply) {
 }
 
 /// Drops an incumbent that cannot be loaded any more, for instance because memory is short, so that
-/// candidates are not compared with it. A runner may have begun the measurement before the present
-/// incumbent was found, so the reply names the incumbent that it means.
+/// candidates are not compared with it. The reply names the incumbent that failed, because a runner
+/// may have begun the measurement before the present incumbent was found.
 void Task::drop_incumbent(const MeasureReply& reply) {
   const auto dropped = std::erase_if(finalists_, [&](const Finalist& finalist) {
     return finalist.artifact == reply.faulty_incumbent;
@@ -511,7 +517,7 @@ db::Record Task::add_trial(const Candidate& candidate, const MeasureReply& reply
   return record;
 }
 
-/// Adds a trial to the counts, to the history of the search and to the samples for the model.
+/// Adds a trial to the counts, to the trials for the search and to the samples for the model.
 void Task::digest(const Candidate& candidate, const db::Record& trial) {
   const bool is_valid = is_result(trial);
   const bool is_timed = db::is_timed(trial);
@@ -547,8 +553,8 @@ void Task::learn() {
 
 // ---- stop? ----------------------------------------------------------------------------------
 
-/// The number of trials that the search may make. The remaining trials are for records of other
-/// hosts, which the finals time.
+/// Returns the number of trials that the search may make, at least 1. The remaining trials are for
+/// records of other hosts, which are measured at the end of the task.
 int64_t Task::most_search_trials() const {
   return std::max<int64_t>(run_.options.trials - finals_trials_, 1);
 }

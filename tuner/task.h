@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A workload that is being tuned. Its member functions are the steps of the loop in tune.cpp, and
-// its data is what the loop keeps between the steps. Private to the run. Not thread-safe.
+// A workload that is being tuned. The loop in tune.cpp calls the member functions of Task, one for
+// each step; the data members are the state between the steps. Private to the run. Not thread-safe.
 
 #include <cstdint>
 #include <deque>
@@ -25,8 +25,8 @@
 
 namespace tw::tuner {
 
-/// Most times that a candidate is measured if every measurement is disturbed. The candidate is then
-/// stored as disturbed.
+/// Largest number of times that a candidate is measured if every measurement is disturbed. The
+/// candidate is then stored as disturbed.
 inline constexpr int most_attempts = 4;
 inline constexpr double minute_s = 60;
 
@@ -41,16 +41,16 @@ struct Finalist {
 /// task.
 void keep_fastest(std::vector<Finalist>& finalists);
 
-/// The outcome of trying again a schedule that the database knows: building, verifying and, if this
-/// host has not timed it yet, timing.
+/// The outcome of trying a schedule of the database again: it is built and verified and, if this
+/// host has not timed it before, timed.
 struct Retrial {
   std::optional<Finalist> finalist = {};  ///< the kernel, if it is correct and was timed
-  /// True if the schedule cannot be built or its kernel is wrong; false if the trial was lost or
-  /// not made.
+  /// True if the schedule cannot be built or its kernel is wrong. False if the trial was lost or
+  /// was not made.
   bool is_unusable = false;
 };
 
-/// Counts of a task's batches, from which the scheduler chooses the next task.
+/// Counts of a task's batches. The scheduler uses them to choose the next task.
 struct BatchCounts {
   int64_t proposed = 0;   ///< batches that have candidates
   int64_t refused = 0;    ///< batches whose candidates other runs had all claimed
@@ -60,7 +60,7 @@ struct BatchCounts {
 };
 
 /// A built candidate that is to be measured. If the machine is disturbed during the measurement,
-/// the trial is postponed: it is measured again with the next batch.
+/// the trial is postponed, i.e. measured again with the next batch.
 struct Trial {
   Candidate candidate;
   BuildOutcome built;
@@ -70,32 +70,34 @@ struct Trial {
 
 class Task {
  public:
-  /// Opens a task for the workload of `spec`. The spec and the run must outlive the task. Errors:
-  /// Usage if there is no search named TuneOptions::search; Invalid if TaskSpec::schedule does not
-  /// fit the workload; as Space::derive().
+  /// Opens a task for the workload of `spec`. The spec and the run must outlive the task. Fails
+  /// with Usage if there is no search with the name TuneOptions::search, with Invalid if
+  /// TaskSpec::schedule does not fit the workload, and with the errors of Space::derive().
   static Result<std::unique_ptr<Task>> open(const TaskSpec& spec, TuningRun& run);
 
   const dsl::Workload& workload() const { return spec_.workload; }
 
-  // ---- The steps of the loop, in order. First of all the reference kernel is built, once.
+  // ---- The steps of the loop, in order. Before the first step, the reference kernel is built
+  // once.
   /// True until reference_batch() is called.
   bool needs_reference() const { return !reference_proposed_; }
-  /// A batch that stands for the reference kernel.
+  /// Returns a batch that stands for the reference kernel.
   Batch reference_batch();
-  /// Runs the built reference kernel, which gives the outputs that candidates are compared with,
-  /// and measures the peak of the machine.
+  /// Runs the built reference kernel, whose outputs are compared with those of candidates. Also
+  /// measures the peak of the machine.
   Status prepare(const Batch& reference);
 
-  /// Returns the points that the search proposes for trials. The first call reads what the database
-  /// knows. Returns no points while proposed candidates wait to be built, when the search finds no
-  /// new points, when enough trials were made, or when the run is stopped.
+  /// Returns the points that the search proposes for trials. The first call also reads the trials
+  /// in the database. Returns no points in four cases: proposed candidates are left over that were
+  /// not handed to the builder yet, the search finds no new points, enough trials were made, or the
+  /// run is stopped.
   std::vector<schedules::Point> propose(const Score& predict);
   /// Rates points by the cost model, for propose().
   std::vector<Prediction> predict(const std::vector<schedules::Point>& points);
-  /// Returns the next batch to build. Its candidates are those that were left over from the call
-  /// before, then those of `points`. It has as many of them as fit into the remaining time, without
-  /// those that other runs have claimed; Batch::was_refused is set if other runs have claimed all.
-  /// The time decides how many candidates a batch has, but not their order.
+  /// Returns the next batch to build. Its candidates are those left over from the previous call,
+  /// and then those of `points`. The batch has as many candidates as are expected to fit into the
+  /// remaining time, so the time decides how many there are, but not their order. Candidates that
+  /// other runs have claimed are then removed; if all of them are, Batch::was_refused is true.
   Batch choose(const std::vector<schedules::Point>& points);
 
   /// Hands a batch to the builder.
@@ -103,9 +105,9 @@ class Task {
 
   /// Prepares the runner for a built batch and for the postponed trials.
   Status begin_measuring(const Batch& batch);
-  /// Returns the trial to measure next, the same one until record() is called. Null if all trials
-  /// are done, or if an interrupt or the end of the time stops the measuring; trials that were not
-  /// measured by then are dropped.
+  /// Returns the trial to measure next; the same trial until record() is called. Returns null if
+  /// all trials are done, and also if an interrupt or the end of the time stops the measuring.
+  /// Trials that were not measured by then are dropped.
   Trial* next_trial();
   /// Verifies and measures the kernel of a trial. If the same machine code was measured before, for
   /// another schedule, returns that measurement.
@@ -113,8 +115,8 @@ class Task {
   /// Stores the outcome of next_trial(), or postpones the trial if it was disturbed.
   Status record(const MeasureReply& reply);
 
-  /// Hands the latest trials to the cost model. Also hands them to the search, unless the run is
-  /// still making its first proposals, which do not depend on measurements (is_guided()).
+  /// Hands the latest trials to the cost model. Hands them also to the search, except during the
+  /// first proposals of the run, which do not depend on measurements (is_guided()).
   void learn();
 
   /// The reason why the search has ended; nullopt as long as more candidates are to be proposed.
@@ -122,23 +124,25 @@ class Task {
 
   // ---- For the scheduler of tasks.
   const BatchCounts& batches() const { return batches_; }
-  /// True while candidates are under way and no more may be proposed, because the number of trials
-  /// is limited. More are proposed if some of these candidates are dropped.
+  /// True if the number of trials is limited, no more candidates may be proposed because of this
+  /// limit, and some proposed candidates are not built yet. More may be proposed if some of these
+  /// are dropped.
   bool waits_for_trials() const {
     return batches_.under_way > 0 && ahead_.empty() && run_.options.trials > 0 &&
            proposed_ >= most_search_trials();
   }
-  /// Limits the first batch to as many candidates as can be built and measured in `seconds`.
+  /// Limits the first batch to as many candidates as can usually be built and measured in
+  /// `seconds`.
   void limit_first_batch(double seconds) { first_batch_s_ = seconds; }
   /// Notes that `seconds` of the run were spent on this task.
   void charge(double seconds) { spent_s_ += seconds; }
-  /// State of the task's search, from which the gain by further trials is predicted. `committed` is
-  /// the number of candidates that were proposed and are not measured yet.
+  /// Returns the state of the task's search, from which the gain of further trials is predicted.
+  /// `committed` is the number of candidates that were proposed and are not measured yet.
   SharedSearch state(int64_t committed = 0) const;
 
   /// Ends the task. Measures the postponed trials, compares the fastest kernels by turns for about
-  /// `seconds`, while nothing is built, and measures the winner again. The result has the best
-  /// record, and the winner's artifact. `ended` is the reason why the search ended.
+  /// `seconds`, and measures the winner again. Nothing is built during the comparison. The result
+  /// has the best record and the winner's artifact. `ended` is the reason why the search ended.
   Result<Tuned> finish(Ended ended, double seconds);
 
  private:
@@ -148,7 +152,8 @@ class Task {
   Status begin_with_given_schedule();
   void report();
   Result<std::string> reference_schedule() const;
-  /// Learns from the trials in the database at the first call, and from those of other runs later.
+  /// The first call learns from the trials in the database; later calls learn from new trials of
+  /// other runs.
   void learn_from_database(const StopToken& stop);
   void learn_from_others(const StopToken& stop);  ///< learns from new trials of other runs
   Question question(const StopToken& stop) const;
@@ -198,8 +203,8 @@ class Task {
   Result<bool> defend_known();
   Status choose_finalist(double seconds);
   Result<db::Record> confirm_winner();
-  /// The name of the artifact of the finalist that has the record's schedule; empty if no finalist
-  /// has it.
+  /// Returns the name of the artifact of the finalist with the record's schedule; empty if there is
+  /// no such finalist.
   std::string artifact_of(const db::Record& record) const;
   Result<runtime::Artifact> built_whole(const db::Record& winner);
   Error nothing_found(Ended ended) const;
@@ -215,10 +220,10 @@ class Task {
   bool reference_proposed_ = false;
   ReferenceKernel reference_;
   double reference_ns_ = 0;  ///< latency of one call of the reference kernel
-  double reference_s_ = 0;   ///< time to build and verify the reference kernel
+  double reference_s_ = 0;   ///< time to build and prepare the reference kernel
 
   bool recalled_ = false;  ///< true once the database has been read
-  /// The best record of another device, if the database has no record of this device.
+  /// The best record of another device, if the database has no record of this device to start from.
   std::optional<db::Record> elsewhere_;
   int64_t finals_trials_ = 0;  ///< trials kept for the end of the task
   BatchCounts batches_;
@@ -228,15 +233,17 @@ class Task {
   std::list<Trial> due_, postponed_;
   Pace pace_;
   std::vector<Finalist> finalists_;  ///< the fastest few, fastest first
-  /// Schedule of the database's best record, if its kernel failed at the end of the task.
+  /// The schedule of the database's best record, if the kernel of this schedule failed at the end
+  /// of the task.
   std::string unusable_;
-  std::vector<Finalist> disturbed_;  ///< kernels that were timed, but only under disturbances
+  /// Kernels that were timed, but only while the machine was disturbed.
+  std::vector<Finalist> disturbed_;
   std::map<std::string, db::Record> by_code_;      ///< the first trial of each machine code
   std::vector<cost_model::Sample> fresh_samples_;  ///< samples not yet handed to the model
   std::vector<Tried> fresh_points_;                ///< trials not yet handed to the search
   /// The cost model that rates points. At first it has learned only from the trials in the
-  /// database. Before a proposal that may depend on trials of this run, it is replaced by a model
-  /// that has learned from them.
+  /// database. Before each proposal that may depend on trials of this run (is_guided()), it is
+  /// replaced by a model that has learned from them too.
   cost_model::WorkloadModel model_;
   std::optional<size_t> model_samples_;  ///< Learner::samples() when the model was made
   GainCurve gain_;
@@ -247,7 +254,7 @@ class Task {
   /// Number of consecutive builds that failed because of the compiler or linker, and not because of
   /// the candidate.
   int64_t broken_builds_ = 0;
-  /// Number of consecutive candidates that were dropped (drop()) for other reasons.
+  /// Number of consecutive candidates that were dropped (drop()) for any reason.
   int64_t dropped_in_a_row_ = 0;
 };
 

@@ -7,16 +7,16 @@
 namespace tw::tuner {
 namespace {
 
-// Number of batches that every task gets before any task gets more. The first batch shows the
-// latency that the task reaches, and the second shows how much the latency falls.
+// Number of batches that every task gets before any task gets more. The first batch shows which
+// latency the task reaches, and the second how much the latency falls.
 constexpr int64_t first_batches = 2;
 // Seconds over which the expected gains of tasks are compared: about the time of one batch.
 constexpr double slice_s = 0.5;
-// Limits of the seconds that are reserved for the finals of each task, the comparison of its
-// fastest kernels. Finals take 2.5 s for slow kernels and at least half a second for fast ones, and
-// should not take more than a fourth of the time.
+// Limits of the seconds that are reserved for the finals of each task, in which its fastest kernels
+// are compared. Finals take 2.5 s for slow kernels and at least half a second for fast ones, and
+// should take at most a fourth of the time.
 constexpr double most_finals_s = 2.5, least_finals_s = 0.6;
-// Most seconds that are reserved for the batches under way when the search ends.
+// Limit of the seconds that are reserved for the batches under way when the search ends.
 constexpr double most_drain_s = 0.5;
 
 double finals_of_each(double share_s) {
@@ -56,8 +56,8 @@ bool TaskScheduler::none_began() const {
 
 /// True if more candidates of the task may be proposed. Updates `entry.ended`. A task that was
 /// opened gets its first batch even if its preparation took the whole budget. A task that ended
-/// because it gained too little is open again if the results of batches under way raise its
-/// expected gain.
+/// because it gained too little is opened again if batches that were under way raise its expected
+/// gain.
 bool TaskScheduler::is_open(Entry& entry) {
   if (entry.failure || (entry.ended && entry.ended != Ended::Plateau)) return false;
   if (!entry.task)
@@ -88,8 +88,8 @@ std::optional<size_t> TaskScheduler::choose() {
   return best ? open[*best] : *fewest;
 }
 
-/// Seconds of the remaining time for each task that has had no batch yet, so that every task gets
-/// one.
+/// Returns the remaining time divided by the number of tasks that have had no batch yet, in
+/// seconds, so that every task gets a batch.
 double TaskScheduler::share_of_first_batch() {
   const auto waits = [&](Entry& entry) {
     return is_open(entry) && (!entry.task || entry.task->batches().proposed == 0);
@@ -140,8 +140,8 @@ bool TaskScheduler::begin_build(const Batch& batch) {
   return has_begun;
 }
 
-/// Notes a failure of the task. If the error comes from an interrupt or from the end of the budget,
-/// it is no failure: the task then ends with the results so far.
+/// Notes a failure of the task. An error that comes from an interrupt or from the end of the budget
+/// is not a failure: the task then ends with its results so far.
 void TaskScheduler::note_failure(Entry& entry, const Error& error) {
   if (run_->interrupted()) return;
   if (!run_->is_of_stop(error))

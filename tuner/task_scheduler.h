@@ -15,31 +15,32 @@ namespace tw::tuner {
 
 class TaskScheduler {
  public:
-  /// Makes a scheduler with a task for each spec; tasks are opened at their first turn. The specs
-  /// and the run must outlive the scheduler.
+  /// Makes a scheduler with a task for each spec. A task is opened at its first turn. The specs and
+  /// the run must outlive the scheduler.
   static Result<TaskScheduler> open(const std::vector<TaskSpec>& specs, TuningRun& run);
 
   /// Returns the task that gets the next batch; null if the budget is used or all tasks have ended.
-  /// At first the tasks take turns until each has its reference kernel and two batches; among tasks
-  /// with equally many batches, those without a kernel in the database come first. After that it is
-  /// the task that is expected to save the most time.
+  /// At first the tasks take turns until each has its reference kernel and two batches. Among tasks
+  /// with equally many batches, those without a kernel in the database have the first turns. After
+  /// that, next() returns the task that is expected to save the most time.
   Task* next();
-  /// Notes that the search of the task proposes nothing more, which ends the task.
+  /// Ends the task, because its search proposes nothing more.
   void exhaust(const Task& task);
   /// Hands the batch to the builder. Returns false if the task of the batch has ended meanwhile, or
-  /// if the build cannot be started.
+  /// if the build could not be started.
   bool begin_build(const Batch& batch);
   /// Calls `work`, unless the task has failed before. An error of `work` becomes the failure of the
   /// task.
   void attempt(const Task& task, const std::function<Status()>& work);
   /// Charges the time since the last charge() to the tasks of these batches, in proportion to their
-  /// numbers of candidates. A reference kernel counts as one candidate, but its part of the time is
-  /// charged to no task.
+  /// numbers of candidates. A reference kernel counts as one candidate, but no task is charged for
+  /// its part of the time.
   void charge(const std::vector<Share>& shares);
   /// Ends all tasks (Task::finish()), and returns their results in the order of the specs.
   std::vector<Result<Tuned>> finish();
-  /// True if the task of this spec was never opened, because the run ended before its turn, for
-  /// instance with the budget. False if an interrupt ended the run.
+  /// True if the task of this spec was never opened because the run ended before its turn, for
+  /// instance when the budget was used. False if an interrupt ended the run, or if the task could
+  /// not be opened.
   bool never_began(size_t spec) const;
 
  private:

@@ -13,8 +13,8 @@
 namespace tw::tuner {
 namespace {
 
-/// Most GB/s that the loads and stores of the threads' cores can move; on a GPU, the bandwidth of
-/// its L2. 0 if the machine's numbers are only assumed.
+/// Returns the most GB/s that the loads and stores of the cores of `threads` threads can move; on a
+/// GPU, the bandwidth of its L2 cache. Returns 0 if the machine's numbers are only assumed.
 double most_gb_per_s(const Machine& machine, int threads) {
   if (machine.origin == MachineOrigin::Assumed) return 0;
   if (machine.gpu) return machine.gpu->l2_gbps;
@@ -23,8 +23,8 @@ double most_gb_per_s(const Machine& machine, int threads) {
          (core.loads_per_cycle + core.stores_per_cycle);
 }
 
-/// If a stage sums products of a type that the target's tensor cores multiply, the rate of the
-/// tensor cores divided by the rate of f32 multiply-adds; otherwise 1.
+/// Returns the rate of the target's tensor cores divided by the rate of f32 multiply-adds, if a
+/// stage sums products of a type that the tensor cores multiply; otherwise 1.
 double tensor_speed(const dsl::Workload& workload, const Target& target) {
   if (!target.machine.gpu) return 1;
   const Gpu& gpu = *target.machine.gpu;

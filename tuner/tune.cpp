@@ -18,19 +18,21 @@ namespace tw::tuner {
 
 namespace {
 
-// Most batches in the BuildQueue. If one task had more batches there, some would be proposed
-// without the measurements that are made meanwhile. With several tasks there are more, so that a
-// task's first batch can follow the batch with its reference.
+// Largest number of batches in the BuildQueue. If a single task had more batches there, some would
+// be proposed without the measurements that are made meanwhile. With several tasks there are more
+// batches, so that a task's first batch can directly follow the batch with its reference kernel.
 constexpr size_t batches_of_one_task = 2, batches_of_many_tasks = 4;
 
-/// True if candidates can be built while others are measured, without disturbing the measurements.
+/// True if candidates can be built while others are measured, without disturbing these
+/// measurements.
 bool builds_beside_measuring(const Target& target, int threads) {
   return target.is_gpu() ? codegen::backend_of(target).leaves_processor_idle
                          : threads < target.machine.cores;
 }
 
-/// The loop: propose -> predict -> choose -> build -> verify -> measure -> record -> learn -> stop?
-/// The queue overlaps building with the other stages, and the scheduler chooses the task.
+/// Runs the loop: propose -> predict -> choose -> build -> verify -> measure -> record -> learn ->
+/// stop? The queue overlaps building with the other steps, and the scheduler chooses the task of
+/// each batch.
 void search(TaskScheduler& scheduler, BuildQueue& queue) {
   for (;;) {
     while (queue.has_room()) {
@@ -47,7 +49,7 @@ void search(TaskScheduler& scheduler, BuildQueue& queue) {
       else if (!batch.was_refused)
         scheduler.exhaust(*task);
       else if (!queue.is_empty())
-        break;  // what is built is measured before more is proposed
+        break;  // first the batches in the queue are measured
       else
         task->learn();
     }
@@ -88,7 +90,8 @@ Status check_option(bool is_right, std::string_view name, double value, std::str
               fmt::format("[tune] {} is {}; {} was expected", name, value, expected));
 }
 
-/// Kernels of GPUs are timed hot.
+/// Fails with Usage if the target is a GPU and a workload asks for another state of the caches than
+/// Hot, because kernels of GPUs are only timed with hot caches.
 Status check_states(const std::vector<TaskSpec>& tasks, const Target& target) {
   for (const TaskSpec& task : tasks)
     if (target.is_gpu() && task.workload.state != dsl::CacheState::Hot)

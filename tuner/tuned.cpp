@@ -22,19 +22,20 @@
 namespace tw::tuner {
 namespace {
 
-// Most schedules of other devices whose times are predicted; each takes about a millisecond.
+// Largest number of schedules of other devices whose times are predicted, and of other targets
+// whose records are read. Predicting a time takes about a millisecond.
 constexpr int64_t most_elsewhere = 8;
 
-/// Number of features that exactly one of the two targets has.
+/// Returns the number of features that only one of the two targets has.
 size_t count_differences(const Target& a, const Target& b) {
   std::vector<std::string> different;
   std::ranges::set_symmetric_difference(a.features, b.features, std::back_inserter(different));
   return different.size();
 }
 
-/// Other targets for which the database has a record of the workload, the most similar first; at
-/// most most_elsewhere. They have the architecture and the vector length of `target`. For a GPU
-/// there are none, as the instructions of other GPU architectures differ.
+/// Returns other targets for which the database has a record of the workload, the most similar
+/// target first, at most most_elsewhere targets. They have the architecture and the vector length
+/// of `target`. Empty for a GPU, since other GPU architectures have other instructions.
 Result<std::vector<std::string>> targets_like(db::Store& store, const db::Key& key,
                                               const Target& target) {
   std::vector<std::string> like;
@@ -54,8 +55,8 @@ Result<std::vector<std::string>> targets_like(db::Store& store, const db::Key& k
   return like;
 }
 
-/// The record that the cost model expects to be the fastest; nullopt if no schedule fits the
-/// target.
+/// Returns the record that the cost model expects to be the fastest; nullopt if no schedule fits
+/// the target.
 std::optional<db::Record> fastest_predicted(std::vector<db::Record> records,
                                             const dsl::Workload& workload, const Target& target,
                                             int threads) {
@@ -125,7 +126,7 @@ std::string_view to_string(Ended ended) {
 Result<std::optional<db::Record>> best_known(db::Store& store, const dsl::Workload& workload,
                                              const Target& target, int threads, double most_error) {
   // The schedule of a record is checked, because anybody who may write to the database may have
-  // stored anything.
+  // stored any text.
   const auto applies = [&](const db::Record& record) -> Result<bool> {
     if (!is_exact_enough(workload, record, most_error)) return false;
     TW_TRY(const schedules::Schedule schedule,

@@ -8,8 +8,9 @@
 
 namespace tw::tuner {
 
-/// The best kernel that the database knows for the task (best_known()). It is compiled if
-/// options.builds_winners. NoCandidate if the database knows no kernel.
+/// Returns the best kernel that the database has for the task (best_known()). The kernel is
+/// compiled if options.builds_winners. Fails with NoCandidate if the database has no kernel, and
+/// with the errors of build_schedule().
 Result<Tuned> from_database(const TaskSpec& task, const Target& target, const TuneOptions& options,
                             db::Store& store, const Environment& environment);
 

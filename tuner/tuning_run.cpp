@@ -18,16 +18,16 @@ namespace tw::tuner {
 namespace {
 
 /// Turns the error TryLater, which means that the database server cannot be reached, into an empty
-/// result. The run then continues without the records of the server, and its own records wait in
-/// the spool.
+/// result. The run then goes on without the records of the server, and its own records wait in the
+/// spool.
 template <typename T>
 Result<std::optional<T>> unless_away(Result<std::optional<T>> known) {
   if (!known && known.error().code == ErrorCode::TryLater) return std::optional<T>();
   return known;
 }
 
-// Most seconds by which a run exceeds its budget: to get its first kernel or compare kernels, and
-// to build and verify the winner.
+// Seconds by which a run may exceed its budget: the first to get its first kernel or to compare
+// kernels, the second to build and verify the winner.
 constexpr double first_kernel_grace_s = 1, winner_grace_s = 1.6;
 // Seconds between two reports of progress during a wait.
 constexpr double between_reports_s = 0.5;
@@ -113,7 +113,7 @@ void TuningRun::report(const Progress& progress) {
 bool TuningRun::interrupted() const { return environment.interrupted(); }
 
 Error TuningRun::no_candidate_in_time() const {
-  // The budget of a task of a network is a part of the whole budget, and no round number.
+  // The budget of a round of a network is a part of the whole budget, and not a round number.
   const double budget_s = options.budget_s;
   return {ErrorCode::NoCandidate,
           fmt::format(

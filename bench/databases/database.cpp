@@ -23,7 +23,7 @@ namespace {
 constexpr std::string_view bench_session = "bench";
 constexpr int64_t records_of_workload = 64, filled_at_once = 4096;
 
-/// A sealed record with texts as long as those of a convolution on a processor.
+/// Returns a sealed record with texts as long as in the records of a convolution on a processor.
 db::Record synthetic_record(int64_t number) {
   const int64_t workload = number / records_of_workload;
   db::Record record;
@@ -64,7 +64,7 @@ db::Key synthetic_key(const db::Record& record) {
   return {.workload = record.workload, .target = record.target, .device = record.device};
 }
 
-/// Appends the records `begin` to `end`.
+/// Appends the records `begin` to `end` - 1.
 Status fill(db::Store& store, int64_t begin, int64_t end) {
   for (int64_t first = begin; first < end; first += filled_at_once) {
     std::vector<db::Record> batch;
@@ -88,7 +88,7 @@ Result<db::StoreInfo> filled(const std::string& path, int64_t records) {
   return store.info();
 }
 
-/// Calls `work` in each round and returns the times in nanoseconds, sorted.
+/// Calls `work` once in each round, and returns the times of the calls in ns, sorted.
 Result<std::vector<double>> timed(int64_t rounds, const tuner::Clock& clock,
                                   const std::function<Status(int64_t round)>& work) {
   std::vector<double> times;
@@ -135,7 +135,7 @@ Status measure_lookups(db::Store& store, const DatabaseOptions& options, const t
   return {};
 }
 
-/// The most memory that the process had, in MB (1e6 bytes).
+/// Returns the largest resident memory that the process has had, in MB (1e6 bytes).
 double most_memory_mb() {
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
@@ -179,8 +179,8 @@ Status measure_commits(const std::string& path, const DatabaseOptions& options,
   return {};
 }
 
-/// Measures merging a file of records into a new file, or into the server if there is one. The
-/// server does not have these records yet.
+/// Measures the merging of a file of records into the server if there is one, else into a new file.
+/// The server does not have these records yet.
 Status measure_merge(const std::string& path, bool is_server, const DatabaseOptions& options,
                      const tuner::Clock& clock, DatabaseFigures& figures) {
   const std::string from = options.folder + "/merged.db", new_file = options.folder + "/merge.db";

@@ -19,12 +19,14 @@ namespace {
 constexpr int64_t trials_of_session = 512, shared_of_session = 8;
 constexpr int64_t hosts = 4, filled_together = 4096;
 constexpr int threads = 1;
-// Number of schedules that warm_start() parses. In a run the number depends on the budget, because
-// each takes a millisecond. This benchmark measures the time of finding them.
+// Number of schedules that warm_start() parses. In a tuning run the number depends on the budget,
+// because parsing a schedule takes a millisecond. This benchmark measures the time of finding the
+// schedules.
 constexpr size_t most_schedules = 10;
 constexpr double peak_gflops = 100, fastest_ns = 2e6;
 
-/// A group of trials of one workload, whose trials follow from their numbers.
+/// A group of synthetic trials of one workload. They depend only on the number of the group and the
+/// seed.
 class SyntheticGroup {
  public:
   SyntheticGroup(int64_t number, uint64_t seed)
@@ -40,7 +42,8 @@ class SyntheticGroup {
   const Target& target() const { return target_; }
   const schedules::Space& space() const { return space_; }
 
-  /// The next trial. The first ones of each session time schedules of the first session again.
+  /// Returns the next trial. The first trials of each session after the first have the schedules of
+  /// the first session again.
   db::Record next() {
     const int64_t number = made_++, session = number / trials_of_session;
     const int64_t of_session = number % trials_of_session;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Memory for the arrays of contenders. It is zeroed and page-aligned for each contender, so that no
-// contender profits from a lucky alignment.
+// Allocates memory for the arrays of contenders. The memory is zeroed and begins at a page, so that
+// no contender profits from a lucky alignment.
 
 #include <algorithm>
 #include <cstddef>

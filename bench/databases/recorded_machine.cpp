@@ -17,11 +17,12 @@
 namespace tw::bench {
 namespace {
 
-constexpr double largest_share = 0.05;  // that the text of a schedule adds to its latency
+constexpr double largest_share = 0.05;  // of a latency that the text of the schedule can add to it
 constexpr double reference_ns = 1e8;
 constexpr double peak_of_recording = 118;  // GFLOP/s
 
-/// Uniform in [0, 1), by the text.
+/// Returns a number in [0, 1) that depends only on the text. The numbers of many texts are
+/// uniformly distributed.
 double share_of(const std::string& schedule) {
   return static_cast<double>(std::stoul(sha256_hex(schedule).substr(0, 8), nullptr, 16)) /
          4294967296.0;
@@ -44,10 +45,11 @@ std::vector<double> scales_of(const tuner::Recording& recording) {
   return scales;
 }
 
-/// The kernels that were "built", by their names.
+/// The texts of the schedules that were "built", by the names of their kernels.
 using Schedules = std::map<std::string, std::string>;
 
-/// Those of the plain kernel: nobody calls it.
+/// Returns the arguments of the kernel without schedule steps. They only describe the kernel, which
+/// is never called.
 std::vector<runtime::ArgumentInfo> arguments_of(const dsl::Compute& compute) {
   std::vector<runtime::ArgumentInfo> arguments;
   const auto program = schedules::Schedule(compute).program();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Simulated workers, which build and run nothing. The time of a kernel comes from a recording
-// (tuner/search/replay.h), and each trial waits as long as building and measuring would take. As
-// waiting needs no processor, a machine of two cores can observe many simultaneous runs. Not
-// thread-safe.
+// Provides simulated workers, which build and run nothing. The time of a kernel comes from a
+// recording (tuner/search/replay.h), and each trial waits as long as building and measuring would
+// take. Waiting needs no processor, so a machine with two cores can simulate many simultaneous
+// runs. Not thread-safe.
 //
-// The latency of a schedule is that of the recorded trial with the most similar features. For a
-// recorded schedule this is its own trial. The latency is multiplied by a factor from 1 to 1.05
-// that is computed from the schedule's text. So no two kernels are equally fast, and a search with
+// The latency of a schedule is the latency of the recorded trial with the most similar features
+// (its own trial, if the schedule was recorded), multiplied by a factor from 1 to 1.05 that is
+// computed from the schedule's text. So hardly any two kernels are equally fast, and a search with
 // more trials finds a faster kernel.
 
 #include <map>
@@ -21,21 +21,22 @@
 
 namespace tw::bench {
 
-/// Gives a latency for each schedule of a workload, by means of a recording of the workload.
+/// Computes a latency for each schedule of a workload from a recording of the workload.
 class RecordedLatencies {
  public:
   /// Keeps a reference to the recording, which must outlive this object. Requires: the recording
   /// has trials.
   RecordedLatencies(const tuner::Recording& recording, dsl::Workload workload);
   const dsl::Workload& workload() const { return workload_; }
-  /// Returns the latency of a schedule in ns. Invalid if the schedule does not apply to the
-  /// workload.
+  /// Returns the latency of a schedule in ns. Fails with Invalid if the schedule does not apply to
+  /// the workload.
   Result<double> latency_ns(const std::string& schedule) const;
 
  private:
   const tuner::Recording& recording_;
   dsl::Workload workload_;
-  std::vector<double> scales_;  ///< 1 / standard deviation of each feature, 0 for constant ones
+  /// For each feature, 1 / standard deviation, or 0 if the feature is constant.
+  std::vector<double> scales_;
 };
 
 /// Returns simulated workers of a machine on which kernels have the given latencies. Each trial

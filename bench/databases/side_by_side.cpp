@@ -30,14 +30,16 @@
 namespace tw::bench {
 namespace {
 
-// The runs of a case end by their trials, long before this.
+// Budget of each run. The runs end long before it, because their trials are limited.
 constexpr double budget_s = 3600;
-// The first recordings that are looked at: each takes some minutes.
+// Largest number of recordings that are used, the first ones. The measurements of one recording
+// take some minutes.
 constexpr size_t most_recordings = 3;
-// Runs are killed once so many trials of each are stored, in the middle of their work.
+// Number of stored trials per run at which runs are killed, so that they are killed in the middle
+// of their work.
 constexpr int64_t trials_before_killing = 24;
 
-/// Runs of one workload that begin together, each a process of its own.
+/// Simultaneous runs of one workload. Each run is a process of its own.
 class Runs {
  public:
   /// `folder` is for files of the runs.
@@ -51,7 +53,7 @@ class Runs {
         environment_(environment) {}
   Runs(const Runs&) = delete;
   Runs& operator=(const Runs&) = delete;
-  /// Kills those that were not waited for.
+  /// Kills the runs for which end() has not waited.
   ~Runs() {
     for (const pid_t process : processes_) {
       ::kill(process, SIGKILL);
@@ -82,9 +84,9 @@ class Runs {
     return {};
   }
 
-  /// Waits for the end of all runs, summarizes their trials, and deletes the trials from the
-  /// database. Together::reached_s is the time until some trial was as fast as `target_ns`. If that
-  /// is 0, it is the time until the best trial of these runs.
+  /// Waits until all runs have ended, summarizes their trials, and deletes the trials from the
+  /// database. Together::reached_s is the time until some trial was as fast as `target_ns` or, if
+  /// `target_ns` is 0, the time until the best trial of these runs.
   Result<Together> end(double target_ns) {
     Together together{.runs = static_cast<int>(std::ssize(processes_)), .killed = killed_};
     for (int number = 0; number < together.runs; ++number) {
@@ -208,7 +210,8 @@ Result<std::vector<SideBySideCase>> measure_side_by_side(
     const tuner::Environment& environment) {
   recordings = recordings.first(std::min(recordings.size(), most_recordings));
   TW_RETURN_IF_ERROR(check_database(options.database));
-  // Runs by themselves wait for most of their time, so those of all cases go on at once.
+  // A run that is measured alone waits most of the time, so such runs of all cases can run at the
+  // same time, each with a database of its own.
   std::vector<SideBySideCase> cases;
   std::deque<Runs> alone;
   for (const tuner::Recording& recording : recordings) {
@@ -223,7 +226,7 @@ Result<std::vector<SideBySideCase>> measure_side_by_side(
     if (cases[i].one.best_ns == 0)
       return fail(ErrorCode::Environment, "[bench] a run by itself found no kernel");
   }
-  // All runs together may make twice the trials of the one.
+  // All runs together make at most twice as many trials as the single run.
   const int64_t each = 2 * options.trials / options.runs;
   for (size_t i = 0; i < cases.size(); ++i) {
     const auto together = [&](int killed) -> Result<Together> {

@@ -58,7 +58,7 @@ def free_port():
 
 
 def children_of(process):
-    """Process ids of the children of a process and of all their descendants."""
+    """Returns the process IDs of the children of a process and of all their descendants."""
     found = []
     for children in pathlib.Path(f"/proc/{process}/task").glob("*/children"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
@@ -133,7 +133,7 @@ class Cluster:
             os.kill(process, signal.SIGKILL)
 
 
-# Starts a program whose descriptor WORKER_FD is another one of this process.
+# Starts a program. One of this process's descriptors becomes the program's descriptor WORKER_FD.
 ON_DESCRIPTOR = f"import os, sys; os.dup2(int(sys.argv[1]), {farm.WORKER_FD}); os.execv(sys.argv[2], sys.argv[2:])"
 
 
@@ -209,7 +209,7 @@ async def sleep_on(runner, seconds, count=1):
 
 
 def overlaps(replies):
-    """Number of jobs that began on a device before an earlier job on it had ended."""
+    """Returns the number of jobs that began on a device before an earlier job on it had ended."""
     count, free_at = 0, {}
     for name, began, ended in sorted(replies, key=lambda reply: reply[1]):
         count += began < free_at.get(name, 0)
@@ -256,7 +256,8 @@ async def measure(cluster, jobs):
 
 
 def recorded_durations():
-    """For each workload of the recording, the seconds that building, verifying and measuring a candidate took."""
+    """Returns, for each workload of the recording, the seconds that building, verifying and measuring a candidate
+    took."""
     rows = json.loads(RECORDING.read_text())["throughput"]
     return [row["working_share"] / row["candidates_per_s"] for row in rows]
 
@@ -269,7 +270,8 @@ async def timed(jobs):
 
 
 def idle_ms(replies, durations):
-    """Average milliseconds per job that a device was not working, from its first job to its last."""
+    """Returns the average time per job, in milliseconds, in which a device was not working, from its first job to its
+    last."""
     spans = {}
     for name, began, ended in replies:
         first, last = spans.get(name, (began, ended))
@@ -316,7 +318,7 @@ def peak_mb(process):
 
 
 def processor_ms(process):
-    """Processor time of a process in milliseconds."""
+    """Returns the processor time of a process in milliseconds."""
     fields = pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return 1e3 * (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

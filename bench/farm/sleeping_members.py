@@ -37,7 +37,7 @@ async def perform(kind, body, limit_s):
 
 async def join_all(address, resources, count):
     members = asyncio.gather(*[farm.join(address, resources, 1, ["none"]) for _ in range(count)])
-    await asyncio.sleep(0)  # each has set a signal handler, of which the last one counts
+    await asyncio.sleep(0)  # each worker has set a signal handler, and only the last handler is in effect
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, os._exit, 0)
     await members

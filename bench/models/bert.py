@@ -42,7 +42,7 @@ def embedded(net, batch):
 
 
 def additive_mask(net, batch):
-    """A function that masks the attention scores of invalid tokens with a very low value."""
+    """Returns a function that masks the attention scores of invalid tokens with a very low value."""
     shown = net.input("attention_mask", [batch, LENGTH], rows=2)
     shown = net.node("Unsqueeze", [shown, net.constant([1, 2], np.int64)], (batch, 1, 1, LENGTH))
     shown = net.node("Cast", [shown], shown.shape, to=FLOAT)

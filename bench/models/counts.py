@@ -6,7 +6,7 @@ import onnx
 
 
 def shapes_of(model):
-    """Shape of each tensor with static dimensions, by name."""
+    """Returns the shape of each tensor with static dimensions, by name."""
     graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     shapes = {array.name: list(array.dims) for array in graph.initializer}
     for value in [*graph.input, *graph.value_info, *graph.output]:
@@ -17,8 +17,8 @@ def shapes_of(model):
 
 
 def _terms(node, shapes):
-    """Multiply-adds of one node: the number of elements of one operand times the number of products that
-    each element is a factor of."""
+    """Returns the multiply-adds of one node: the number of elements of one operand, times the number of
+    products in which each of these elements is a factor."""
     first, second = (shapes[name] for name in node.input[:2])
     result = math.prod(shapes[node.output[0]])
     if node.op_type == "Conv":
@@ -32,8 +32,8 @@ def _terms(node, shapes):
 
 
 def multiply_adds(model):
-    """Number of multiply-adds of all convolutions and matrix products, including the products with padding.
-    Raises KeyError if one of their operands or results has no static shape."""
+    """Returns the number of multiply-adds of all convolutions and matrix products, including products with
+    the zeros of padding. Raises KeyError if an operand or result of these nodes has no static shape."""
     shapes = shapes_of(model)
     return sum(_terms(node, shapes) for node in model.graph.node
                if node.op_type in ("Conv", "ConvTranspose", "Gemm", "MatMul"))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the random images for which a contender and the network in double have the same first class.
+"""Counts the random images for which a contender finds the same first class as the network in double.
 
 The first class is the index of the largest output. The evaluator of reference.py takes seconds for an image.
-The reference is therefore the network in double, compiled by Tilewright without tuning, after a check that it
-agrees with the evaluator on network.inputs.
+So the reference is the network in double, compiled by Tilewright without tuning. It is first checked against
+the evaluator on network.inputs.
 """
 import subprocess
 
@@ -15,7 +15,7 @@ from network_contenders import Tilewright
 from reference import as_double, in_double, widened
 from runtime_library import RuntimeFailure
 
-# Differences of the two largest outputs below this may be rounding.
+# If the two largest outputs differ by less than this, their order may be due to rounding.
 CLEAR_MARGIN = 1e-3
 # The largest error of the network in double, relative to the largest output.
 DOUBLE_TOLERANCE = 1e-9
@@ -23,7 +23,7 @@ WRONG_OUTPUTS = 6  # a tw_status
 
 
 def double_model(model):
-    """The model with constants, inputs and outputs in double."""
+    """Returns the model with constants, inputs and outputs in double."""
     double = as_double(model)
     for array in double.graph.initializer:
         array.CopyFrom(widened(array))
@@ -35,8 +35,8 @@ def double_model(model):
 
 
 def double_contender(network, options, folder):
-    """The network in double, compiled without measurements and run on network.inputs. Raises RuntimeFailure
-    if the outputs differ from the expected ones."""
+    """Compiles the network in double without measurements, and returns it as a contender that was run on
+    network.inputs. Raises RuntimeFailure if its outputs differ from the expected ones."""
     path, artifact = folder / "double.onnx", folder / "double.twart"
     onnx.save(double_model(network.model), path)
     program = options.build / "tools" / "tilewright"
@@ -57,15 +57,15 @@ def double_contender(network, options, folder):
 
 
 def image(inputs, seed):
-    """Inputs of a random image: floats are N(0, 1), other inputs are unchanged."""
+    """Returns the inputs of a random image: floats are N(0, 1), other inputs are unchanged."""
     random = np.random.default_rng(seed)
     return {name: random.standard_normal(array.shape, np.float32)
             if array.dtype == np.float32 else array for name, array in inputs.items()}
 
 
 def first_classes(contender, inputs):
-    """For each image, the index of the largest element of the only output, and its distance to the second
-    largest."""
+    """Returns for each image the index of the largest element of the only output, and its difference from
+    the second largest."""
     for name, array in inputs.items():
         contender.inputs()[name][...] = array
     contender.run()

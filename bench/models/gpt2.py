@@ -7,7 +7,7 @@ LENGTH, FEATURES, HEADS = 128, 768, 12
 
 
 def causal_mask(net):
-    """A function that makes the scores of later tokens very low."""
+    """Returns a function that gives the scores of later tokens a very low value."""
     seen = net.constant(np.tril(np.ones((1, 1, LENGTH, LENGTH), bool)), bool)
     low = net.constant(np.finfo(np.float32).min)
     return lambda scores: net.node("Where", [seen, scores, low], scores.shape)

@@ -4,7 +4,7 @@ without the auxiliary classifier. The modules are named after the grids that the
 
 Each of its many layers normalises its input anew, and no input is added to an output. With outputs of
 mean 0, of which ReLU cuts off half, rounding errors would grow from layer to layer, to 1e-4 of the
-largest output. So the means are positive.
+largest output. So the mean of each normalised layer is positive here.
 """
 
 MEAN = 1
@@ -15,7 +15,7 @@ def conv(net, x, *arguments, **options):
 
 
 def chain(net, x, *convolutions):
-    """A sequence of convolutions, each given as (channels, kernel)."""
+    """Adds a sequence of convolutions, each given as (channels, kernel)."""
     for channels, kernel in convolutions:
         x = conv(net, x, channels, kernel)
     return x

@@ -31,7 +31,7 @@ import networks  # noqa: E402
 from network_contenders import Tilewright  # noqa: E402
 from reference import evaluate, random_inputs  # noqa: E402
 
-MOST_ERROR = 1e-3  # of the largest output; deep networks add up rounding errors
+MOST_ERROR = 1e-3  # relative to the largest output; rounding errors add up in deep networks
 # Channels and image sizes of the stages, which repeat. They are small, so that the file of 20,000 nodes has some
 # hundred megabytes; protobuf takes at most 2 GB.
 WIDTHS, SIZES = (16, 24, 32, 40, 48, 56, 64, 80), (28, 14, 7)
@@ -81,7 +81,7 @@ def stage(net, x, number):
     """A convolution to a new width and size, followed by blocks of this width and size."""
     width = WIDTHS[number // len(SIZES) % len(WIDTHS)]
     size = SIZES[number % len(SIZES)]
-    if size > x.shape[-1]:  # a new turn
+    if size > x.shape[-1]:  # the stages begin again
         factor = size // x.shape[-1]
         x = net.node("Resize", [x, net.constant([]), net.constant([1, 1, factor, factor])],
                      (*x.shape[:2], size, size), mode="nearest")
@@ -92,7 +92,8 @@ def stage(net, x, number):
 
 
 def build(net, nodes):
-    """Adds stages on images, and for each a layer of a transformer on tokens, until the network has `nodes` nodes."""
+    """Adds stages on images, and for each stage a layer of a transformer on tokens, until the network has at least
+    `nodes` nodes."""
     image, sequence = net.input("image", [1, 3, 56, 56]), net.input("sequence", [1, LENGTH, FEATURES])
     mask = net.input("mask", [1, 1, LENGTH, LENGTH])
     x, y, number = net.conv_bn(image, WIDTHS[0], 3, stride=2), sequence, 0
@@ -142,7 +143,7 @@ class Failed(Exception):
 
 
 def tuned(program, path, options):
-    """Runs `tilewright tune --effort none` on a network and returns its report, with the time and the memory of the
+    """Runs `tilewright tune --effort none` on a network. Returns its report, with the time and the memory of the
     process."""
     folder = path.parent
     command = [program, "tune", "--model", path, "--effort", "none", "--threads", str(options.threads), "--output",
@@ -160,7 +161,8 @@ def tuned(program, path, options):
 
 
 def error_of(model, path, options):
-    """Largest difference of the outputs of one call from a reference in double, over the largest output."""
+    """Returns the largest difference of the outputs of one call from a reference in double, divided by the largest
+    output."""
     inputs = random_inputs(model, options.seed)
     net = networks.Network(path.stem, model, path, inputs, evaluate(model, inputs))
     library = options.build / "runtime" / "libtilewright_runtime.so"

@@ -65,8 +65,8 @@ DEFAULT_OPSET = 17
 
 
 def network(name, batch=1, opset=DEFAULT_OPSET, outline=False):
-    """The network of this name. An outline has inputs in place of weights. Weights do not depend on
-    the batch; they are those of the network with batch 1."""
+    """Returns the network of this name. An outline has inputs in place of weights. Weights do not
+    depend on the batch; they are those of the network with batch 1."""
     arrays = None
     if (batch, opset, outline) not in ((1, DEFAULT_OPSET, False), (batch, opset, True)):
         arrays = network(name).arrays
@@ -80,8 +80,8 @@ def shape_text(value):
 
 
 def listed(name):
-    """A line of text about a network: its parameters and multiply-adds in millions, inputs and
-    outputs."""
+    """Returns a line of text about a network: its parameters and multiply-adds in millions, its
+    inputs and its outputs."""
     net = network(name, outline=True)
     return (f"{name:17}{net.parameters / 1e6:8.2f} {multiply_adds(net.model()) / 1e6:9.1f}  "
             f"{', '.join(map(shape_text, net.inputs))} -> "

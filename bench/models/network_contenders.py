@@ -4,10 +4,10 @@
 Each is made from a file, the input arrays by name, arrays with the shapes and types of the outputs
 by name (both in the network's order), and a number of threads. It has:
 
-    name, version   as they stand in results
-    run()           one call, whose outputs stay until the next
-    inputs()        arrays by name, to be written before a call
-    outputs()       arrays by name
+    name, version   as in results
+    run()           makes one call; its outputs stay until the next call
+    inputs()        the input arrays by name, to be written before a call
+    outputs()       the output arrays by name
 
 Arrays are bound once, outside of what is timed.
 """

@@ -28,9 +28,9 @@ class Median:
 
 
 def low_of(count):
-    """Index of the interval's low end among `count` sorted values; the high end is as far from the other side.
-    It is the largest index for which the median lies outside of the interval with a probability of at most
-    5 %, and 0 if there is none."""
+    """Returns the index of the interval's low end among `count` sorted values. The index of the high end is
+    count - 1 - this index. It is the largest index for which the median lies outside of the interval with a
+    probability of at most 5 %, or 0 if there is none."""
     # The number of values below the true median is binomial(count, 1/2). The median lies below the interval if
     # this number is at most the index.
     below = 1
@@ -63,7 +63,7 @@ def batch_size(contender, min_batch_s, clock):
 
 # ---- the watch --------------------------------------------------------------------------------
 
-# Those of Tolerance in tuner/measure/contention.h.
+# The limits of Tolerance in tuner/measure/contention.h.
 SWITCHES_PER_SECOND = 50
 LEAST_SWITCHES = 5
 STEAL_SHARE = 0.02
@@ -71,7 +71,7 @@ PRESSURE_SHARE = 0.10
 
 
 def words_of(path, label):
-    """The words of the first line of a file that begins with the label; empty if there is no such
+    """Returns the words of the first line of a file that begins with the label; empty if there is no such
     line."""
     try:
         with open(path) as file:
@@ -81,8 +81,9 @@ def words_of(path, label):
 
 
 def read_counters(stat="/proc/stat", pressure="/proc/pressure/cpu"):
-    """Involuntary context switches of this process, and the seconds that the hypervisor took or in which
-    a task waited for a processor. A counter that the system lacks stays 0, and is not judged."""
+    """Returns the involuntary context switches of this process, and the seconds that the hypervisor took or
+    in which a task waited for a processor. A counter that the system lacks stays 0, so it never counts as a
+    disturbance."""
     cpu, some = words_of(stat, "cpu"), words_of(pressure, "some")
     waited = [word.removeprefix("total=") for word in some if word.startswith("total=")]
     return {"switches": resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw,
@@ -91,7 +92,7 @@ def read_counters(stat="/proc/stat", pressure="/proc/pressure/cpu"):
 
 
 def contention(before, after, elapsed_s):
-    """The reason, in words, why the time between two readings was disturbed; "" if it was not."""
+    """Returns the reason, in words, why the time between two readings was disturbed; "" if it was not."""
     switches, steal, pressure = (after[key] - before[key] for key in ("switches", "steal", "pressure"))
     if switches >= LEAST_SWITCHES and switches > SWITCHES_PER_SECOND * elapsed_s:
         return f"{switches} involuntary context switches in {1e3 * elapsed_s:.0f} ms"
@@ -103,8 +104,8 @@ def contention(before, after, elapsed_s):
 
 
 class Watch:
-    """Judges rounds. `disturbed` is the reason why the latest rejected round does not count, and
-    `count` how many do."""
+    """Decides which rounds count. `disturbed` is the reason why the latest rejected round does not count,
+    and `count` is the number of rounds that count."""
 
     def __init__(self, read=read_counters):
         self._read, self.disturbed, self.count = read, "", 0
@@ -123,8 +124,8 @@ class Watch:
 def interleave(contenders, rounds, min_batch_s=MIN_BATCH_S, pause_s=PAUSE_S,
                clock=time.perf_counter, sleep=time.sleep, watch=None):
     """Times contenders by turns. Returns, for each contender and round, the seconds of a call in its two
-    turns: [(first, second)]. With a watch, rounds are taken until `rounds` of them count, but at most
-    twice as many. If none counts, the times are those of all rounds."""
+    turns: [(first, second)]. With a watch, rounds are made until `rounds` of them count, but at most twice
+    as many. If none counts, the times are those of all rounds."""
     batches = [batch_size(contender, min_batch_s, clock) for contender in contenders]
 
     def turn(index):
@@ -152,7 +153,7 @@ def interleave(contenders, rounds, min_batch_s=MIN_BATCH_S, pause_s=PAUSE_S,
 
 
 def ratios(ours, peer):
-    """The peer's time over ours in each round: above 1, ours is faster."""
+    """Returns the peer's time divided by ours in each round; above 1, ours is faster."""
     return [sum(theirs) / sum(own) for own, theirs in zip(ours, peer)]
 
 
@@ -161,5 +162,6 @@ def fastest(times):
 
 
 def median_call(times):
-    """The median of the rounds. The two turns of a round are not independent, so their mean is one value."""
+    """Returns the median of the rounds. The two turns of a round are not independent, so their mean is one
+    value."""
     return median_of([sum(pair) / 2 for pair in times])

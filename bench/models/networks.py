@@ -56,8 +56,8 @@ class Network:
         return {name: np.zeros(array.shape, types[name]) for name, array in self.expected.items()}
 
     def error_of(self, outputs):
-        """The largest difference of an output relative to its largest expected value, for the worst
-        output. Infinite if an output has a value that is not finite."""
+        """Returns the largest difference of an output from its expected values, relative to the largest
+        of these, for the worst output. Infinite if an output has a value that is not finite."""
         errors = [largest(outputs[name].astype(np.float64) - expected) / (largest(expected) or 1)
                   for name, expected in self.expected.items()]
         return float(max(errors)) if np.isfinite(errors).all() else float("inf")
@@ -84,7 +84,7 @@ def set_dimensions(model, dimensions):
 
 
 def network_of(options, folder):
-    """Makes the file of a standing network, or takes the given file. If dimensions are given, a copy of
+    """Makes the file of a standing network, or uses the given file. If dimensions are given, a copy of
     the file with these dimensions is made."""
     path, is_standing = pathlib.Path(options.model), options.model in make_models.NETWORKS
     if is_standing:
@@ -115,8 +115,8 @@ def pinned(threads):
 
 
 def peak_of(findings, threads):
-    """GFLOP/s of f32 multiply-adds on `threads` threads; None if doctor has no figure for this
-    number."""
+    """Returns the GFLOP/s of f32 multiply-adds on `threads` threads; None if doctor has no figure for
+    this number of threads."""
     measured = re.match(r"([0-9.]+) GFLOP/s on one thread [^,]*(?:, ([0-9.]+) on (\d+))?",
                         findings.get("peak", ""))
     if not measured:
@@ -127,8 +127,8 @@ def peak_of(findings, threads):
 
 
 def round_trip_of(findings):
-    """Time in ns that a cache line takes from one core to another and back; None if there is only one
-    core."""
+    """Returns the time in ns in which a cache line moves from one core to another and back; None if
+    there is only one core."""
     measured = re.match(r"([0-9.]+) ns for a cache line", findings.get("round trip", ""))
     return float(measured[1]) if measured else None
 
@@ -148,7 +148,7 @@ def made(kind, *arguments):
 
 
 def contenders_of(network, options):
-    """The contenders: ours first, if there is an artifact, then the peers."""
+    """Returns the contenders: ours first, if there is an artifact, then the peers."""
     outputs = network.blank_outputs()
     contenders = []
     if options.artifact:
@@ -161,7 +161,8 @@ def contenders_of(network, options):
 
 
 def figures_of(contender, error, times):
-    """Figures of one contender, without a comparison. `times` are the times of its calls in seconds."""
+    """Returns the figures of one contender, without a comparison. `times` are the times of its calls in
+    seconds."""
     median = median_call(times)
     return {"name": contender.name, "version": contender.version, "error": error,
             "open_ms": contender.open_ms, "first_call_ms": contender.first_call_ms,
@@ -176,7 +177,8 @@ def times_of(who, figures):
 
 
 def versus(ours, peer, times):
-    """Fields of a row that compare medians of ours and a peer. `times` has the times of both."""
+    """Returns the fields of a row that compare medians of ours and a peer. `times` has the times of
+    both."""
     ratio = median_of(ratios(*times))
     return {**times_of("ours", ours), **times_of("peer", peer),
             "ratio": ratio.value, "ratio_low": ratio.low, "ratio_high": ratio.high,
@@ -185,7 +187,8 @@ def versus(ours, peer, times):
 
 
 def row_of(network, threads, ours, peer, times, peak):
-    """The row of ours against a peer, with the speeds of both. `times` has the times of both."""
+    """Returns the row of ours against a peer, with the speeds of both. `times` has the times of
+    both."""
     gflops = network.flops / ours["median_us"] / 1e3
     return {"name": network.name, "threads": threads, **versus(ours, peer, times),
             "flops": network.flops, "gflops": gflops,
@@ -195,7 +198,7 @@ def row_of(network, threads, ours, peer, times, peak):
 
 def compare(network, contenders, options, peak):
     """Compares the contenders. Returns a row of ours against each peer, and the figures of all
-    contenders. A contender with wrong outputs is not timed and has a row with its error."""
+    contenders. A contender with wrong outputs is not timed, and its row has the error."""
     errors = [network.error_of(contender.outputs()) for contender in contenders]
     wrong = [{"name": network.name, "threads": options.threads,
               "error": f"{c.name}: outputs differ by {e:.1e} of the largest, more than "
@@ -226,8 +229,8 @@ def document_of(network, options, findings, rows, figures, classes):
 
 
 def round_trip_line(times):
-    """A line of text about the round-trip times before and after the comparison; empty if they were not
-    measured."""
+    """Returns a line of text about the round-trip times before and after the comparison; empty if they
+    were not measured."""
     if not times or None in times:
         return []
     return [f"a cache line goes from one core to another and back in {times[0]:.0f} ns before, "
@@ -309,7 +312,7 @@ def parsed(arguments):
 
 
 def classes_of(network, contenders, options, folder):
-    """The result of first_class.agreement(); None if no images were requested."""
+    """Returns the result of first_class.agreement(); None if no images were requested."""
     if options.images == 0:
         return None
     double = first_class.double_contender(network, options, folder)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small networks in which layouts have to be chosen together.
 
-All consist of poolings and 1 x 1 convolutions with few channels on large images. There, a transform,
-which reads and writes a whole tensor, takes as long as a kernel or longer. Poolings, and convolutions
-whose channels fill the vectors, are fastest in blocks of channels; convolutions to few channels are
-fastest row-major, with vectors along the rows of the image. The layouts that are fastest for a single
-operator save less time than the transforms to its neighbours cost.
+All consist of poolings and 1 x 1 convolutions with few channels on large images. A transform reads and
+writes a whole tensor, so in these networks it takes as long as a kernel or longer. Poolings, and
+convolutions whose channels fill the vectors, are fastest in blocks of channels; convolutions to few
+channels are fastest row-major, with vectors along the rows of the image. If an operator uses the
+layouts that are fastest for it alone, this saves less time than the transforms between it and its
+neighbours take.
 
 In `three_layouts` no single layout suits the whole network, and each change of layout saves time.
 """

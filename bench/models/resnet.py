@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """ResNet: He et al., Deep Residual Learning for Image Recognition, CVPR 2016.
 
-Networks of bottlenecks are v1.5, which halve the image in the 3x3 convolution, as torchvision does.
+Networks with bottlenecks are v1.5: they halve the image in the 3x3 convolution, as torchvision
+does.
 """
 from network import RESIDUAL
 
@@ -26,7 +27,7 @@ def shortcut(net, x, channels, stride):
 
 
 def stages(net, image, block, depths):
-    """The activations after each of the four stages."""
+    """Returns the activations after each of the four stages."""
     x = net.max_pool(net.conv_bn(image, 64, 7, stride=2), 3, stride=2, padding=1)
     results = []
     for stage, depth in enumerate(depths):

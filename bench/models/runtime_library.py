@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls models by the C interface (runtime/tilewright.h) from Python."""
+"""Calls models from Python through the C interface (runtime/tilewright.h)."""
 import ctypes
 
 import numpy as np
@@ -73,7 +73,8 @@ class Model:
         return found
 
     def bind(self, arrays):
-        """Returns a call on these arrays, one for each argument. The call keeps the arrays alive."""
+        """Returns a function that calls the model on these arrays, one for each argument. The function
+        keeps the arrays alive."""
         buffers = (Buffer * len(arrays))()
         for buffer, array in zip(buffers, arrays):
             if not array.flags.c_contiguous:
@@ -89,7 +90,8 @@ class Model:
 
 
 def aligned(array, bytes_=64):
-    """A copy of an array that begins at a multiple of `bytes_` bytes, so that runtimes use it in place."""
+    """Returns a copy of an array that begins at a multiple of `bytes_` bytes, so that runtimes use it in
+    place."""
     memory = np.empty(array.nbytes + bytes_, np.uint8)
     offset = -memory.ctypes.data % bytes_
     copy = memory[offset:offset + array.nbytes].view(array.dtype).reshape(array.shape)

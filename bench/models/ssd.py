@@ -8,7 +8,7 @@ class and offsets of each box, for 6132 anchors.
 from resnet import bottleneck, stages
 
 CLASSES = 21  # with the background
-ANCHORS = [4, 6, 6, 6, 4, 4]  # of a pixel of each map
+ANCHORS = [4, 6, 6, 6, 4, 4]  # number of anchors of a pixel, for each map
 EXTRA_CHANNELS = [512, 512, 256, 256]
 
 

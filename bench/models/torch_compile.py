@@ -198,7 +198,7 @@ def check_behaviour(messages):
         check_close("a weight that was written to", ours(x), model(x))
         model[2].weight = nn.Parameter(torch.randn_like(model[2].weight))
         check_close("a weight that was replaced", ours(x), model(x))
-        for _ in range(3):  # the memory of the one before may be given to the next
+        for _ in range(3):  # the memory of the previous array may be reused for the next one
             del model[2].weight
             model[2].weight = nn.Parameter(torch.randn(4, 8, 3, 3))
             check_close("a weight that is replaced often", ours(x), model(x))

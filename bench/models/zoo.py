@@ -52,7 +52,7 @@ def stopped(process):
 
 def finished(command, limit_s):
     """Runs a command and returns (exit code, stdout, stderr, seconds). The exit code is None if the command
-    took longer than the limit; it is then ended with all processes that it has started."""
+    took longer than the limit; then the command and all processes that it has started are ended."""
     begun = time.monotonic()
     process = None
     # A signal between the start of the process and the `try` would leave it behind.
@@ -76,9 +76,9 @@ def finished(command, limit_s):
 
 
 def refusal_of(code, stderr, limit_s):
-    """(stage, message) of a run of `tune --model` that wrote no artifact. The message is the first line of the
-    error, and if that begins a list, also the list's first item. The stage is "plan" if the program had
-    reported that it plans the model, else "import"."""
+    """Returns (stage, message) for a run of `tune --model` that wrote no artifact. The message is the first
+    line of the error. If that line begins a list, the message also has the list's first item. The stage is
+    "plan" if the program had reported that it plans the model, else "import"."""
     stage = "plan" if "tilewright: planning " in stderr else "import"
     if code is None:
         return stage, f"took longer than {limit_s:.0f} s"
@@ -88,19 +88,19 @@ def refusal_of(code, stderr, limit_s):
     if not mark:
         return stage, last_line(stderr)
     lines = (mark + error).removeprefix("tilewright: ").splitlines()
-    # A list begins with a line that says no more than its length.
+    # A line with a colon at its end begins a list, and has only the number of its items.
     return stage, " ".join(line.strip() for line in lines[:2 if lines[0].endswith(":") else 1])
 
 
 def doing_of(stderr):
-    """The latest step that a comparison named."""
+    """Returns the latest step that a comparison reported."""
     marked = [line.removeprefix(MARK) for line in stderr.splitlines() if line.startswith(MARK)]
     return marked[-1] if marked else last_line(stderr)
 
 
 def death_of(code, limit_s):
-    """The reason why a process gave no result. `code` is its exit code, negative for a signal, or None if it
-    took longer than `limit_s` seconds."""
+    """Returns the reason why a process gave no result. `code` is its exit code, negative for a signal, or None
+    if it took longer than `limit_s` seconds."""
     return (f"took longer than {limit_s:.0f} s" if code is None else
             f"ended by signal {-code}" if code < 0 else f"exit code {code}")
 
@@ -110,8 +110,8 @@ def death_of(code, limit_s):
 
 def planned(entry, path, flags, artifact, threads, budget_s, options):
     """Plans a model and returns fields of a row: the seconds until the artifact was written and the predicted
-    time of its plan, or the stage that failed. `flags` are the values of --dim. The program begins without a
-    database and without a cache."""
+    time of its plan, or the stage that failed. `flags` are the values of --dim. The program that plans begins
+    without a database and without a cache."""
     folder = artifact.parent
     effort = ["--budget", f"{budget_s:g}s"] if budget_s else ["--effort", "none"]
     command = [options.build / "tools" / "tilewright", "tune", "--model", path, *effort, "--output", artifact,
@@ -130,8 +130,8 @@ def planned(entry, path, flags, artifact, threads, budget_s, options):
 
 
 def compared(entry, path, artifact, threads, options):
-    """Runs zoo_compare.py and returns fields of a row. If a peer ends the process, the comparison is run again
-    without this peer."""
+    """Runs zoo_compare.py and returns fields of a row. If a peer crashes the process, the comparison is run
+    again without this peer."""
     request = {"model": str(path), "shapes": entry.shapes, "values": entry.values,
                "constants": entry.constants, "artifact": str(artifact),
                "library": str(options.build / "runtime" / "libtilewright_runtime.so"), "threads": threads,
@@ -159,8 +159,8 @@ def row_of(entry, path, flags, threads, budget_s, options):
 
 
 def rows_of(entry, entries, options):
-    """The rows of a model: one for each number of threads, untuned and tuned. After a refusal there are no
-    further rows. Raises FetchError if the model cannot be fetched."""
+    """Returns the rows of a model: for each number of threads, one untuned and one tuned. There are no rows
+    after one whose model was refused. Raises FetchError if the model cannot be fetched."""
     path = fetch(entry, entries, options.cache, options.exporter, options.limit)
     try:
         flags = dimensions(onnx.load(path, load_external_data=False), entry.shapes)
@@ -186,7 +186,7 @@ def document_of(findings, options):
 
 
 def resumed(document, path):
-    """The rows of an earlier run of the same program with the same options."""
+    """Returns the rows of an earlier run of the same program with the same options."""
     try:
         earlier = json.loads(path.read_text())
     except FileNotFoundError:
@@ -269,7 +269,7 @@ def parse_options(arguments):
 
 
 def chosen(entries, options):
-    """The entries that --source and --only select, in the table's order."""
+    """Returns the entries that --source and --only select, in the table's order."""
     patterns = [pattern.strip() for pattern in options.only.split(",") if pattern.strip()]
     for pattern in patterns:
         if not fnmatch.filter([entry.name for entry in entries], pattern):

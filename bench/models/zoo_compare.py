@@ -36,15 +36,15 @@ def doing(what):
 
 
 def first_line(error):
-    """The first line of the message that says something; OpenVINO begins with lines that only name a place in
-    its source, and end with a colon."""
+    """Returns the first line of the message that says something. OpenVINO begins with lines that only name a
+    place in its source and end with a colon."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     said = [line for line in lines if not re.fullmatch(r"(Exception from|Check '.*' failed at) .*:", line)]
     return (said or lines or [type(error).__name__])[0][:300]
 
 
 def inputs_of(model, request):
-    """The inputs: random arrays, or arrays filled with the numbers of the table."""
+    """Returns the inputs: random arrays, or arrays filled with the numbers of the table."""
     inputs = random_inputs(model, request["seed"])
     for name, value in {**request["values"], **request["constants"]}.items():
         inputs[name] = np.full_like(inputs[name], value)
@@ -63,7 +63,8 @@ def reference_outputs(path, inputs):
 
 
 def peers_of(network, request):
-    """The peers with right outputs and their errors, and for the other peers the reasons."""
+    """Returns the peers with right outputs and their errors, and for each other peer the reason why it is left
+    out."""
     right, failed = [], dict(request["without"])
     for name, kind in PEERS.items():
         if name in failed:
@@ -76,7 +77,7 @@ def peers_of(network, request):
                 right.append((peer, error))
             else:
                 failed[name] = f"outputs differ by {error:.1e} of the largest"
-        except Exception as failure:  # whatever another runtime throws
+        except Exception as failure:  # any error of another runtime
             failed[name] = first_line(failure)
     return right, failed
 
@@ -97,8 +98,8 @@ def timed(ours, peers, request):
 
 
 def fold_constants(model, inputs, names):
-    """Makes initializers of inputs of the model, in place, and removes them from `inputs`: the peers know the
-    numbers when they load the model, as ours does when it is planned."""
+    """Makes inputs of the model initializers, in place, and removes them from `inputs`. So the peers know their
+    values when they load the model, as ours does when it is planned."""
     for name in names:
         model.graph.initializer.append(onnx.numpy_helper.from_array(inputs.pop(name), name))
     kept = [value for value in model.graph.input if value.name not in names]

@@ -69,8 +69,8 @@ def _of_wheel(entry, entries, cache):
 
 
 def _made(entry, folder, depends, command, limit_s):
-    """The path of a file that a command makes; the path is the command's last argument. The command runs only if no
-    file exists for the hash of `depends`, which are texts, and files by their paths."""
+    """Returns the path of a file that a command makes; the path is the command's last argument. The command runs only
+    if there is no file yet for the hash of `depends`. `depends` are texts, and files by their paths."""
     key = hashlib.sha256()
     for part in depends:
         key.update(part.read_bytes() if isinstance(part, pathlib.Path) else part.encode())

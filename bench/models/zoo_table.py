@@ -53,14 +53,14 @@ class Entry:
 
     @property
     def origin(self):
-        """The package that has the model, as documents name it."""
+        """Returns the package that has the model, as documents name it."""
         if self.base:
             return f"{self.base.origin}, quantized"
         return f"{self.wheel.name} {self.wheel.version}" if self.wheel else self.source
 
     @property
     def kind(self):
-        """The value of --source that selects the entry."""
+        """Returns the value of --source that selects the entry."""
         return "exports" if self.source in LIBRARIES else self.source
 
 
@@ -141,7 +141,7 @@ def _data_inputs(model):
 
 
 def _unknown_axes(value, shapes):
-    """(axis, name of the dimension or "", extent) of each dimension that the model leaves open."""
+    """Yields (axis, name of the dimension or "", extent) for each dimension that the model leaves open."""
     dims = value.type.tensor_type.shape.dim
     is_open = [not dim.dim_value > 0 for dim in dims]
     if not any(is_open) and value.name not in shapes:
@@ -160,8 +160,8 @@ def _unknown_axes(value, shapes):
 
 
 def dimensions(model, shapes):
-    """The values of --dim with which the inputs of the model have these shapes. A dimension is named by its name,
-    or by input and axis if it has no name or if dimensions of its name have different extents."""
+    """Returns the values of --dim with which the inputs of the model have these shapes. A dimension is given by
+    its name, or by input and axis if it has no name or if dimensions with its name have different extents."""
     found = [(value.name, *axis) for value in _data_inputs(model) for axis in _unknown_axes(value, shapes)]
     extents = {}
     for _, _, name, extent in found:
@@ -174,8 +174,8 @@ def dimensions(model, shapes):
 
 
 def static_model(model, shapes):
-    """Sets the extents of the inputs, in place. Shapes of outputs that are not static, and all shapes of inner
-    tensors, are removed, so that they are inferred again."""
+    """Sets the extents of the inputs, in place. Shapes of outputs that are not static, and the shapes of all
+    inner tensors, are removed, so that they are inferred again."""
     for value in _data_inputs(model):
         for axis, _, extent in _unknown_axes(value, shapes):
             value.type.tensor_type.shape.dim[axis].dim_value = extent

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuBLAS as a peer. A product has two forms: with both operands row-major, and with the second
-// operand transposed before the call. f32 is computed without TF32; f16 and bf16 are summed in f32.
+// cuBLAS as a peer. A product has two forms: one with both operands row-major, and one with the
+// second operand transposed before the call. Products of f32 are computed without TF32; products of
+// f16 and bf16 are summed in f32.
 
 #include <fmt/format.h>
 
@@ -19,7 +20,7 @@ using Handle = struct CublasContext*;
 using Code = int;  // cublasStatus_t; 0 is success
 enum Operation : int { Plain = 0, Transposed = 1 };
 enum DataType : int { R32F = 0, R16F = 2, R16BF = 14 };
-constexpr int compute_f32 = 68;  // CUBLAS_COMPUTE_32F, which leaves TF32 to the math mode
+constexpr int compute_f32 = 68;  // CUBLAS_COMPUTE_32F; the math mode decides about TF32
 constexpr int default_math = 0;  // without TF32
 constexpr int default_algorithm = -1;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuDNN as a peer. A convolution has two forms, with channels first and with channels last. For
-// each, cuDNN's own search chooses the fastest algorithm. f32 is computed without TF32.
+// each form, cuDNN's own search chooses the fastest algorithm. Products of f32 are computed without
+// TF32.
 
 #include <fmt/format.h>
 
@@ -195,7 +196,8 @@ class CudnnConvolution final : public DeviceContender {
     return check(d.cudnnSetConvolutionMathType(convolution_, math), "the arithmetic");
   }
 
-  /// Chooses the fastest algorithm that fits the workspace: cuDNN lists them in order of time.
+  /// Chooses the fastest algorithm that fits the workspace. cuDNN lists algorithms by time, fastest
+  /// first.
   Status choose_algorithm() {
     std::array<Performance, 16> found = {};
     int count = 0;

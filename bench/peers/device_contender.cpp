@@ -81,7 +81,7 @@ class OursOnDevice final : public DeviceContender {
 }  // namespace
 
 Result<DeviceBuffer> make_evicting(Device& device) {
-  // L2 keeps lines that it considers hot, so its size alone is not enough.
+  // L2 keeps some lines that were used often, so memory of its size is not enough.
   return device.allocate(4 * std::max<int64_t>(device.facts().l2_bytes, 1 << 20));
 }
 
@@ -91,7 +91,8 @@ Status DeviceContender::run(int64_t) {
 }
 
 Result<int64_t> DeviceContender::time_ns(int64_t, int64_t calls, bool, const tuner::Clock&) {
-  // Calls after an eviction of the cache are timed one by one, others as one batch.
+  // If the cache is evicted before each call, calls are timed one by one, otherwise all calls
+  // together.
   const bool alone = setup_.evicting.bytes() > 0;
   const auto batch = [&](void* queue) -> Status {
     for (int64_t i = 0; i < (alone ? 1 : calls); ++i) TW_RETURN_IF_ERROR(submit(queue));

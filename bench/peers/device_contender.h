@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Contenders on a GPU: their base class, and our own contender. Our work and the other library's
-// are submitted to the same stream of the device's primary context and are timed by events on that
-// stream.
+// Declares the base class of contenders on a GPU, and our own contender. Our work and the other
+// library's work are submitted to the same stream of the device's primary context, and are timed by
+// events on that stream.
 //
 //   DeviceSetup on{.device = device, .graphs = true};
 //   on.evicting = ...;             // for CacheState::Cold
@@ -26,12 +26,12 @@ struct DeviceSetup {
   /// True to submit calls as one CUDA graph. Then kernels that are shorter than the overhead of a
   /// launch can be timed too.
   bool graphs = false;
-  /// Memory that is written before each timed call. It is larger than L2, so writing it evicts all
-  /// other data from L2. The time of writing does not count. Empty: nothing is evicted.
+  /// Memory that is written before each timed call. It is larger than L2, so that writing it evicts
+  /// all other data from L2. The time of the writing does not count. Empty: nothing is evicted.
   runtime::DeviceBuffer evicting = {};
 };
 
-/// Allocates memory for DeviceSetup::evicting, which is large enough to evict the device's L2.
+/// Allocates memory for DeviceSetup::evicting, enough to evict all other data from the device's L2.
 Result<runtime::DeviceBuffer> make_evicting(runtime::Device& device);
 
 class DeviceContender : public Contender {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // GGML, the library of llama.cpp, as a peer: products with weights in its formats Q4_0 and Q8_0,
-// which are also the formats of `dense_q4` and `dense_q8`. A product has a form with weights as a
-// model file has them. If GGML can repack the weights for this processor, there is also a form with
-// repacked weights. GGML rounds the scales of blocks of the left factor to f16; in the definition
-// they are f32.
+// which are also the formats of `dense_q4` and `dense_q8`. A product has a form with the weights in
+// the layout of model files. If GGML can repack the weights for this processor, the product has a
+// second form with repacked weights. GGML rounds the scales of blocks of the left factor to f16; in
+// the definition of the operators they are f32.
 
 #include <fmt/format.h>
 #include <ggml-alloc.h>
@@ -26,7 +26,7 @@ namespace {
 
 // Largest relative error of a scale that is rounded to f16.
 constexpr double error_of_scales = 1.0 / 2048;
-// Nodes and leaves that a graph of one product has room for.
+// Size of a graph of one product, in nodes and leaves.
 constexpr size_t graph_size = 4;
 
 template <auto free>
@@ -44,7 +44,7 @@ using Threads = std::unique_ptr<ggml_threadpool, Freed<ggml_threadpool_free>>;
 struct Product {
   int64_t m, n, k;
   ggml_type form;
-  size_t bytes_of_block;  ///< weights of a block, without their scale
+  size_t bytes_of_block;  ///< bytes of the weights of a block, without their scale
 };
 
 Result<Product> product_of(const dsl::Workload& workload) {
@@ -64,7 +64,7 @@ Result<Product> product_of(const dsl::Workload& workload) {
 }
 
 /// Returns the weights in the library's format, column by column. Each column is a sequence of
-/// blocks; a block is a scale followed by numbers.
+/// blocks; a block is its scale followed by its weights.
 std::vector<std::byte> weights_of(const Product& p, const dsl::Arrays& inputs) {
   const std::vector<std::byte>&numbers = inputs.at("w").data, &scales = inputs.at("scale").data;
   const size_t n = static_cast<size_t>(p.n), blocks = numbers.size() / (p.bytes_of_block * n);
@@ -80,7 +80,8 @@ std::vector<std::byte> weights_of(const Product& p, const dsl::Arrays& inputs) {
   return weights;
 }
 
-/// The library's memory for weights that it repacks, or null where this build has none.
+/// Returns the library's type of memory for weights that it repacks; null if this build of the
+/// library has none.
 ggml_backend_buffer_type_t repacking_memory() {
   const ggml_backend_reg_t registry = ggml_backend_cpu_reg();
   const auto find = reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(
@@ -98,7 +99,7 @@ size_t aligned(size_t bytes, size_t alignment) {
       round_up(static_cast<int64_t>(bytes), static_cast<int64_t>(alignment)));
 }
 
-/// A context for descriptions of tensors and graphs, which holds no data.
+/// Returns a context for descriptions of tensors and graphs. It holds no data.
 Context make_context(size_t bytes) {
   return Context(ggml_init({.mem_size = bytes, .mem_buffer = nullptr, .no_alloc = true}));
 }
@@ -124,8 +125,8 @@ class Ggml final : public Contender {
     is_ready_ = true;
   }
 
-  /// False if the library does not take these weights in this kind of memory, or the memory cannot
-  /// be allocated.
+  /// False if the library does not support these weights in this type of memory, or if the memory
+  /// cannot be allocated.
   bool is_ready() const { return is_ready_; }
 
   /// Plans and computes a graph, as llama.cpp does for each token.
@@ -137,8 +138,8 @@ class Ggml final : public Contender {
                 fmt::format("[ggml] the product: {}", ggml_status_to_string(status)));
   }
 
-  /// Times calls, then pauses the library's threads, which would otherwise poll for the next call
-  /// for a while. The next call wakes the threads.
+  /// Times calls, then pauses the library's threads. Otherwise these would poll for the next call
+  /// for a while. The next call wakes them.
   Result<int64_t> time_ns(int64_t first, int64_t calls, bool prepares,
                           const tuner::Clock& clock) override {
     auto time = Contender::time_ns(first, calls, prepares, clock);
@@ -157,7 +158,8 @@ class Ggml final : public Contender {
   std::string description() const override { return memory_; }
 
  private:
-  /// Threads inherit the cores of the thread that starts them, in builds without OpenMP.
+  /// Starts the library's threads. In builds without OpenMP they inherit the cores of the thread
+  /// that starts them, so this thread is bound to as many cores meanwhile.
   static ggml_threadpool* make_threads(int threads) {
     const PinnedHere pinned(0, static_cast<size_t>(threads));
     ggml_threadpool_params params = ggml_threadpool_params_default(threads);
@@ -178,13 +180,14 @@ class Ggml final : public Contender {
     }
   }
 
-  /// Repacked weights are of few types, and of some multiples of rows.
+  /// True if the library supports the product with weights in this type of memory. Repacking
+  /// supports few types of weights, and only certain multiples of rows.
   bool is_supported(ggml_backend_buffer_type_t type) {
     weights_memory_.reset(ggml_backend_alloc_ctx_tensors_from_buft(weights_context_.get(), type));
     return weights_memory_ && ggml_backend_supports_op(backend_.get(), results_[0]);
   }
 
-  /// All copies of the weights share the left factor and the result.
+  /// Allocates the left factor and the result, which all copies of the weights share.
   bool allocate() {
     const size_t left = aligned(ggml_nbytes(left_), ggml_backend_get_alignment(backend_.get()));
     data_.reset(ggml_backend_alloc_buffer(backend_.get(), left + ggml_nbytes(results_[0])));
@@ -203,7 +206,8 @@ class Ggml final : public Contender {
   Context weights_context_, context_;
   Buffer weights_memory_, data_;
   ggml_tensor* left_ = nullptr;
-  std::vector<ggml_tensor*> weights_, results_;  ///< one for each copy, as of the graphs
+  /// One for each copy of the weights, as in graphs_.
+  std::vector<ggml_tensor*> weights_, results_;
   std::vector<ggml_cgraph*> graphs_;
   size_t last_ = 0;
   bool is_ready_ = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Halide as a peer: the expressions of bench/expressions, and convolutions. The pipelines are
-// written as is usual in Halide, scheduled by its Adams2019 autoscheduler, and compiled in this
-// process. As in Halide, dimension 0 is the innermost.
+// written as is usual in Halide, scheduled by Halide's Adams2019 autoscheduler, and compiled in
+// this process. Dimension 0 is the innermost, as always in Halide.
 
 #include <Halide.h>
 #include <fmt/format.h>
@@ -23,12 +23,13 @@ using Halide::Func;
 using Halide::ImageParam;
 using Halide::Var;
 
-/// The inputs in the order of the expression, and the output.
+/// A pipeline: its inputs in the order of the expression, and its output.
 struct Declared {
   std::vector<ImageParam> inputs;
   Func output;
-  /// The order of dimensions of each input, and last that of the output: for each dimension of the
-  /// logical array, the number of the pipeline's dimension. Empty if all arrays are row-major.
+  /// The orders of dimensions of the inputs, and last that of the output. An order has, for each
+  /// dimension of the logical array, the index of that dimension in the pipeline's array. Empty if
+  /// all arrays are row-major.
   std::vector<std::vector<int>> orders = {};
 };
 
@@ -91,7 +92,8 @@ Declared declare_softmax() {
   return {{in}, out};
 }
 
-/// Channels innermost, as in Halide's own example of a convolution layer.
+/// Declares a convolution with channels innermost, as in Halide's own example of a convolution
+/// layer.
 Result<Declared> declare_conv2d(const dsl::Workload& workload) {
   const auto at = [&](const char* name) { return static_cast<int>(workload.attributes.at(name)); };
   for (const char* epilogue : {"bias", "residual", "relu"})
@@ -138,7 +140,8 @@ Halide::Buffer<> buffer_of(dsl::Array& array) {
   return Halide::Buffer<>(type_of(array.type), array.data.data(), extents_of(array));
 }
 
-/// The array with its dimensions in the pipeline's order; unchanged if `orders` is empty.
+/// Returns a copy of the array with its dimensions in the pipeline's order; the array itself if
+/// `orders` is empty.
 Halide::Buffer<> ordered(const Halide::Buffer<>& logical,
                          const std::vector<std::vector<int>>& orders, size_t which) {
   if (orders.empty()) return logical;
@@ -150,7 +153,8 @@ Halide::Buffer<> ordered(const Halide::Buffer<>& logical,
   return copy;
 }
 
-/// This machine under our limit on instruction sets, unless HL_JIT_TARGET names another target.
+/// Returns the target for this machine, without the instruction sets that our limit excludes. If
+/// HL_JIT_TARGET names a target, that target is returned.
 Halide::Target jit_target() {
   using T = Halide::Target;
   struct Row {
@@ -184,7 +188,7 @@ class HalideKernel : public Contender {
       inputs_.push_back(setup.inputs->at(input.name));
   }
 
-  /// Schedules and compiles. Throws Halide's errors.
+  /// Schedules and compiles the pipeline. Throws Halide's errors.
   Status prepare(const Setup& setup) {
     const dsl::Compute& compute = setup.workload->compute;
     name_ = compute.outputs[0];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN as a peer: for each workload, a primitive of f32, bf16 or 8-bit integers. Weights have the
-// layout that oneDNN prefers. There are two forms: one with sources and destinations in the layout
-// that oneDNN prefers, and one with the plain layout that networks use. Reorders are done before
-// the calls.
+// oneDNN as a peer: each workload is computed by one primitive on f32, bf16 or 8-bit integers.
+// Weights have the layout that oneDNN prefers. There are two forms: in one, sources and
+// destinations have the layout that oneDNN prefers; in the other, they have the plain layout that
+// networks use. Reorders are done before the calls.
 //
 // Builds of oneDNN have different thread runtimes. With OpenMP, a call is a function call. In the
 // builds that packages offer since 2024, each call is submitted to a SYCL queue and runs on threads
@@ -47,9 +47,9 @@ dnnl::engine& engine() {
   return cpu;
 }
 
-/// Returns the layout as a tag of oneDNN, such as "acdb" or "Acdb64a". The letters are the
-/// dimensions from the outermost to the innermost, with capitals for those that are blocked; the
-/// blocks follow.
+/// Returns the layout as a tag of oneDNN, such as "acdb" or "Acdb64a". The letters name the
+/// dimensions from the outermost to the innermost, as capitals for dimensions that are blocked. The
+/// blocks follow: "64a" is a block of 64 elements of dimension a.
 std::string layout_text(const memory::desc& desc) {
   const Dims strides = desc.get_strides(), dims = desc.get_padded_dims();
   const Dims blocks = desc.get_inner_blks(), blocked = desc.get_inner_idxs();
@@ -69,7 +69,8 @@ std::string layout_text(const memory::desc& desc) {
   return text;
 }
 
-/// A tensor of the workload as the primitive knows it; its logical array is plain row-major.
+/// A tensor of the workload as the primitive sees it. `plain` is the tag of the logical row-major
+/// array.
 struct Operand {
   std::string name;
   Dims dims;
@@ -84,11 +85,11 @@ struct Operand {
 struct Problem {
   bool is_product = false;
   Operand src, weights, dst;
-  std::optional<Operand> scale = {};  ///< of each channel or column of the result
+  std::optional<Operand> scale = {};  ///< a scale for each channel or column of the result
   Dims strides, dilations, pad_before, pad_after;
 };
 
-/// oneDNN's type; nullopt where it has none of those that are compared.
+/// Returns oneDNN's name for the type; nullopt if the type is not compared.
 std::optional<Type> type_of(DType dtype) {
   if (dtype == Float32) return Type::f32;
   if (dtype == BFloat16) return Type::bf16;
@@ -174,7 +175,7 @@ Chosen chosen(const Description& pd) {
   return {Primitive(pd), pd.src_desc(), pd.weights_desc(), pd.dst_desc(), pd.impl_info_str()};
 }
 
-/// The dimension of the weights along which scales differ, as a mask.
+/// Returns the mask of the dimensions of the weights along which scales differ.
 int scaled_dimensions(const Problem& p) {
   if (p.is_product) return 1 << (p.weights.dims.size() - 1);
   const bool is_grouped = p.weights.dims.size() == 5;
@@ -239,7 +240,7 @@ class OneDnn : public Contender {
     return {};
   }
 
-  /// Times a batch that is submitted whole and waited for once, as programs use a queue.
+  /// Submits all calls of a batch, then waits once for all of them, as programs use a queue.
   Result<int64_t> time_ns(int64_t first, int64_t calls, bool prepares,
                           const tuner::Clock& clock) override {
     if (prepares) return Contender::time_ns(first, calls, prepares, clock);
@@ -284,8 +285,9 @@ class OneDnn : public Contender {
   }
 
   Problem problem_;
-  std::vector<int64_t> shape_;  ///< shape of the output, with a dimension for groups if there are
-  DType dtype_;                 ///< of the output
+  /// Shape of the output, with a dimension for groups if there are groups.
+  std::vector<int64_t> shape_;
+  DType dtype_;  ///< type of the output
   Chosen chosen_;
   dnnl::stream stream_;
   CacheState cache_;
@@ -297,7 +299,7 @@ class OneDnn : public Contender {
   std::unordered_map<int, memory> arguments_;
 };
 
-/// Measures the time of a call that multiplies two numbers, in ns: the mean time of a call in the
+/// Returns the time of a call that multiplies two numbers, in ns: the mean time of a call in the
 /// fastest of several batches.
 double measured_empty_call_ns() {
   constexpr int batches = 20, calls = 100;
@@ -321,7 +323,7 @@ double measured_empty_call_ns() {
 }
 
 #if DNNL_CPU_THREADING_RUNTIME == DNNL_RUNTIME_OMP
-/// Binds each OpenMP thread to a core: that of the thread of our pool with the same number. OpenMP
+/// Binds each OpenMP thread to the core of that thread of our pool that has the same index. OpenMP
 /// keeps its threads between parallel regions, so they stay bound. The calling thread is bound only
 /// while it is timed (PinnedHere).
 Status use_threads(int threads) {
@@ -338,7 +340,7 @@ Status use_threads(int threads) {
 }
 #else
 /// Starts the queue and its threads, and returns the number of threads. The threads are bound to
-/// the cores of the thread that starts them, and TBB starts as many threads as there are such
+/// the cores to which the calling thread is bound, and TBB starts as many threads as there are such
 /// cores. If one thread is asked for, it gets the last core, because the caller submits calls from
 /// the first core.
 int start_threads(int threads) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A shared library of a hardware vendor. It is opened at run time, so that the program also starts
-// on machines without the library. It is never closed, because it has threads of its own.
+// on machines without the library. It is never closed, because its threads may still be running.
 // Thread-safe.
 
 #include <string>
@@ -14,14 +14,14 @@ namespace tw::bench {
 class VendorLibrary {
  public:
   /// Opens the first library that is found. All `names` are tried in each of the directories in
-  /// turn, then in the loader's search path. Environment if no library can be opened; the message
-  /// ends with `remedy`, which says what to do.
+  /// turn, then in the loader's search path. Fails with Environment if no library can be opened;
+  /// the message ends with `remedy`, which says what to do.
   static Result<VendorLibrary> open(const std::vector<std::string>& names,
                                     const std::vector<std::string>& directories,
                                     const std::string& remedy);
 
-  /// Sets `function` to the address of the library's function `name`. Environment if the library
-  /// has no such function.
+  /// Sets `function` to the address of the library's function `name`. Fails with Environment if the
+  /// library has no such function.
   template <typename Function>
   Status find(const char* name, Function*& function) const {
     TW_TRY(void* const address, symbol(name));

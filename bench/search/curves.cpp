@@ -34,7 +34,8 @@ struct Run {
   const Trace* trace;
 };
 
-/// Geometric mean of best known / latency(run).
+/// Returns the geometric mean over the runs of best_ns() / latency(trace); nullopt if a latency is
+/// nullopt.
 template <typename Latency>
 std::optional<double> mean_share(const std::vector<Run>& runs, Latency latency) {
   double sum = 0;
@@ -47,7 +48,7 @@ std::optional<double> mean_share(const std::vector<Run>& runs, Latency latency) 
   return std::exp(sum / static_cast<double>(runs.size()));
 }
 
-/// Trials and seconds until each run reaches the latency `target(row)`.
+/// Returns the trials and seconds until the runs reach the latency `target(row)`.
 template <typename TargetLatency>
 Reached when(const std::vector<Run>& runs, TargetLatency target) {
   Reached result;

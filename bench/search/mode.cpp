@@ -113,7 +113,7 @@ Result<int> run_replay(const Call& call) {
   return 0;
 }
 
-/// The trials of a random search, from an empty database.
+/// Makes a random search with an empty database, and returns its trials.
 Result<std::vector<db::Record>> record_trials(const Call& call, const Item& item, int threads) {
   TW_TRY(const tuner::Scratch scratch, tuner::Scratch::make(tuner::temporary_places()));
   TW_TRY(db::Store store, db::Store::open(scratch.path() + "/record.db", db::OpenMode::ReadWrite));

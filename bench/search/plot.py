@@ -34,14 +34,14 @@ def rows_of(document):
 
 
 def traces_of(rows, strategy):
-    """(row, trace) of the workloads on which the strategy found a kernel."""
+    """Returns a pair (row, trace) for each workload on which the strategy found a kernel."""
     return [(row, trace) for row in rows for trace in row["traces"]
             if trace["strategy"] == strategy and trace.get("points")]
 
 
 def share_at(row, trace, axis, x):
-    """Speed of the best kernel after `x` trials or seconds, as a fraction of the best known speed. nan before
-    the first kernel."""
+    """Returns the speed of the best kernel after `x` trials or seconds, as a fraction of the best known
+    speed; nan before the first kernel."""
     best = None
     for point in trace["points"]:
         if point[axis] <= x:

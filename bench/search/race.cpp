@@ -13,7 +13,8 @@
 namespace tw::bench {
 namespace {
 
-constexpr int samples = 300;  // elements of each output that are compared with f64
+// Number of elements of each output that are compared with the interpreter, which computes in f64.
+constexpr int samples = 300;
 
 /// The contenders of a race: the forms of oneDNN, if it has any, the winners of the searches, and
 /// the best kernel of the database.
@@ -24,7 +25,7 @@ class Field {
         setup_{&task.item->workload, task.inputs, task.tuning.threads},
         pool_(std::move(pool)) {}
 
-  /// Enters oneDNN where it has the operator.
+  /// Enters oneDNN's forms as contenders, if oneDNN has the operator.
   Status prepare() {
     TW_TRY(const Peer onednn, find_peer("onednn", false, {}));
     auto forms = onednn.make(task_->item->name, setup_);
@@ -35,14 +36,16 @@ class Field {
     return {};
   }
 
-  /// Enters a contender and returns its index; fails if it cannot run or its results are wrong.
+  /// Enters a contender and returns its index. Fails if the contender cannot run or its outputs are
+  /// wrong.
   Result<size_t> enter(std::unique_ptr<Contender> contender) {
     TW_RETURN_IF_ERROR(check(*contender));
     contenders_.push_back(std::move(contender));
     return contenders_.size() - 1;
   }
 
-  /// Enters a kernel of ours. Searches that found the same kernel share one contender.
+  /// Enters a kernel of ours and returns its index. Searches that found the same kernel share one
+  /// contender.
   Result<size_t> enter(const std::string& schedule, const runtime::Artifact& artifact) {
     if (const auto it = ours_.find(schedule); it != ours_.end()) return it->second;
     TW_TRY(auto contender, make_ours(artifact, setup_, Interface::Storage, pool_));
@@ -50,7 +53,7 @@ class Field {
     return ours_[schedule] = place;
   }
 
-  /// Times all contenders; ns of one call, by index.
+  /// Times all contenders, and returns the time of one call of each in ns, by index.
   Result<std::vector<double>> time(int rounds, SearchRow& row) const {
     std::vector<Contender*> contenders;
     for (const auto& contender : contenders_) contenders.push_back(contender.get());
@@ -58,7 +61,8 @@ class Field {
     const Rounds options = rounds_for(rounds, setup_.threads);
     std::vector<double> ns;
     TW_TRY(const Observed observed, observe(setup_.threads, clock, [&](tuner::Watch&) -> Status {
-             // `rounds` rounds of A B B A have so many batches of each contender.
+             // A comparison in `rounds` rounds of A B B A would also have 2 * `rounds` batches of
+             // each contender.
              TW_TRY(ns, fastest_calls(contenders, 2 * rounds, options, clock));
              return {};
            }));
@@ -91,13 +95,15 @@ class Field {
   Setup setup_;
   std::shared_ptr<runtime::ThreadPool> pool_;
   std::vector<std::unique_ptr<Contender>> contenders_;
-  size_t forms_ = 0;       ///< number of oneDNN's forms, which come first
-  dsl::Arrays reference_;  ///< outputs of the first contender, which all are compared with
+  size_t forms_ = 0;  ///< number of oneDNN's forms, which come first
+  /// Outputs of the first contender, with which those of all others are compared.
+  dsl::Arrays reference_;
   std::map<std::string, size_t> ours_;  ///< indices by schedule
   Agreement agreement_;                 ///< largest differences of all contenders
 };
 
-/// Enters the winner of a search; nullopt if it was timed in a process of its own, or failed.
+/// Enters the winner of a search and returns its index; nullopt if the winner was timed in a
+/// process of its own, or if the search failed.
 Result<std::optional<size_t>> enter_winner(Field& field, Searched& searched) {
   std::optional<size_t> place;
   if (searched.artifact) {
@@ -108,8 +114,9 @@ Result<std::optional<size_t>> enter_winner(Field& field, Searched& searched) {
   return place;
 }
 
-/// Enters the workload's best kernel in the database of --known, for comparison. No search knows
-/// this kernel. Returns its index in the race; nullopt if there is no database or no such kernel.
+/// Enters the workload's best kernel in the database of --known, for comparison. The searches do
+/// not know this kernel. Returns its index in the race; nullopt if there is no database or no such
+/// kernel.
 Result<std::optional<size_t>> enter_known(Field& field, const SearchTask& task) {
   std::optional<size_t> place;
   if (task.known.empty()) return place;

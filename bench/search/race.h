@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Makes one row of --search: every strategy searches the workload, then the winners of all searches
+// Makes one row of --search. Every strategy searches the workload; then the winners of all searches
 // and oneDNN are timed by turns. Not thread-safe; only one race may run at a time in a process.
 
 #include <memory>
@@ -14,7 +14,7 @@
 namespace tw::bench {
 
 /// Makes one row. Before kernels are timed, their outputs are compared. If something fails, the
-/// message is in the `error` of the row or of a trace. The only error that is returned is
+/// message is in the `error` of the row or of a trace. The function itself fails only with
 /// Interrupted. task.inputs need not be set, because the function makes random inputs.
 Result<SearchRow> race(SearchTask task, const std::vector<const Strategy*>& strategies, int rounds,
                        std::shared_ptr<runtime::ThreadPool> pool);

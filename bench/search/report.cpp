@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Largest of share_trials that a table shows.
+// Largest element of share_trials that a table shows.
 constexpr int64_t most_shown = 64;
 
 Json optional_json(const std::optional<double>& value) { return value ? Json(*value) : Json(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The reports of --search. bench/README.md explains the fields. Thread-safe.
+// Makes the reports of --search. bench/README.md explains the fields. Thread-safe.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -14,7 +14,7 @@ namespace tw::bench {
 nlohmann::json as_json(const std::vector<SearchRow>& rows);
 std::string as_table(const std::vector<SearchRow>& rows, bool color);
 
-/// Results of replaying recordings with several guides, which are ways to choose the order of the
+/// Results of replaying recordings with several guides. A guide is a way to choose the order of the
 /// trials (tuner::Guide). `replayed` has one element for each guide, in the order of `guides`.
 struct Replays {
   std::vector<tuner::Recording> recordings;
@@ -22,7 +22,7 @@ struct Replays {
   std::vector<tuner::Guide> guides;
   std::vector<tuner::Replayed> replayed;
 };
-/// Number of trials of each recording that are replayed.
+/// Number of trials that are replayed of each recording.
 inline constexpr int64_t replayed_trials = 64;
 
 nlohmann::json as_json(const Replays& replays);

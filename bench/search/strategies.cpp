@@ -52,7 +52,8 @@ Result<Searched> run_ours(std::string_view name, const SearchTask& task,
   Trace& trace = searched.trace;
   const tuner::Clock& clock = task.environment->clock;
   const int64_t start = clock();
-  // The last report is a repeated measurement of the winner, no trial of the search.
+  // The last report is about a repeated measurement of the winner, which is not a trial of the
+  // search.
   Moment last;
   TW_TRY(tuner::Tuned tuned,
          tuner::tune(task.item->workload, task.target, options, store, *task.environment,
@@ -70,7 +71,7 @@ Result<Searched> run_ours(std::string_view name, const SearchTask& task,
   return searched;
 }
 
-/// Runs the Adams2019 autoscheduler. It makes no trials; its time is that of scheduling and
+/// Runs the Adams2019 autoscheduler. It makes no trials; its time is the time of scheduling and
 /// compiling.
 Result<Searched> run_adams(std::string_view, const SearchTask& task, const tuner::OnProgress&) {
   TW_TRY(const Peer halide, find_peer("halide", false, {}));
@@ -104,7 +105,7 @@ class Lines {
     free(text);
     return read;
   }
-  /// Waits for the command; true if it was found and succeeded.
+  /// Waits until the command ends. Returns true if it was found and succeeded.
   bool close() {
     FILE* const pipe = std::exchange(pipe_, nullptr);
     return pipe && pclose(pipe) == 0;

@@ -32,7 +32,8 @@ def strides_of(a):
 
 
 def reference(image, weights, a):
-    """The result in double, by correlation over whole planes; it does not depend on TVM."""
+    """Returns the result in double, computed by correlations of whole planes. It does not depend on
+    TVM."""
     import numpy as np
     from scipy.signal import correlate
 
@@ -85,7 +86,7 @@ def tune(workload, report):
                 raise RuntimeError("the seconds are over")
 
     database = ms.database.MemoryDatabase()
-    # A worker's first build includes loading TVM: on a busy machine more than the usual 30 s.
+    # A worker's first build includes loading TVM, which takes more than the usual 30 s on a busy machine.
     builder = ms.builder.LocalBuilder(timeout_sec=120)
     runner = ms.runner.LocalRunner(
         evaluator_config=ms.runner.EvaluatorConfig(number=1, repeat=3, min_repeat_ms=10))
@@ -127,7 +128,7 @@ def main():
               file=sys.stderr)
         return 2
     os.environ["TVM_NUM_THREADS"] = str(workload["threads"])
-    # TVM and its workers print to descriptor 1: lines of ours get one of their own.
+    # TVM and its workers print to descriptor 1, so our own lines go to another descriptor.
     lines = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     tune(workload, lambda line: print(json.dumps(line), file=lines, flush=True))

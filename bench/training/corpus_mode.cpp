@@ -25,15 +25,16 @@ namespace {
 
 constexpr int64_t corpus_trials = 24;
 constexpr double seconds_of_a_workload = 60;
-// Workers keep the kernels that they built, some 10 kB each, until they end.
+// Number of workloads after which workers are replaced, because they keep the kernels that they
+// built, some 10 kB each, until they end.
 constexpr int64_t workloads_of_workers = 200;
 
 /// The file of recordings.
 class Corpus {
  public:
   /// Opens the file of recordings, or creates it. If the last line is incomplete, the recording
-  /// with this line is removed. Invalid if the file is not a file of recordings; then it is not
-  /// changed.
+  /// with this line is removed. Fails with Invalid if the file is not a file of recordings; the
+  /// file is not changed then.
   static Result<Corpus> open(const std::string& path) {
     Corpus corpus(path);
     std::ifstream file(path, std::ios::binary);
@@ -63,7 +64,7 @@ class Corpus {
     return known_.contains(name_of(workload.text(), target.to_string(), threads));
   }
 
-  /// Appends a recording. The file stays as it was where that fails.
+  /// Appends a recording. If that fails, the file stays as it was.
   Status append(const dsl::Workload& workload, const Target& target, int threads,
                 const std::string& recording) {
     std::error_code error;
@@ -83,7 +84,7 @@ class Corpus {
   static std::string name_of(const std::string& workload, const std::string& target, int threads) {
     return fmt::format("{} | {} | {}", workload, target, threads);
   }
-  /// Notes the workload of a heading; false if the JSON is no heading.
+  /// Notes the workload of a heading. Returns false if the JSON is not a heading.
   bool knows(const nlohmann::json& heading) {
     const auto workload = heading.find("workload"), target = heading.find("target"),
                threads = heading.find("threads");
@@ -105,12 +106,12 @@ class Corpus {
   std::set<std::string> known_;
 };
 
-/// The workers and the machine of many recordings.
+/// The workers and the machine with which many recordings are made.
 struct Gathering {
   const Call& call;
   int threads = 1;
   tuner::Workers workers;
-  Target host;  ///< with its machine
+  Target host;  ///< target of the machine, with its machine description
 };
 
 tuner::Measurer measurer_of(const Call& call) {
@@ -136,7 +137,8 @@ Result<Gathering> begin(const Call& call) {
   return gathering;
 }
 
-/// A database that knows nothing but the machine.
+/// Returns a database without records, which has only the calibration of the machine, if there is
+/// one.
 Result<db::Store> empty_store(const Gathering& gathering, const std::string& path) {
   TW_TRY(db::Store store, db::Store::open(path, db::OpenMode::ReadWrite));
   const Machine& machine = gathering.host.machine;
@@ -146,12 +148,14 @@ Result<db::Store> empty_store(const Gathering& gathering, const std::string& pat
   return store;
 }
 
-/// True for errors of the workload itself, which would occur again in another run.
+/// True for errors that come from the workload itself, so that they would occur again in another
+/// run.
 bool is_of_workload(const Error& error) {
   return error.code == ErrorCode::NoCandidate || error.code == ErrorCode::Unsupported;
 }
 
-/// The text of a recording; without trials where the workload has no valid candidate.
+/// Returns the text of a recording of the workload. The recording has no trials if no candidate is
+/// valid.
 Result<std::string> record(const Gathering& gathering, const Item& item) {
   const Call& call = gathering.call;
   TW_TRY(const tuner::Scratch scratch, tuner::Scratch::make(tuner::temporary_places()));
@@ -178,9 +182,9 @@ Result<std::string> record(const Gathering& gathering, const Item& item) {
   return text.str();
 }
 
-/// Returns the state of the caches in which the workload with this number is recorded: hot for
-/// every third number, otherwise as in networks, with constants in L3 or in memory by turns.
-/// Workloads without constants have only one state of networks, NetworkL3.
+/// Returns the state of the caches in which the workload with this number is recorded. It is Hot
+/// for every third number. For the others it is a state as in networks, with constants in L3 and in
+/// memory by turns. Workloads without constants have only one state as in networks, NetworkL3.
 dsl::CacheState state_of(const dsl::Workload& workload, int64_t number) {
   if (number % 3 == 0) return dsl::CacheState::Hot;
   const bool has_constants = std::ranges::any_of(
@@ -189,7 +193,8 @@ dsl::CacheState state_of(const dsl::Workload& workload, int64_t number) {
                                           : dsl::CacheState::NetworkL3;
 }
 
-/// The workload of a kind with this number, in the caches that it is recorded in.
+/// Returns the workload of a kind with this number, with the state of the caches in which it is
+/// recorded.
 Result<Item> numbered_item(const Kind& kind, uint64_t seed, int64_t number) {
   TW_TRY(Item item, draw_item(kind, seed, number));
   item.workload.state = state_of(item.workload, number);

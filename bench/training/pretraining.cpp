@@ -29,12 +29,14 @@ using tuner::Recording;
 constexpr int folds = 5;
 constexpr size_t few = 4;
 
-/// Judgement of one recording: natural logarithms, which are summed.
+/// The natural logarithms of the figures of Picks for one recording. They are summed over
+/// recordings.
 struct Logs {
   double first = 0, four = 0, diverse = 0, factor = 0;
 };
 
-/// `times`: log2 ns that a model expects of the trials.
+/// Returns the figures of one recording for a model. `times` has, for each trial, the base-2
+/// logarithm of the time in ns that the model predicts.
 Logs logs_of(const Recording& recording, const std::vector<double>& times) {
   std::vector<size_t> order(times.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -60,7 +62,7 @@ Logs logs_of(const Recording& recording, const std::vector<double>& times) {
   return logs;
 }
 
-/// Sums of judgements.
+/// Sums of Logs over recordings.
 struct Sum {
   int64_t count = 0;
   Logs total;
@@ -85,8 +87,8 @@ std::string kind_of(const Recording& recording) {
   return recording.name.substr(0, recording.name.rfind('_'));
 }
 
-/// Returns the text of the workload with the state of its caches left out. Recordings of one
-/// workload in several states have the same text, so they are left out of the training together.
+/// Returns the text of the workload without the state of the caches. So recordings of one workload
+/// in several states have the same text, and are left out of the training together.
 std::string shape_of(const Recording& recording) {
   auto workload = dsl::parse_workload(recording.workload);
   if (!workload) return recording.workload;
@@ -94,7 +96,7 @@ std::string shape_of(const Recording& recording) {
   return workload->text();
 }
 
-/// The name of the part of the corpus that a recording is left out with.
+/// Returns the name of the part of the corpus that contains the recording.
 std::string part_of(const Recording& recording, LeftOut left_out) {
   switch (left_out) {
     case LeftOut::Workloads:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Judges the pretrained model (cost_model/pretrained.h) on recordings that it was not trained on. A
-// part of the corpus is left out, and a model is trained on the rest. The schedules that it picks
-// from the recordings that were left out are compared with those that the analytic model picks.
-// Pure functions; thread-safe.
+// Judges the pretrained model (cost_model/pretrained.h) on recordings on which it was not trained.
+// A part of the corpus of recordings is left out, and a model is trained on the rest. From the
+// recordings that were left out, this model and the analytic model each choose the schedules that
+// they predict to be fastest; the choices are compared. Pure functions; thread-safe.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -26,16 +26,17 @@ namespace tw::bench {
 enum class LeftOut { Workloads, Kinds, Targets, Machines };
 std::string_view to_string(LeftOut left_out);  ///< "workloads", "kinds", ...
 
-/// A model orders the trials of a recording by predicted time (cost_model::ordering_time_of). These
-/// figures say how good the order is. They are geometric means over the recordings, unless the
-/// comment says otherwise.
+/// Says how good the order is in which a model puts the trials of a recording, by predicted time
+/// (cost_model::ordering_time_of), fastest first. The figures are geometric means over the
+/// recordings, unless the comment says otherwise.
 struct Picks {
-  /// Speed of the trial that is first in the order, as a share of the fastest trial's.
+  /// Speed of the trial that is first in the order, divided by the speed of the fastest trial.
   double first = 1;
-  double least = 1;    ///< the lowest of the speeds of `first` of all recordings
-  double four = 1;     ///< relative speed of the best of the four trials that the model puts first
-  double diverse = 1;  ///< as `four`, for four trials that differ (tuner/search/diversity.h)
-  double factor = 1;   ///< factor by which predicted times differ from measured times
+  double least = 1;  ///< the lowest of the values of `first` of all recordings, not a mean
+  double four = 1;   ///< as `first`, for the fastest of the first four trials
+  /// As `four`, for four early trials that differ from each other (tuner/search/diversity.h).
+  double diverse = 1;
+  double factor = 1;  ///< typical factor by which predicted times differ from measured times
 };
 
 struct Judged {
@@ -45,9 +46,10 @@ struct Judged {
   Picks analytic, pretrained;
 };
 
-/// Judges the models. The result has rows for each way of dividing the corpus: one for each kind of
-/// workload, and one for all kinds. A division into a single part has no rows, for example Targets
-/// if the corpus has only one target. Fails as Pretrained::train() does.
+/// Judges the models. The result has rows for each way of dividing the corpus (LeftOut): one row
+/// for each kind of workload, and one for all kinds. If a way gives a single part, it has no rows;
+/// this holds for Targets if the corpus has only one target. Fails with the errors of
+/// Pretrained::train().
 Result<std::vector<Judged>> judge_pretraining(const std::vector<tuner::Recording>& recordings);
 
 /// Trains a model on all recordings.

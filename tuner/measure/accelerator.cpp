@@ -37,8 +37,8 @@ class LoadedDeviceKernel final : public LoadedKernel {
   }
 
  private:
-  /// Drops the cached arrays if the verdict is not Ok, because the kernel may have changed the
-  /// inputs of the next kernels.
+  /// Returns `verdict`. If it is not Ok, drops the cached arrays first: the kernel may have changed
+  /// them, and they are the inputs of the next kernels.
   Verdict seen(Verdict verdict) {
     if (verdict.status != db::TrialStatus::Ok) kept_.clear();
     return verdict;
@@ -77,9 +77,10 @@ class Accelerator final : public Executor {
 
   Sampling fitted(Sampling options) const override { return fit_to_device(options); }
 
-  /// The clock of a GPU counts only the time of our work, whatever else runs on the processor. If
-  /// an OpenCL device is the processor itself, its driver owns the threads, so it cannot be told
-  /// which thread was disturbed.
+  /// Returns a watch that never objects. Timings on a GPU need no other watch, because its clock
+  /// counts only the time of our work, whatever else runs on the processor. If an OpenCL device is
+  /// the processor itself, its driver owns the threads, so no watch can tell which thread was
+  /// disturbed.
   Watch& watch() override { return watch_; }
 
   Result<double> f32_peak_gflops() override {

@@ -21,9 +21,9 @@ namespace {
 
 // ---- arrays ----
 
-// Most bytes of the arrays. A core reaches only the last-level cache of its own group of cores,
-// which is 32 to 96 MiB on known processors. So arrays of this size show the speed of memory.
-// Touching them takes about 10 ms.
+// Largest size of all arrays together. A core reaches only the last-level cache of its own group of
+// cores, which is 32 to 96 MiB on known processors, so arrays of this size show the speed of
+// memory. Touching the arrays takes about 10 ms.
 constexpr int64_t most_bytes = int64_t{128} << 20;
 
 class Arrays {
@@ -54,21 +54,21 @@ class Arrays {
 
 // ---- threads ----
 
-/// Bytes that a thread moves between two checks of the stop flag. In main memory that takes some
-/// microseconds.
+/// Bytes that a thread reads and writes between two checks of the stop flag. If the bytes are in
+/// main memory, this takes some microseconds.
 constexpr size_t step_bytes = size_t{64} << 10;
 
 /// The part of the arrays that one thread reads or copies, again and again from begin to end.
 struct alignas(64) Part {
   std::byte* data = nullptr;
-  size_t bytes = 0;  ///< an even number of blocks
+  size_t bytes = 0;  ///< an even number of blocks of loop_block_bytes
   size_t at = 0;     ///< offset of the next access
   std::atomic<int64_t> moved{0};
   uint64_t sink = 0;
 };
 
-/// A step of a thread: reads or copies at most `most` bytes, and not beyond the end of the part.
-/// Returns the number of bytes that were read and written.
+/// Reads or copies the next bytes of a part: at most `most` bytes, and not beyond the end of the
+/// part. Returns the number of bytes read plus the number of bytes written.
 using Step = std::function<size_t(Part& part, size_t most)>;
 
 Step reading(const Loops& loops) {
@@ -97,7 +97,8 @@ void work(Part& part, const Step& step) {
   part.moved.fetch_add(static_cast<int64_t>(moved), std::memory_order_relaxed);
 }
 
-/// GB/s of the fastest of the windows (Crew::rates()), since disturbances only slow a window down.
+/// Returns the rate in GB/s at which all threads together run `step`. It is the rate of the fastest
+/// window of Crew::rates(), since disturbances only slow a window down.
 Result<double> measure(std::byte* data, size_t part_bytes, int threads, const Step& step,
                        const Clock& clock, int64_t budget_ns) {
   std::vector<Part> parts(static_cast<size_t>(threads));

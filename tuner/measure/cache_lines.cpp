@@ -17,9 +17,9 @@ namespace {
 
 constexpr size_t line_bytes = 64;
 
-// Number of times the size of L2 that is read in order to empty L2. If a cache does not strictly
-// replace its oldest lines, some old lines survive when as many bytes as its size are read once.
-// Hardly any survive twice as many.
+// L2 is emptied by reading this many times its size. If a cache does not strictly replace its
+// oldest lines, some old lines survive when as many bytes as its size are read. Hardly any survive
+// when twice as many are read.
 constexpr int64_t sweeps_of_l2 = 2;
 
 void evict_line(const std::byte* address) {
@@ -50,7 +50,7 @@ void read_lines(const std::vector<std::byte>& bytes) {
     (void)*static_cast<const volatile std::byte*>(&bytes[at]);
 }
 
-/// The part of the bytes that a thread handles.
+/// Returns the part of the bytes that the thread with index `thread` of `threads` threads handles.
 Bytes share_of(Bytes bytes, size_t thread, size_t threads) {
   const size_t from = bytes.size() * thread / threads, to = bytes.size() * (thread + 1) / threads;
   return bytes.subspan(from, to - from);

@@ -21,9 +21,9 @@ using Bytes = std::span<std::byte>;
 /// read-only.
 void evict(Bytes bytes);
 
-/// Writes each cache line of the bytes again with the values that it has, from first to last, so
-/// that the caches of this core hold the lines as modified. Requires: no other thread uses the
-/// bytes.
+/// Writes one byte of each cache line again with the value that it has, from the first line to the
+/// last, so that the caches of this core hold the lines as modified. Requires: no other thread uses
+/// the bytes.
 void rewrite(Bytes bytes);
 
 /// The inputs of a kernel by their roles in a network: activations, which the operator before has
@@ -38,11 +38,14 @@ class CacheSweep {
   /// `machine` gives the sizes of the caches. `clock` limits how long enter() waits for threads.
   CacheSweep(const Machine& machine, Clock clock);
 
-  /// Brings the caches into the state, which must not be Hot. Each of the `threads` threads does
-  /// three things. It reads other data until its L1 and L2 hold nothing of the kernel's. It evicts
-  /// its share of the constants, if the state is NetworkMemory. It writes its share of the
-  /// activations again, as the operator before would have done. All threads are gathered before and
-  /// after (meeting.h), and stay awake as between two operators of a network.
+  /// Brings the caches into `state`, which must not be Hot. Each of the `threads` threads does
+  /// three things in this order:
+  /// - It reads other data until its L1 and L2 hold none of the kernel's data.
+  /// - If the state is NetworkMemory, it evicts its share of the constants.
+  /// - It rewrites its share of the activations, because the operator before has just written them.
+  ///
+  /// If there are several threads, they are gathered before and after these steps (meeting.h), so
+  /// that no thread sleeps when the kernel is called, as between two operators of a network.
   void enter(dsl::CacheState state, const Roles& roles, runtime::ThreadPool& pool, int threads);
 
  private:

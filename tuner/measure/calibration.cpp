@@ -29,9 +29,9 @@ constexpr int64_t KiB = 1 << 10, MiB = 1 << 20;
 /// Number of undisturbed timings for each quantity.
 constexpr size_t wanted_samples = 7;
 
-/// The lower quartile, which is used as the result of several timings. A timing is too long if a
-/// timer interrupt hits it, and too short if the cycle beside it was timed during an interrupt; the
-/// lower quartile is neither.
+/// Returns the lower quartile, which is used as the result of several timings in cycles. A timing
+/// is too long if a timer interrupt hits it. It is too short if an interrupt hits the additions by
+/// which the length of a cycle is measured. The lower quartile excludes both kinds.
 double lower_quartile(std::vector<double> values) {
   const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
   std::nth_element(values.begin(), at, values.end());
@@ -54,11 +54,11 @@ class Calibrator {
         deadline_ns_(clock_() + budget_ns) {}
 
   bool has(Probe probe) const { return bench_.has(probe); }
-  /// Cycles of one operation.
+  /// Returns the number of cycles of one operation.
   Result<double> cycles(Probe probe) {
     return cycles([&] { return bench_.operation_ns(probe); });
   }
-  /// Bytes per cycle of all threads together.
+  /// Returns the bytes per cycle that all threads together read from arrays of `footprint` bytes.
   Result<double> bytes_per_cycle(int64_t footprint, int threads) {
     TW_RETURN_IF_ERROR(bench_.lay_out(footprint, threads, deadline_ns_));
     TW_TRY(const double cycles_per_byte, cycles([&] { return bench_.byte_ns(); }));
@@ -130,8 +130,9 @@ double settled(double value) {
   return std::abs(value - half) <= 0.06 * half ? half : rounded(value);
 }
 
-/// A dot product that some targets have: its loop, the number of operations in a call, and the rate
-/// in the machine description that it measures.
+/// A dot product for which only some targets have instructions. `loop` times it and has
+/// `operations` operations in a call; `rate` is the number in the machine description that is
+/// measured.
 struct DotProbe {
   Probe probe;
   void (*Loops::*loop)();
@@ -175,10 +176,10 @@ Status measure_core(Calibrator& calibrator, Core& core) {
 
 // ---- memory ----
 
-// Size of the arrays that measure memory. A core reaches only the last-level cache of its own group
-// of cores, which is 32 to 105 MiB on known processors, whatever a virtual machine reports. So
-// arrays of this size show the speed of memory. Touching them takes about 10 ms, or 0.5 s if a
-// hypervisor still has to provide the memory.
+// Size of the arrays by which memory is measured. A core reaches only the last-level cache of its
+// own group of cores, which is 32 to 105 MiB on known processors, whatever a virtual machine
+// reports. So arrays of this size show the speed of memory. Touching them takes about 10 ms, or 0.5
+// s if a hypervisor still has to provide the memory.
 constexpr int64_t memory_footprint = 128 * MiB;
 
 /// Largest size of the arrays if all threads of a large machine measure memory together.
@@ -190,8 +191,8 @@ Status measure_memory_of_one(Calibrator& calibrator, tw::Machine& machine) {
   return {};
 }
 
-/// Size in bytes of arrays that are twice as large as the caches that `threads` threads use; at
-/// least memory_footprint.
+/// Returns the size in bytes of arrays that are twice as large as all caches that `threads` threads
+/// use together, but at least memory_footprint.
 int64_t uncached_bytes(const tw::Machine& machine, int threads) {
   int64_t cached = 0;
   for (const CacheLevel& cache : machine.caches)
@@ -199,11 +200,13 @@ int64_t uncached_bytes(const tw::Machine& machine, int threads) {
   return std::max(2 * cached, memory_footprint);
 }
 
-/// Memory limits the threads if they reach less than this share of (number of threads) x (rate of
-/// one thread alone).
+/// Memory limits the threads if their common rate is less than this share of (number of threads) x
+/// (rate of one thread alone).
 constexpr double shared_memory = 0.8;
 
-/// Measures how many cores are enough to use the whole bandwidth of memory. Requires:
+/// Measures how many cores are enough to use the whole bandwidth of memory. It uses as many threads
+/// as most_memory_footprint allows. If these do not use the whole bandwidth yet, the described
+/// number stays, unless the threads show that more cores are needed. Requires:
 /// memory_bytes_per_cycle and the caches were measured before.
 Status measure_memory_of_all(Calibrator& calibrator, tw::Machine& machine) {
   int threads = 1;
@@ -229,27 +232,30 @@ struct LevelPoint {
 // Smallest array that is timed. In smaller arrays, calling the loop takes as long as reading.
 constexpr int64_t least_footprint = 16 * KiB;
 
-// Least ratio of the speeds of two levels that can be told apart.
+// Two levels can be told apart if the ratio of their speeds is at least this number.
 constexpr double least_step = 1.15;
 
-/// Sizes of arrays, smallest first, by which the size of a cache is measured that is reported to
-/// have `bytes` bytes. They are well above the size of the level below and well within the level
-/// above, and go up to four times `bytes`. They go down to the smallest such size, because virtual
-/// machines report caches of which other guests use a part.
+/// Returns the sizes of the arrays by which a cache is measured, smallest first. The cache is
+/// reported to have `bytes` bytes; the levels below and above it have `below` and `above` bytes.
+/// The sizes are 4, 2, 1, 1/2, 1/4 ... times `bytes`, from at least 2 * below to at most above / 2.
+/// Sizes far below `bytes` are included because virtual machines report caches of which other
+/// guests use a part. For example, an L2 of 1 MiB between 32 KiB and 32 MiB is measured with 64
+/// KiB, 128 KiB ... 4 MiB.
 std::vector<int64_t> footprints(int64_t bytes, int64_t below, int64_t above) {
   std::vector<int64_t> sizes;
   const int64_t least = std::max(2 * below, least_footprint);
   for (int64_t size = 4 * bytes; size >= least; size /= 2)
     if (2 * size <= above) sizes.insert(sizes.begin(), size);
-  // The two levels are of nearly the same size.
+  // There is no such size if a neighbouring level has nearly the size of this cache.
   if (sizes.empty()) sizes.push_back((below + bytes) / 2);
   return sizes;
 }
 
-/// The size of a cache. `points` has the read speeds of arrays of growing size, and `beyond` is the
-/// speed of the next level. The size is that of the largest array before the speed first falls
-/// below the geometric mean of the first point's speed and `beyond`. Returns `reported` if this
-/// size is within a factor of two of it, or if the two speeds are too close to tell.
+/// Returns the size of a cache. `points` has the read speeds of arrays of growing size, and
+/// `beyond` is the speed of the next level. The cache ends where the speed first falls below the
+/// geometric mean of the first point's speed and `beyond`; its measured size is that of the last
+/// array before. Returns `reported` instead if the measured size is within a factor of two of
+/// `reported`, or if the first point's speed is too close to `beyond` (least_step).
 int64_t size_seen(const std::vector<LevelPoint>& points, double beyond, int64_t reported) {
   const double within = points.front().bytes_per_cycle;
   if (within < least_step * beyond) return reported;
@@ -288,12 +294,12 @@ Status measure_caches(Calibrator& calibrator, tw::Machine& machine) {
 
 // ---- the processor ----
 
-/// Number of windows, of which the fastest counts, and calls of a loop in each window. A window
-/// takes some 10 us.
+/// operation_ns() times probe_windows windows and returns the time of the fastest. A window has
+/// calls_per_probe_window calls of a loop and takes some 10 us.
 constexpr int probe_windows = 3, calls_per_probe_window = 4;
 
-/// Bytes that a thread reads in one timing. It takes 0.1 to 0.5 ms; longer timings are disturbed
-/// more often.
+/// Least and most bytes that a thread reads in one timing of byte_ns(). A timing takes 0.1 to 0.5
+/// ms; longer timings are disturbed more often.
 constexpr size_t least_read_bytes = 2 * MiB, most_read_bytes = 4 * MiB;
 
 /// Bytes of new arrays that are written between two reads of the clock.
@@ -384,8 +390,8 @@ class ProcessorBench final : public Bench {
     return {};
   }
 
-  /// Writes the arrays once. Pages that were never written all share one page of zeros, which would
-  /// lie in L1.
+  /// Writes the arrays once, because pages that were never written all share one page of zeros,
+  /// which would lie in L1. If the deadline passes, frees the arrays and fails with TryLater.
   Status touch(int64_t deadline_ns) {
     for (size_t at = 0; at < arrays_->size(); at += touched_bytes) {
       if (clock_() >= deadline_ns) {
@@ -404,7 +410,8 @@ class ProcessorBench final : public Bench {
     uint64_t sink = 0;
   };
 
-  /// Every thread reads `bytes` bytes of its part, from where its last read ended.
+  /// Lets every thread read `bytes` bytes of its part. A thread starts where its last read ended.
+  /// At the end of the part it continues at the beginning.
   void read(size_t bytes) {
     struct Job {
       ProcessorBench* bench;

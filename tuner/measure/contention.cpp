@@ -14,7 +14,7 @@
 namespace tw::tuner {
 namespace {
 
-/// The words of the first line that begins with `label`.
+/// Returns the words of the first line whose first word is `label`; none if there is no such line.
 std::vector<std::string> line_of(const std::string& path, std::string_view label) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -24,8 +24,8 @@ std::vector<std::string> line_of(const std::string& path, std::string_view label
   return {};
 }
 
-/// Reads the line "cpu user nice system idle iowait irq softirq steal ...", whose numbers are clock
-/// ticks. nullopt if the file has no such line.
+/// Returns the time taken by the hypervisor, from the line "cpu user nice system idle iowait irq
+/// softirq steal ...", whose numbers are clock ticks. nullopt if the file has no such line.
 std::optional<int64_t> steal_ns(const std::string& path) {
   const auto parts = line_of(path, "cpu");
   if (parts.size() < 9) return std::nullopt;
@@ -34,8 +34,8 @@ std::optional<int64_t> steal_ns(const std::string& path) {
   return *ticks * (1'000'000'000 / std::max(::sysconf(_SC_CLK_TCK), 1L));
 }
 
-/// Reads the line "some avg10=0.00 avg60=0.00 avg300=0.00 total=123456", whose total is in
-/// microseconds. nullopt if the file has no such line.
+/// Returns the time in which some task waited, from the line "some avg10=0.00 avg60=0.00
+/// avg300=0.00 total=123456", whose total is in microseconds. nullopt if the file has no such line.
 std::optional<int64_t> pressure_ns(const std::string& path) {
   constexpr std::string_view label = "total=";
   for (const std::string& part : line_of(path, "some")) {

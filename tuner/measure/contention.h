@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Tells if something else ran on the machine during a stretch of time, from the operating system's
-// counters and the machine's speed before and after it. The stretch should be a tenth of a second
-// or longer; watch.h judges single timings.
+// Decides if other work disturbed the machine during a stretch of time. contention() compares
+// counters of the operating system at the begin and the end of the stretch; drift() compares the
+// machine's speeds. The stretch should be a tenth of a second or longer; watch.h judges single
+// timings.
 //
 //   const Counters before = read_counters({});
 //   ...
@@ -38,23 +39,26 @@ Counters read_counters(const CounterSources& sources);
 std::optional<int64_t> involuntary_switches();
 
 struct Tolerance {
-  /// Most involuntary context switches per second that count as undisturbed. Even on a quiet
-  /// machine, timer interrupts and kernel threads take the processor from a timing thread a few
-  /// times a second.
+  /// Largest number of involuntary context switches per second that counts as undisturbed. Even on
+  /// a quiet machine, timer interrupts and kernel threads take the processor from a timing thread a
+  /// few times a second.
   double switches_per_second = 50;
-  int64_t least_switches = 5;    ///< fewer switches in all count as undisturbed
-  double steal_share = 0.02;     ///< of a processor; a quiet virtual machine has 0.1 %
-  double pressure_share = 0.10;  ///< share of the time in which a task waits for a processor
-  double drift = 0.03;           ///< relative change of speed; on a steady machine it is 1-2 %
+  int64_t least_switches = 5;    ///< a stretch with fewer switches in all is undisturbed
+  double steal_share = 0.02;     ///< limit of (time taken by the hypervisor) / (elapsed time); a
+                                 ///< quiet virtual machine has 0.1 %
+  double pressure_share = 0.10;  ///< limit of the share of the time in which a task waits
+  double drift = 0.03;           ///< limit of the relative change of speed; a steady machine has
+                                 ///< 1-2 %
 };
 
-/// Text that says why the time between the two readings of the counters counts as disturbed;
-/// nullopt if it does not. `elapsed_ns` is the time between the readings.
+/// Returns a text that says why the time between two readings of the counters counts as disturbed;
+/// nullopt if it counts as undisturbed. `elapsed_ns` is the time between the readings.
 std::optional<std::string> contention(const Counters& before, const Counters& after,
                                       int64_t elapsed_ns, const Tolerance& tolerance = {});
 
-/// Text that says by how much the machine's speed changed; nullopt if the change is within the
-/// tolerance. Both speeds are in the same unit, for example GFLOP/s.
+/// Returns a text that says by how much the machine's speed changed; nullopt if the change is
+/// within the tolerance. If a speed is not positive, the text says that the speed could not be
+/// measured. Both speeds are in the same unit, for example GFLOP/s.
 std::optional<std::string> drift(double speed_before, double speed_after,
                                  const Tolerance& tolerance = {});
 

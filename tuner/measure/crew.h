@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Threads that repeat a short step of work until they are stopped. They measure the rate that all
-// of them reach together. A Crew belongs to the thread that made it, which is thread 0 of the crew.
+// A crew of threads that repeat a short step of work until they are stopped, by which the rate of
+// all threads together is measured. A Crew belongs to the thread that made it, which is thread 0 of
+// the crew.
 
 #include <atomic>
 #include <cstddef>
@@ -26,13 +27,13 @@ class Crew {
   /// Stops and joins the threads.
   ~Crew();
 
-  /// Starts all threads but the calling thread, which works only during rates(). Environment if the
-  /// system refuses a thread; the message begins with `[what]`.
+  /// Starts all threads but the calling thread, which works only during rates(). Fails with
+  /// Environment if the system refuses a thread; the message begins with `[what]`.
   Status start(std::string_view what);
 
-  /// Calls step(0) for budget_ns, while the other threads go on. `done` returns how much work all
-  /// threads have done since they started, for instance in bytes. The time is divided into up to
-  /// ten windows. The result has the increase of done() per ns for each window.
+  /// Calls step(0) again and again for budget_ns, while the other threads continue. `done` returns
+  /// how much work all threads have done since they started, for instance in bytes. The time is
+  /// divided into up to ten windows. Returns the increase of done() per ns in each window.
   std::vector<double> rates(const std::function<int64_t()>& done, const Clock& clock,
                             int64_t budget_ns) const;
 

@@ -16,12 +16,14 @@ namespace tw::tuner {
 namespace {
 
 constexpr int64_t word_bytes = sizeof(uint32_t), result_bytes = sizeof(uint64_t);
-// There are enough blocks to hide the latency of memory. Each thread compares at least
-// least_elements_of_thread elements: it writes a result of 8 bytes, so with fewer elements the
-// results would be much of the traffic.
+// A launch has at most blocks_per_multiprocessor blocks for each multiprocessor, which are enough
+// to hide the latency of memory. Small arrays get fewer blocks, so that a thread still compares at
+// least least_elements_of_thread elements: each thread writes a result of 8 bytes, and with fewer
+// elements the results would be much of the traffic.
 constexpr int64_t blocks_per_multiprocessor = 4, least_elements_of_thread = 16;
 
-/// The bytes as one 32-bit word, in which missing bytes are zeros. Requires: at most 4 bytes.
+/// Returns the bytes as one 32-bit word, in which missing bytes are zeros. Requires: at most 4
+/// bytes.
 uint32_t word_of(std::span<const std::byte> rest) {
   uint32_t word = 0;
   if (!rest.empty()) std::memcpy(&word, rest.data(), rest.size());

@@ -18,23 +18,24 @@
 
 namespace tw::tuner {
 
-/// Sum of codegen::checksum_term() over the 32-bit words; the last word is padded with zeros.
-/// Arrays that differ in one word always have different checksums. Arrays that differ in more words
-/// have the same checksum with a probability of about 2^-64.
+/// Returns the sum, modulo 2^64, of codegen::checksum_term() over the 32-bit words; the last word
+/// is padded with zeros. Arrays that differ in one word always have different checksums. Arrays
+/// that differ in more words have the same checksum with a probability of about 2^-64.
 uint64_t checksum_of(std::span<const std::byte> bytes);
 
 /// Compares arrays on one device. A comparison runs after everything that was launched on the
-/// device's queue before. Errors: as Device::launch() and DeviceBuffer::read(). Not thread-safe.
+/// device's queue before. All functions fail with the errors of Device::launch() and
+/// DeviceBuffer::read(). Not thread-safe.
 class DeviceComparison {
  public:
   static Result<DeviceComparison> make(std::shared_ptr<runtime::Device> device);
 
-  /// The checksum_of() of the first `bytes` bytes of the buffer.
+  /// Returns checksum_of() of the first `bytes` bytes of the buffer.
   Result<uint64_t> checksum(const runtime::DeviceBuffer& buffer, int64_t bytes) const;
-  /// Returns max |got - expected| / max |expected| over the first `elements` elements, which agrees
-  /// with relative_error() (reference.h) up to f32 rounding. nullopt if only the processor can
-  /// compute the error: the device has no comparison kernel for `type`, or the result is not
-  /// finite.
+  /// Returns max |got - expected| / max |expected| over the first `elements` elements. The result
+  /// agrees with relative_error() (reference.h) up to f32 rounding. Returns nullopt if only the
+  /// processor can compute the error: there are no elements, the device has no comparison kernel
+  /// for `type`, or the result is not finite.
   Result<std::optional<double>> relative_error(const runtime::DeviceBuffer& got,
                                                const runtime::DeviceBuffer& expected, DType type,
                                                int64_t elements) const;

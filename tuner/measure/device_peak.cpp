@@ -12,8 +12,8 @@ namespace {
 using runtime::Device;
 using runtime::Launch;
 
-/// The rate of the fastest of several windows. Each window lasts long enough for the resolution of
-/// the clock.
+/// Returns the rate in GFLOP/s of the fastest of several windows. A window repeats the launch until
+/// it lasts long enough for the resolution of the clock, but at most most_launches times.
 Result<double> gflops(Device& device, const Launch& launch, double flops_per_launch) {
   constexpr double window_ns = 2e6;
   constexpr int windows = 5;

@@ -8,7 +8,8 @@
 
 namespace tw::tuner {
 
-/// GFLOP/s of f32 on all multiprocessors together; a multiply-add counts as two operations.
+/// Returns the f32 rate of all multiprocessors together in GFLOP/s; a multiply-add counts as two
+/// operations.
 Result<double> measure_f32_peak(runtime::Device& device);
 
 }  // namespace tw::tuner

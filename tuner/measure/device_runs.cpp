@@ -36,8 +36,9 @@ std::vector<std::byte> repeated(Poison pattern, int64_t bytes) {
   return result;
 }
 
-/// The fault with which the runner ends if the device fails while it runs a kernel that has run on
-/// it before.
+/// Returns the fault with which the worker exits if the device fails: Crash if the kernel lost the
+/// device, Lost if the device was lost otherwise, and Resource if it is not lost but, for instance,
+/// out of memory.
 FaultKind fault_of(const Device& device) {
   if (!device.lost()) return FaultKind::Resource;
   return device.lost_by_kernel() ? FaultKind::Crash : FaultKind::Lost;
@@ -132,7 +133,8 @@ Result<DeviceBuffers> DeviceBuffers::make(const std::shared_ptr<Device>& device,
   return buffers;
 }
 
-/// Computes the prepared buffers. `preparation_` says whether the preparation wrote elsewhere.
+/// Computes the prepared buffers. Sets `preparation_` to a verdict other than Ok if the preparation
+/// wrote anywhere else.
 Status DeviceBuffers::prepare() {
   if (!kernel_.info().preparation) return {};
   const runtime::PreparationInfo& preparation = *kernel_.info().preparation;
@@ -312,7 +314,7 @@ Verdict verify(const std::shared_ptr<Device>& device, const DeviceKernel& kernel
     if (!status) return tl::unexpected(refusal(*device, status.error()));
     return std::move(*buffers);
   };
-  std::vector<uint64_t> checksums;  // of the outputs of the last run
+  std::vector<uint64_t> checksums;  // checksums of the outputs of the last run
   const auto run = [&](Pass pass) {
     const auto buffers =
         ran(fill_of(reference, pass), pass == Pass::Normal ? Poison::First : Poison::Least);

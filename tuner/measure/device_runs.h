@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Runs kernels on a device. Kernels are verified as on the processor (verify.h), as far as the
-// device's memory allows, and are timed by the device's clock.
+// Runs kernels on a device. Kernels are verified as on the processor (verify.h), as far as is
+// possible in the memory of a device, and are timed by the device's clock.
 //
 // A device has no guard pages. Instead, a guard zone with a pattern lies behind each buffer. After
 // each run the pattern must be intact, and the inputs must still have their checksums; otherwise
@@ -64,13 +64,14 @@ class DeviceArrays {
     uint64_t checksum;  ///< checksum of the contents that the array must keep
   };
   /// Returns a copy of `array` in `layout` on the device, from the cache if it is there.
-  /// `layout_text` is the layout as text, by which the cache finds it. Call clear() before an array
-  /// that was passed is destroyed, and after a kernel that may have changed a copy.
+  /// `layout_text` is the layout as text; the cache finds a copy by it and by the address of
+  /// `array`. Call clear() when an array that was passed is destroyed, before the next get(), and
+  /// after a kernel that may have changed a copy.
   Result<std::shared_ptr<const Kept>> get(runtime::Device& device, const dsl::Array& array,
                                           const dsl::Layout& layout,
                                           const std::string& layout_text);
-  /// The comparison kernels, which the first call loads on the device. Requires: all calls are for
-  /// the same device.
+  /// Returns the comparison kernels, which the first call loads on the device. Requires: all calls
+  /// are for the same device.
   Result<std::shared_ptr<const DeviceComparison>> comparison(
       const std::shared_ptr<runtime::Device>& device);
   void clear() { entries_.clear(); }
@@ -98,18 +99,19 @@ class DeviceBuffers {
   Status poison(Poison pattern);
   /// The launches that make up one call of the kernel.
   std::vector<runtime::Launch> launches() const;
-  /// The outputs of the latest call, converted to row-major arrays. Errors: Oob if a call or
-  /// the preparation wrote outside of its buffers; MutatesInput if a call wrote to an input or to a
-  /// prepared buffer, or the preparation to an input.
+  /// Returns the outputs of the latest call, converted to row-major arrays. The verdict is Oob if a
+  /// call or the preparation wrote outside of its buffers. It is MutatesInput if a call wrote to an
+  /// input or to a prepared buffer, or if the preparation wrote to an input. It is that of
+  /// refusal() if the driver fails.
   Outputs outputs() const;
   /// Compares the outputs of the latest call with those of the reference. An output is copied to
   /// the processor only if the comparison on the device does not show that it is right.
   Verdict compare(const Reference& reference, Pass pass, DeviceArrays& kept) const;
-  /// Checksums of the outputs, in order. They leave out the padding of the layouts, which kernels
-  /// need not write.
+  /// Returns the checksums of the outputs, in the order of the arguments. They leave out the
+  /// padding of the layouts, which kernels need not write.
   Result<std::vector<uint64_t>> output_checksums() const;
   /// True if the outputs of the latest call have these checksums, which are output_checksums() of
-  /// an earlier call. Errors as outputs().
+  /// an earlier call. Gives the same verdicts as outputs() if there are no valid outputs.
   Repeated repeats(const std::vector<uint64_t>& checksums) const;
 
  private:
@@ -123,10 +125,10 @@ class DeviceBuffers {
   std::vector<runtime::DeviceAddress> addresses() const;
   Status prepare();
   Result<dsl::Array> unpacked(size_t argument) const;
-  /// The relative_error() of the output with index `argument`. The error that the device computes
-  /// is returned if it is at most `allowed`; otherwise the processor computes the error.
-  /// `overflows` and `left_out` as for relative_error(). With `left_out` the processor computes the
-  /// error, unless the outputs are equal.
+  /// Returns the relative_error() of the output with index `argument`. It is computed on the device
+  /// if possible. If the device's error is above `allowed`, or if `left_out` is given and the
+  /// outputs are not equal, the processor computes the error. `overflows` and `left_out` are those
+  /// of relative_error().
   Result<double> error_of(size_t argument, const dsl::Array& expected, double allowed,
                           bool overflows, const std::vector<bool>* left_out,
                           DeviceArrays& kept) const;
@@ -150,33 +152,33 @@ class DeviceBuffers {
   Poison poison_ = Poison::First;
 };
 
-/// Verifies a kernel by three runs on the device, as judge() asks for them (verdict.h). Inputs and
-/// expected outputs are kept in `kept`.
+/// Verifies a kernel by the three runs on the device that judge() asks for (verdict.h). Inputs and
+/// expected outputs are cached in `kept`.
 Verdict verify(const std::shared_ptr<runtime::Device>& device, const runtime::DeviceKernel& kernel,
                const dsl::Workload& workload, const Reference& reference, DeviceArrays& kept);
 
-/// Calls a kernel once and returns its outputs. Errors: Invalid if the kernel wrote outside of its
-/// buffers or to an input; as Device::launch(). If the device is lost while the outputs are read,
-/// the process ends (refusal()).
+/// Calls a kernel once and returns its outputs. Fails with Invalid if the kernel wrote outside of
+/// its buffers or to an input, and with the errors of Device::launch(). If the device is lost while
+/// the outputs are read, the process ends (refusal()).
 Result<dsl::Arrays> call_once(const std::shared_ptr<runtime::Device>& device,
                               const runtime::DeviceKernel& kernel, const dsl::Workload& workload,
                               const dsl::Arrays& inputs);
 
-/// A timer, by the device's clock, of calls of a kernel; a call is the launches in `call`. A batch
-/// of calls is handed to the device in one piece, so that calls shorter than a launch can be timed
-/// too. If timing fails and `failed` is given, the timer calls `failed` with the error and reports
-/// one second for each call, which ends the sampling. If `failed` is empty, a failure ends the
-/// worker process.
+/// Returns a timer that measures calls of a kernel by the device's clock. The launches in `call`
+/// make up one call. A batch of calls is handed to the device in one piece, so that calls that are
+/// shorter than the overhead of a launch can be timed too. If timing fails and `failed` is given,
+/// the timer calls `failed` with the error and reports one second for each call, which ends the
+/// sampling. If `failed` is empty, a failure ends the worker process.
 Timer timed_on(std::shared_ptr<runtime::Device> device, std::vector<runtime::Launch> call,
                std::function<void(const Error&)> failed = {});
 
-/// Adapts the options to the clock of a device. CUDA's clock ticks every 500 ns, and most clocks of
-/// OpenCL devices tick faster. A batch has at most 4096 calls: a call takes at least 1000 ns on a
-/// device, so longer batches are not needed.
+/// Adapts the options to the clock of a device. CUDA's clock ticks every 500 ns, and the clocks of
+/// most OpenCL devices tick more often. A batch has at most 4096 calls: a call takes at least 1000
+/// ns on a device, so longer batches are not needed.
 Sampling fit_to_device(Sampling options);
 
-/// The verdict on a kernel for which the driver returned `error`: Resource for an Environment
-/// error, Crash for any other error. Ends the process if the device is lost.
+/// Returns the verdict on a kernel for which the driver returned `error`: Resource for an
+/// Environment error, Crash for any other error. Ends the process instead if the device is lost.
 Verdict refusal(const runtime::Device& device, const Error& error);
 
 }  // namespace tw::tuner

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Loads and times kernels for a runner, the worker that measures. One Executor is for this
-// processor, and one for devices. Executors and loaded kernels belong to one thread.
+// Loads and times kernels for a runner, the worker that measures. There are two kinds of Executor:
+// processor() runs kernels on this processor, accelerator() on a device. Executors and loaded
+// kernels are used by one thread only.
 
 #include <functional>
 #include <memory>
@@ -29,8 +30,8 @@ class LoadedKernel {
  public:
   virtual ~LoadedKernel() = default;
   virtual Verdict verify() = 0;
-  /// A timer of calls on the inputs of Reference::normal, with the caches in the state that the
-  /// workload asks for. It is valid as long as the kernel lives.
+  /// Returns a timer of calls on the inputs of Reference::normal, with the caches in the state that
+  /// the workload asks for. The timer is valid as long as the kernel lives.
   virtual Result<Timer> timer() = 0;
   /// Verifies the outputs that the last timed call left. This finds faults that are rare or occur
   /// only after many calls.
@@ -40,8 +41,8 @@ class LoadedKernel {
 class Executor {
  public:
   virtual ~Executor() = default;
-  /// Loads the kernel of an artifact. The workload must outlive the kernel. Invalid if the artifact
-  /// is for another machine.
+  /// Loads the kernel of an artifact. The workload must outlive the kernel. Fails with Invalid if
+  /// the artifact is for another machine.
   virtual Result<std::unique_ptr<LoadedKernel>> load(runtime::Artifact artifact,
                                                      const ReferencedWorkload& workload) = 0;
   /// Loads an artifact, and returns a function that calls its kernel on arrays in logical layout.
@@ -53,14 +54,14 @@ class Executor {
   /// Drops all cached inputs, because they refer to arrays of workloads. Call it after a workload
   /// was destroyed, before the next kernel is loaded.
   virtual void forget_inputs() = 0;
-  /// The options, adapted to the clock of the device.
+  /// Returns the options, adapted to the clock of the device.
   virtual Sampling fitted(Sampling options) const = 0;
-  /// The watch that decides which timings count (watch.h). It is valid until the number of threads
-  /// changes.
+  /// Returns the watch that decides which timings count (watch.h). It is valid until the number of
+  /// threads changes.
   virtual Watch& watch() = 0;
   virtual Result<double> f32_peak_gflops() = 0;
-  /// The speed of the machine without disturbances, as the watch has seen it lately
-  /// (Gauge::undisturbed()), in GFLOP/s; 0 if the watch reads no speed.
+  /// Returns the speed of the machine without disturbances in GFLOP/s, as the watch has measured it
+  /// lately (Gauge::undisturbed()); 0 if the watch measures no speed or has not been used.
   virtual double fastest_gflops() const { return 0; }
   virtual Result<runtime::DeviceFacts> facts() = 0;
 };
@@ -80,11 +81,11 @@ struct Threads {
   }
 };
 
-/// An executor on this processor. It borrows the threads, which must outlive it.
+/// Returns an executor on this processor. It borrows the threads, which must outlive it.
 std::unique_ptr<Executor> processor(Threads& threads, const Clock& clock);
 
-/// An executor on a device of the target's back end; `index` is its number in the back end's list
-/// of devices. The device is opened when it is first needed, and stays open.
+/// Returns an executor on a device of the target's back end. `index` is the position of the device
+/// in the back end's list of devices. The device is opened when it is first needed, and stays open.
 std::unique_ptr<Executor> accelerator(const Target& target, int index, const Clock& clock);
 
 }  // namespace tw::tuner

@@ -12,8 +12,9 @@ constexpr int iterations = 1024;
 constexpr int dot_chains = 12;
 constexpr int tile_iterations = 256, tile_chains = 6, dots_of_tile = 16 * 16;
 
-/// Independent chains hide the latency: 4 cycles times 2 ports need 8 chains, and more of them
-/// would spill registers. The multiplier keeps the values near 1, away from denormals and infinity.
+/// Independent chains hide the latency: with a latency of 4 cycles on 2 ports, 8 chains are needed.
+/// Many more chains would spill registers. The multiplier keeps the values near 1, away from
+/// denormals and infinity.
 #define TW_FMA_LOOP(name, target, vector_bytes, chains)                                            \
   target void name(volatile float* seed) {                                                         \
     typedef float Vector __attribute__((vector_size(vector_bytes)));                               \
@@ -48,7 +49,7 @@ constexpr int tile_iterations = 256, tile_chains = 6, dots_of_tile = 16 * 16;
     }                                                                               \
   }
 
-/// The sum keeps the reads alive.
+/// The compiler keeps the reads, because the result depends on their sum.
 #define TW_READ_LOOP(name, target, vector_bytes)                               \
   target uint64_t name(const std::byte* data, size_t bytes) {                  \
     typedef uint64_t Vector __attribute__((vector_size(vector_bytes)));        \
@@ -115,7 +116,7 @@ TW_COPY_LOOP(copy_avx2, TW_AVX2, 32)
 #define TW_AVX512_WITH(feature) __attribute__((target("avx512f," feature TW_WIDE)))
 #define TW_BYTES_512(sum) _mm512_dpbusd_epi32(sum, factor, factor)
 #define TW_WORDS_512(sum) _mm512_madd_epi16(sum, factor)
-// Clang accepts no vector of bf16 as an operand of an asm statement, but a vector of integers.
+// In Clang, an operand of an asm statement may be a vector of integers, but not a vector of bf16.
 #define TW_BF16_512(sum) _mm512_dpbf16_ps(sum, (__m512bh)factor, (__m512bh)factor)
 #define TW_WORDS_256(sum) _mm256_madd_epi16(sum, factor)
 #define TW_WORDS_128(sum) _mm_madd_epi16(sum, factor)
@@ -133,7 +134,8 @@ struct alignas(64) FullTiles {
 };
 constexpr FullTiles full_tiles;
 
-/// Six sums hide the latency of 52 cycles. Registers are 0 when they have been configured.
+/// Six independent sums hide the latency of a product of tiles, which is 52 cycles. ldtilecfg sets
+/// the registers to 0.
 #define TW_TILE_LOOP(name, instruction)                                                          \
   void name() {                                                                                  \
     __asm__ volatile("ldtilecfg %0" : : "m"(full_tiles));                                        \
@@ -164,7 +166,7 @@ constexpr double accesses(int vector_bytes) {
 #define TW_VECTOR_REGISTER "+m"
 #endif
 
-/// The versions without dot products.
+/// Returns the loops with the widest vectors of the target, without dot products.
 Loops plain_loops([[maybe_unused]] const Target& target) {
 #if defined(__x86_64__)
   if (target.has("avx512f"))
@@ -204,7 +206,8 @@ Loops loops_for(const Target& target) {
   return loops;
 }
 
-// The empty asm statements hide from the compiler what a register holds, so that it cannot add up.
+// The empty asm statements hide from the compiler what a register holds, so that it cannot compute
+// the sums itself.
 
 void addition_chain() {
   uint64_t sum = 0, term = 1;

@@ -10,8 +10,8 @@
 namespace tw::tuner {
 namespace {
 
-/// Makes threads wait for each other until all of them run at the same time. Thread 0, the caller,
-/// ends the waiting when the time is over.
+/// Makes threads wait for each other until all of them run at the same time. Thread 0, which calls
+/// gather(), ends the waiting at the time `until_ns`.
 class Meeting {
  public:
   Meeting(int threads, const Clock& clock, int64_t until_ns)
@@ -34,8 +34,8 @@ class Meeting {
   bool shares_core() const {
     return std::find(cores_.begin() + 1, cores_.end(), cores_[0]) != cores_.end();
   }
-  /// Moves the calling thread to a core that no other thread has, if the caller may use such a
-  /// core. The system may move it again.
+  /// Moves the calling thread to a core on which no thread of the last meeting ran. Returns false
+  /// if the thread may use no such core. The system may move the thread again later.
   bool leave_core() const {
     cpu_set_t allowed;
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return false;

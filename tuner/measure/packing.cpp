@@ -10,8 +10,9 @@
 namespace tw::tuner {
 namespace {
 
-/// Calls visit(s, l) for each element of the storage, in order: s is its position in the storage,
-/// and l its position in the row-major array, or -1 for padding.
+/// Calls visit(s, l) for each element of the storage, in the order of the storage. s is the
+/// position of the element in the storage, and l its position in the row-major array, or -1 for
+/// padding.
 template <typename Visit>
 void for_each_element(const dsl::Layout& layout, const std::vector<int64_t>& shape,
                       const Visit& visit) {

@@ -13,13 +13,14 @@
 namespace tw::tuner {
 namespace {
 
-/// Operations in one call of the loop; a multiply-add counts as two.
+/// Returns the number of operations in one call of Loops::fma; a multiply-add counts as two.
 double flops_of(const Loops& loops) {
   return 2 * loops.fmas * loops.vector_bytes / static_cast<int>(sizeof(float));
 }
 
-/// The upper quartile, which is used as the result of several windows. It is above most disturbed
-/// windows, and below windows that look too fast because the clock was read late at their start.
+/// Returns the upper quartile, which is used as the result of several windows. It is above most
+/// disturbed windows, and below windows that look too fast because the clock was read late at their
+/// start.
 double upper_quartile(std::vector<double> rates) {
   if (rates.empty()) return 0;
   const auto at = rates.begin() + static_cast<std::ptrdiff_t>(rates.size() * 3 / 4);

@@ -42,7 +42,8 @@ bool is_exact(const dsl::Compute& compute) {
   return exact;
 }
 
-/// Bytes of inputs and outputs together, as a double because the sum may exceed 64 bits.
+/// Returns the bytes of inputs and outputs together, in the layouts of the workload. The sum is a
+/// double because it may exceed 64 bits.
 double array_bytes(const dsl::Workload& workload) {
   const dsl::Compute& compute = workload.compute;
   const auto bytes = [&](const std::string& tensor) {
@@ -60,15 +61,15 @@ double array_bytes(const dsl::Workload& workload) {
   return sum;
 }
 
-/// Memory that a worker may use, in bytes. Workers that run kernels on the processor are limited to
-/// less than the machine has.
+/// Returns the memory that a worker may use, in bytes. A worker that runs kernels on the processor
+/// also obeys ProcessLimits::address_space_bytes.
 int64_t worker_memory_bytes(const Target& target) {
   const int64_t physical = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   return target.is_gpu() ? physical : std::min(physical, ProcessLimits().address_space_bytes);
 }
 
-/// The float type with the fewest digits among the types in which the stages compute; nullopt if
-/// they compute only in integers.
+/// Returns the float type with the fewest digits among the types in which the stages compute;
+/// nullopt if they compute only in integers.
 std::optional<DType> coarsest_float(const dsl::Compute& compute) {
   std::optional<DType> coarsest;
   for (const dsl::Stage& stage : compute.stages)
@@ -131,8 +132,8 @@ double largest(const dsl::Array& array) {
   return largest_of([&](int64_t i) { return array.get_float(i); }, array.size());
 }
 
-/// Returns |a - b|. It is 0 for two NaNs and for equal infinities, and infinite if only one is NaN
-/// or if the infinities differ.
+/// Returns |a - b|. It is 0 for two NaNs and for equal infinities. It is infinite if exactly one is
+/// NaN or infinite, or if they are different infinities.
 double difference(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
   const double error = std::fabs(a - b);
@@ -184,8 +185,8 @@ std::vector<int64_t> indices_of(int64_t position, const std::vector<int64_t>& sh
   return indices;
 }
 
-/// Random indices of an element. Each index is at an end of its dimension with a probability of a
-/// quarter, because padding and tails of splits are there.
+/// Returns random indices of an element. Each index is moved to an end of its dimension with a
+/// probability of a quarter, because padding and tails of splits are there.
 std::vector<int64_t> random_indices(const std::vector<int64_t>& shape, Random& random) {
   std::vector<int64_t> indices;
   for (const int64_t extent : shape) {
@@ -210,7 +211,7 @@ std::vector<std::vector<int64_t>> samples_of(const dsl::Array& array, int most, 
   return samples;
 }
 
-/// The largest finite value among the samples that are compared.
+/// Returns the largest finite magnitude among the samples that are compared.
 double largest_verified(const std::vector<dsl::Rounded>& samples) {
   double largest = 0;
   for (const dsl::Rounded& sample : samples)
@@ -219,13 +220,14 @@ double largest_verified(const std::vector<dsl::Rounded>& samples) {
   return largest;
 }
 
-// The interpreter evaluates about a million elements a second, and there are two fills.
+// Limit of evaluations for the undefined elements of one fill. The interpreter evaluates about a
+// million elements a second, and there are two fills.
 constexpr int64_t most_evaluations_of_undefined = 500'000;
 
-/// Finds the elements of an output that are not compared because they are undefined. Once
-/// `definition` has done `most_evaluations` evaluations, the elements that are left are not
-/// compared either. Elements are visited in strides of about 0.618 of the size, so that the visited
-/// elements are spread evenly at any time.
+/// Returns a flag for each element of an output: true if the element is not compared because it is
+/// undefined. Once `definition` has done `most_evaluations` evaluations, all remaining elements
+/// have the flag true. Elements are visited in strides of about 0.618 of the size, so that the
+/// visited elements are spread evenly at any time.
 Result<std::vector<bool>> find_undefined(dsl::RoundingAnalysis& definition, const std::string& name,
                                          const dsl::Array& output, int64_t most_evaluations) {
   const int64_t size = output.size();
@@ -289,7 +291,7 @@ double tolerance_of(const dsl::Workload& workload) {
   if (*coarsest == Float64) tolerance *= dsl::unit_roundoff(Float64) / dsl::unit_roundoff(Float32);
   for (const std::string& output : workload.compute.outputs) {
     const DType type = workload.compute.type_of(output);
-    // 2e-3 for f16, 1.6e-2 for bf16.
+    // The least tolerance is 2e-3 for f16 and 1.6e-2 for bf16.
     if (is_narrow_float(type)) tolerance = std::max(tolerance, 4.096 * dsl::unit_roundoff(type));
   }
   return tolerance;
@@ -385,8 +387,8 @@ Result<Reference> make_reference(const dsl::Workload& workload, const PlainCall&
   for (const dsl::Input& input : workload.compute.inputs) {
     TW_TRY(dsl::Array integers, dsl::Array::make(input.type, input.shape));
     dsl::Array normal = integers;
-    // Tables are also read at small integers, some of which are before the table or in its first
-    // rows.
+    // Indices into tables are small integers on the integer fill too. Some of them point before the
+    // table or to its first rows.
     fill_integers(integers, random);
     if (const auto range = ranges.find(input.name); range != ranges.end()) {
       fill_indices(normal, range->second, random);

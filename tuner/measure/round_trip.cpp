@@ -9,10 +9,11 @@
 namespace tw::tuner {
 
 Result<double> measure_round_trip_ns(const Clock& clock, int64_t budget_ns) {
-  // Reads of the counter in one step: more than one, since calling a step takes time too.
+  // Number of times that one step reads the counter. It is more than one, since calling a step
+  // takes time too.
   constexpr int polls = 64;
-  // Passes of the cache line before the measurement, in which the system moves the threads to
-  // different cores.
+  // Number of times that the cache line moves before the measurement. During these moves the system
+  // puts the threads on different cores.
   constexpr int64_t warm_up = 10'000;
   struct alignas(128) Ball {
     std::atomic<int64_t> passes{0};

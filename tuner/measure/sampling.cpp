@@ -19,49 +19,52 @@ namespace {
 
 /// The quantile of the samples that is used as the latency of a kernel. The minimum repeats best if
 /// the numbers of samples are equal, but it decreases as their number grows. The median moves by
-/// 1-2.4 % between sessions. The lower quartile is near the undisturbed time, and stays there until
-/// three quarters of the samples are disturbed.
+/// 1-2.4 % between sessions. The lower quartile is near the undisturbed time, and stays near it
+/// until three quarters of the samples are disturbed.
 constexpr double estimate_quantile = 0.25;
 
-/// The time of a batch that lasts so many steps of the timer is known to 1 %.
+/// The time of a batch is known to 1 % if the batch lasts this many steps of the timer.
 constexpr int64_t resolutions_per_batch = 100;
 
-/// The first call of a kernel may include page faults and cold caches, which cost a few times the
-/// kernel's own time. A candidate whose first call takes more than ten times the incumbent's
-/// latency is dropped. In calls of at least warms_itself_ns these costs are negligible.
+/// A candidate is dropped after its first call if the call takes more than drop_first_call times
+/// the incumbent's latency and at least warms_itself_ns. A first call may include page faults and
+/// cold caches, which cost a few times the kernel's own time, but are negligible in calls that
+/// long.
 constexpr double drop_first_call = 10;
 constexpr double warms_itself_ns = 0.25e9;
 /// A candidate whose timings are all above this multiple of the incumbent's latency is dropped.
 /// Undisturbed timings differ by at most a factor of 1.1.
 constexpr double drop_probe = 1.5;
 /// Length of a pause that no watch notices. A hypervisor that takes the processor away costs a time
-/// slice or two, however short the kernel is: calls of 0.2 ms were seen to last 20 ms. A timing
-/// that such a pause could explain is repeated, up to most_probes timings in all.
+/// slice or two, however short the kernel is: calls of 0.2 ms were seen to last 20 ms. If such a
+/// pause could explain the timings of a candidate that seems slow, the candidate is timed again,
+/// until there are most_probes timings.
 constexpr double preemption_ns = 50e6;
 constexpr size_t least_probes = 2, most_probes = 4;
-/// A candidate is dropped if the minimum of its first minimum_counts_from samples is above this
-/// multiple of the incumbent's latency. On a quiet machine that minimum is disturbed with a
-/// probability below 1e-4; if every third sample is disturbed, with one of 0.5 %.
+/// A candidate is dropped if it has at least minimum_counts_from samples and their minimum is above
+/// this multiple of the incumbent's latency. On a quiet machine the minimum of so many samples is
+/// disturbed with a probability below 1e-4; if every third sample is disturbed, with one of 0.5 %.
 constexpr double drop_minimum = 1.25;
 constexpr size_t minimum_counts_from = 5;
 /// A candidate that is slower than the incumbent by this factor will not be the result of the run,
 /// and the cost model needs no more precise latency of it.
 constexpr double behind = 1.05;
 
-/// Most time of the incumbent, as a multiple of its latency, at which the machine is as fast as
-/// before. Timings of one kernel in different buffers differ by 2-4 %.
+/// The machine counts as being as fast as before if the incumbent takes at most this multiple of
+/// its latency. Timings of one kernel in different buffers differ by 2-4 %.
 constexpr double keeps_pace = 1.08;
 constexpr int incumbent_batches = 3;
 
 /// Stretches of a measurement agree if their latencies are within this factor of the fastest.
 constexpr double agrees = 1.03;
 
-/// Least noise floor of a comparison: ratios of minima repeat to 0.3-0.9 % (one sigma).
+/// Least noise floor of a comparison, because ratios of minima repeat to 0.3-0.9 % (one sigma).
 constexpr double least_noise_floor = 0.01;
 
-/// Confidence interval for a quantile, without assumptions about the distribution: the number of
-/// samples below the quantile has a binomial distribution. `tail` is the probability on each side
-/// of the interval. With too few samples, an end of the interval is the minimum or the maximum.
+/// Returns the confidence interval for a quantile, without assumptions about the distribution of
+/// the samples: the number of samples below the quantile has a binomial distribution. `tail` is the
+/// probability on each side of the interval. With too few samples, an end of the interval is the
+/// minimum or the maximum.
 Interval quantile_interval(const std::vector<double>& sorted, double quantile, double tail) {
   const auto n = static_cast<double>(sorted.size());
   size_t low = 0, high = sorted.size() - 1;
@@ -86,8 +89,8 @@ double quantile_of(const std::vector<double>& sorted, double quantile) {
   return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
-// Least time of a batch whose calls are timed one by one. Preparing one call takes 0.1 ms with an
-// L2 of 1 MiB.
+// Least time of a batch whose calls are timed one by one. Preparing one call takes 0.1 ms if L2 has
+// 1 MiB.
 constexpr int64_t single_calls_ns = 50'000;
 
 double time_batch(const Timer& timer, int64_t calls) {
@@ -118,15 +121,16 @@ bool is_too_short(double call_ns, int64_t calls, const Sampling& options) {
          calls < options.max_batch_calls;
 }
 
-/// Increases the number of calls until a batch takes long enough to be timed.
+/// Finds the number of calls in a batch: increases it until a batch takes long enough to be timed,
+/// or until it is options.max_batch_calls.
 TimedBatch fit_batch(const Timer& timer, const Sampling& options) {
   TimedBatch batch;
   for (;;) {
     batch.elapsed_ns = timer(batch.calls);
     if (batch.elapsed_ns >= wanted_ns(options)) return batch;
     if (batch.calls >= options.max_batch_calls) break;
-    // Takes a fifth more calls than seem to be needed, because the next batch may be faster; but at
-    // most ten times as many, because the batch may have been shorter than a step of the timer.
+    // Makes a fifth more calls than seem to be needed, because the next batch may be faster. Makes
+    // at most ten times as many, because the batch may have been shorter than a step of the timer.
     const double growth = batch.elapsed_ns > 0 ? 1.2 * static_cast<double>(wanted_ns(options)) /
                                                      static_cast<double>(batch.elapsed_ns)
                                                : 10;
@@ -174,7 +178,7 @@ class Sampler {
   bool batch() { return !is_too_short(time(calls_), calls_, options_) || fit(); }
   int64_t calls() const { return calls_; }
 
-  /// The samples to which the watch does not object by now, in the order in which they were taken.
+  /// Returns the samples to which the watch does not object by now, in the order of their timings.
   std::vector<double> counted() const {
     std::vector<double> counted;
     for (const Burst& burst : bursts_)
@@ -182,8 +186,8 @@ class Sampler {
     return counted;
   }
 
-  /// Discards all samples, because the machine was slow when they were taken; `why` says how that
-  /// is known.
+  /// Discards all samples, because the machine was slow when they were taken. `why` says what
+  /// showed that.
   void discard(std::string why) {
     bursts_.clear();
     lost_ns_ = clock_() - start_ns_;
@@ -200,7 +204,8 @@ class Sampler {
   bool out_of_patience() const { return lost_ns_ >= options_.patience_ns; }
   bool out_of_time() const { return clock_() - start_ns_ - lost_ns_ >= options_.max_total_ns; }
 
-  /// The result of a sampling that has used all its time for disturbed batches.
+  /// Returns the result of a sampling that has lost all its patience (Sampling::patience_ns) to
+  /// disturbed batches.
   Samples ended_disturbed() const {
     std::vector<double> all;
     for (const Burst& burst : bursts_) all.push_back(burst.ns);
@@ -252,17 +257,17 @@ double least(std::span<const double> values) {
                         : *std::min_element(values.begin(), values.end());
 }
 
-/// True if there are at least least_probes samples, all above the limit, and a single pause of
-/// preemption_ns in each batch would not explain that. With most_probes samples such pauses are
-/// ruled out.
+/// True if all samples are above the limit, there are at least least_probes of them, and pauses
+/// cannot be the reason. Pauses cannot be the reason if a single pause of preemption_ns in each
+/// batch would not explain the samples, or if there are at least most_probes samples.
 bool all_above(const std::vector<double>& samples_ns, double limit_ns, int64_t calls) {
   if (samples_ns.size() < least_probes || least(samples_ns) <= limit_ns) return false;
   const double pause_ns = preemption_ns / static_cast<double>(calls);
   return samples_ns.size() >= most_probes || least(samples_ns) - pause_ns > limit_ns;
 }
 
-/// The state of a candidate that is compared with an incumbent; nullopt while its samples allow no
-/// decision.
+/// Returns the state with which the sampling of a candidate ends because of the incumbent; nullopt
+/// while the samples allow no decision.
 std::optional<SampleState> judged(const std::vector<double>& samples_ns, double incumbent_ns,
                                   int64_t calls) {
   if (all_above(samples_ns, drop_probe * incumbent_ns, calls)) return SampleState::Dropped;
@@ -272,9 +277,10 @@ std::optional<SampleState> judged(const std::vector<double>& samples_ns, double 
   return std::nullopt;
 }
 
-/// Times the incumbent now. Returns its time divided by its expected latency. If the result is
-/// above keeps_pace, timings that were taken at this moment do not count. It is infinite if all
-/// timings of the incumbent were disturbed; nullopt if there is no incumbent.
+/// Times the incumbent now, in up to incumbent_batches batches. Returns its time divided by its
+/// expected latency. If the result is above keeps_pace, timings that were taken at this moment do
+/// not count. The result is infinite if all timings of the incumbent were disturbed, and nullopt if
+/// the incumbent has no timer.
 std::optional<double> pace_of(const Incumbent& incumbent, const Sampling& options, Watch& watch) {
   if (!incumbent.timer) return std::nullopt;
   const auto calls = static_cast<int64_t>(
@@ -308,8 +314,8 @@ Round time_round(const Timer& a, int64_t calls_a, const Timer& b, int64_t calls_
   return round;
 }
 
-/// Estimates by how much the ratio of two equal kernels differs from 1: the slots of one kernel are
-/// divided by turns into two halves, and the minima of the halves are compared.
+/// Estimates by how much the ratio of two equal kernels differs from 1. The timings of one kernel
+/// are put into two halves by turns, and the minima of the halves are compared.
 class SelfRatio {
  public:
   void add(int round, const std::array<double, 2>& slots) {
@@ -331,8 +337,8 @@ Winner verdict(const Comparison& c) {
   return Winner::Tie;
 }
 
-/// The time between two consecutive reads of the clock. It is the least of several times, because
-/// an interrupt may lie between any two reads.
+/// Returns the time between two consecutive reads of the clock. It is the least of several times,
+/// because an interrupt may lie between any two reads.
 int64_t time_of_reading_ns(const Clock& clock) {
   constexpr int reads = 32;
   int64_t least = std::numeric_limits<int64_t>::max();

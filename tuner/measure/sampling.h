@@ -10,9 +10,9 @@
 //
 // A disturbance that lasts shifts all samples alike, so no statistic of the samples shows it. Each
 // batch of calls is therefore timed under a Watch, and counts only if the watch does not object
-// (watch.h). A candidate is called slow only if the incumbent (the fastest kernel so far) is timed
-// again at that moment and is as fast as before. If the incumbent is slower too, no timing of that
-// moment counts.
+// (watch.h). A candidate that seems to be slower than the incumbent (the fastest kernel so far) is
+// called slow only if the incumbent, timed again at that moment, is as fast as before. If the
+// incumbent is slower too, no timing of that moment counts.
 //
 //   const Timer timer = timed_by(clock, run);
 //   Samples s = sample_beside({best_ns, best_timer}, timer, {}, clock, watch);
@@ -40,20 +40,20 @@ using Run = std::function<void()>;
 /// Makes `calls` calls, one after the other, and returns the ns that they took together.
 using Timer = std::function<int64_t(int64_t calls)>;
 
-/// A timer that calls `run` on the calling thread and reads `clock` before the first and after the
-/// last call.
+/// Returns a timer that calls `run` on the calling thread. It reads `clock` before the first and
+/// after the last call.
 Timer timed_by(const Clock& clock, const Run& run);
 
-/// A timer that calls `prepare` before each call of `run` and times each call of `run` separately.
-/// The time of `prepare` and of reading the clock does not count.
+/// Returns a timer that calls `prepare` before each call of `run` and times each call of `run`
+/// separately. The time of `prepare` and of reading the clock does not count.
 Timer timed_singly(const Clock& clock, const Run& prepare, const Run& run);
 
 struct Sampling {
   /// Calls are timed in batches that take at least this long, and at least 100 timer resolutions.
   int64_t min_batch_ns = 1'000'000;
   int64_t timer_resolution_ns = 100;
-  /// Most calls in a batch. A kernel is too fast to be timed if so many calls take less than 100
-  /// timer resolutions.
+  /// Most calls in a batch. A kernel is too fast to be timed if a batch of this many calls takes
+  /// less than 100 timer resolutions.
   int64_t max_batch_calls = int64_t{1} << 20;
   int min_samples = 9;
   int max_samples = 60;
@@ -61,12 +61,11 @@ struct Sampling {
   /// Limit of the time spent on batches that do not count, because the machine was disturbed.
   /// Sampling ends when the limit is reached.
   int64_t patience_ns = 1'000'000'000;
-  /// Sampling ends when the interval of the estimate is narrow enough: its width, divided by the
-  /// estimate, is at most this number.
+  /// Sampling ends when (width of the estimate's interval) / (estimate) is at most this number.
   double target_relative_interval = 0.02;
 };
 
-/// Returns options for timers of timed_singly(). Their batches are short, because `prepare` takes
+/// Returns `options` for timers of timed_singly(), with shorter batches, because `prepare` takes
 /// far longer than a short call.
 Sampling for_single_calls(Sampling options);
 
@@ -83,26 +82,27 @@ struct Estimate {
   double relative_interval() const { return latency_ns > 0 ? (high_ns - low_ns) / latency_ns : 0; }
 };
 
-/// The estimate from these samples; all members are 0 if there are none.
+/// Returns the estimate from these samples; all members are 0 if there are none.
 Estimate estimate(std::vector<double> samples_ns);
 
-/// The estimate from samples that do not count because they were disturbed. Disturbances only add
-/// time, by an unknown amount, so the interval is from 0 to the largest sample.
+/// Returns the estimate from samples that do not count because they were disturbed. Disturbances
+/// only add time, by an unknown amount, so the interval is from 0 to the largest sample.
 Estimate estimate_disturbed(std::vector<double> samples_ns);
 
 enum class SampleState {
-  Settled,    ///< the interval is narrow enough, or the kernel is 5 % slower than the incumbent
+  Settled,    ///< the interval is narrow enough, or the kernel is clearly over 5 % slower than the
+              ///< incumbent
   Noisy,      ///< the interval is too wide, but samples or time ran out
   Dropped,    ///< clearly slower than the incumbent, so sampling stopped early
   TooFast,    ///< too fast for the timer; there is no latency
-  Disturbed,  ///< too few batches count; the estimate is from batches that do not count
+  Disturbed,  ///< too few batches count; the estimate also uses those that do not
 };
 
 struct Samples {
   SampleState state = SampleState::Noisy;
   Estimate estimate;
   /// Time of one call in each batch that counts, in the order of the timings. If the state is
-  /// Disturbed, it has the latest batches instead, which do not count.
+  /// Disturbed, it has all batches since samples were last discarded, whether they count or not.
   std::vector<double> raw_ns;
   int64_t calls_per_batch = 0;
   /// Text that says why the latest rejected batch did not count; empty if all batches count.
@@ -126,29 +126,32 @@ struct Incumbent {
 Samples sample(const Timer& timer, const Sampling& options, const Clock& clock, Watch& watch);
 
 /// As sample(), but spends less time on kernels that are slower than the incumbent. Sampling stops
-/// as soon as the candidate is clearly slower, and needs only few samples if the candidate is 5 %
-/// slower. Before sampling ends for one of these two reasons, the incumbent is timed again, and
-/// must be as fast as before.
+/// as soon as the candidate is clearly slower, and needs only few samples if the candidate is more
+/// than 5 % slower. Before sampling ends for one of these two reasons, the incumbent is timed
+/// again, and must be as fast as before. It is not timed again if its timer is empty, or if already
+/// the first call of the candidate takes at least 0.25 s and more than ten times as long as the
+/// incumbent.
 Samples sample_beside(const Incumbent& incumbent, const Timer& timer, const Sampling& options,
                       const Clock& clock, Watch& watch);
 
 /// Measures one kernel alone, for a latency that is reported to users. Calls sample() `stretches`
-/// times, with a call of `pause` between two of them, and uses the samples of the stretches that
-/// agree with the fastest. So a disturbance that no watch sees is noticed as a difference between
-/// stretches. Requires: stretches >= 1.
+/// times, with a call of `pause` between two of them, and merges the samples of those stretches
+/// whose latencies are within 3 % of the fastest. So a disturbance that no watch sees is noticed as
+/// a difference between stretches. Requires: stretches >= 1.
 Samples sample_spread(const Timer& timer, int stretches, const std::function<void()>& pause,
                       const Sampling& options, const Clock& clock, Watch& watch);
 
-/// The median. For an even number of values it is the larger of the two values in the middle.
-/// Requires: at least one value.
+/// Returns the median. For an even number of values it is the larger of the two values in the
+/// middle. Requires: at least one value.
 double median(std::vector<double> values);
 
 struct Interval {
   double low = 0, high = 0;
 };
 
-/// The 99 % confidence interval of the median, for values of any distribution. With few values an
-/// end of the interval is the smallest or the largest value. Requires: at least one value.
+/// Returns the 99 % confidence interval of the median, for values of any distribution. With few
+/// values an end of the interval is the smallest or the largest value. Requires: at least one
+/// value.
 Interval median_interval(std::vector<double> values);
 
 enum class Winner { A, B, Tie };
@@ -158,8 +161,9 @@ struct Comparison {
   double ratio = 1;  ///< minimum time of B / minimum time of A; above 1, A is faster
   double low = 1;    ///< low and high: 99 % interval of the median of the rounds' ratios
   double high = 1;
-  /// Noise of this comparison: the timings of A are divided into two halves, and so are those of B.
-  /// It is the larger relative difference between two halves, and at least 0.01.
+  /// Noise of this comparison. The timings of each kernel are divided into two halves; the noise of
+  /// the kernel is the relative difference between the minima of its halves. This is the larger
+  /// noise of the two kernels, and at least 0.01.
   double noise_floor = 0;
   SampleState state = SampleState::Settled;  ///< TooFast or Disturbed if nothing was compared
 };
@@ -169,11 +173,11 @@ struct Comparison {
 inline constexpr int least_rounds = 7, most_rounds = 11;
 
 /// Compares two kernels in `rounds` rounds, each of which times A, B, B, A. A wins only if the 99 %
-/// interval of the ratios is above 1, and the ratio exceeds 1 by more than the noise floor; B wins
-/// in the opposite case. The result is a tie otherwise, and if fewer than least_rounds rounds
-/// count. A round to which the watch objects is repeated, until 2 * rounds rounds have been timed.
-/// Both kernels should run on the same buffers: equal kernels on different buffers differ by 2-4 %,
-/// because of the placement of pages. Requires: rounds >= 1.
+/// interval of the ratios is above 1, and the ratio exceeds 1 by more than the noise floor. B wins
+/// under the same conditions with A and B exchanged. Otherwise, or if fewer than least_rounds
+/// rounds count, the result is a tie. A round to which the watch objects is repeated, until 2 *
+/// rounds rounds have been timed. Both kernels should run on the same buffers: equal kernels on
+/// different buffers differ by 2-4 %, because of the placement of pages. Requires: rounds >= 1.
 Comparison compare_abba(const Timer& timer_a, const Timer& timer_b, int rounds,
                         const Sampling& options, Watch& watch);
 

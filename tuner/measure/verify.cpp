@@ -20,8 +20,8 @@ struct Conditions {
   bool backwards = false;  ///< tasks in reverse order, on one thread
 };
 
-// Bytes of the stack that are overwritten before a run: more than a task may use, so that a
-// variable that a kernel does not initialise is never zero by chance.
+// Bytes of the stack that are overwritten before a run. They are more than a task may use, so that
+// a variable that a kernel does not initialise is never zero by chance.
 constexpr size_t scribbled_bytes = codegen::max_stack_bytes + (64 << 10);
 
 [[gnu::noinline]] void scribble_stack(Poison pattern) {
@@ -29,9 +29,9 @@ constexpr size_t scribbled_bytes = codegen::max_stack_bytes + (64 << 10);
   for (volatile uint16_t& word : frame) word = static_cast<uint16_t>(pattern);
 }
 
-// Limits of the packed inputs that are kept. The bytes are twice as many as a batch with different
-// layouts needs for the largest layers of ResNet-50. The number of buffers leaves room for the
-// kernels' own buffers in the table of live buffers (processes/guarded_buffer.cpp).
+// Limits of the packed inputs that are kept. The limit of bytes is twice what a batch of candidates
+// with different layouts needs for the largest layers of ResNet-50. The limit of buffers leaves
+// room for the kernels' own buffers in the table of live buffers (processes/guarded_buffer.cpp).
 constexpr size_t most_packed_bytes = size_t{256} << 20, most_packed_buffers = 256;
 
 Result<dsl::Arrays> run_once(const runtime::Kernel& kernel, const dsl::Workload& workload,
@@ -83,7 +83,8 @@ bool has_calls(const runtime::Kernel& kernel) {
   return !lacks_packs && (has_packs || kernel.info().preparation);
 }
 
-/// Calls the kernel as users do, so that its own packing code runs, which no other run here uses.
+/// Calls the kernel as users do. This runs the kernel's own packing code, which no other run here
+/// uses.
 Result<dsl::Arrays> call_on_arrays(const runtime::Kernel& kernel, const dsl::Workload& workload,
                                    dsl::Arrays arrays, runtime::ThreadPool& pool, int threads) {
   std::vector<runtime::Buffer> buffers;
@@ -274,7 +275,7 @@ Verdict verify(const runtime::Kernel& kernel, const dsl::Workload& workload,
   const auto run = [&](const Fill& fill, const Conditions& conditions) {
     return outputs_of(run_once(kernel, workload, fill.inputs, conditions, packed, pool));
   };
-  dsl::Arrays left;  // by the last run
+  dsl::Arrays left;  // outputs of the last run
   const auto run_pass = [&](Pass pass) {
     Outputs outputs = run(fill_of(reference, pass),
                           pass == Pass::Normal ? Conditions{Align::End, Poison::First, threads}

@@ -27,8 +27,9 @@ namespace tw::tuner {
 class PackedInputs {
  public:
   /// Returns `array` in `layout`, from the cache if it is there; otherwise it is packed now.
-  /// `layout_text` is the layout as text, by which the cache finds it. Call clear() before an array
-  /// that was passed is destroyed.
+  /// `layout_text` is the layout as text; the cache finds a buffer by it, by `options` and by the
+  /// address of `array`. Call clear() when an array that was passed is destroyed, before the next
+  /// get().
   Result<std::shared_ptr<const GuardedBuffer>> get(const dsl::Array& array,
                                                    const dsl::Layout& layout,
                                                    const std::string& layout_text,
@@ -50,31 +51,32 @@ enum class SharedInputs { All, Constants };
 
 /// Guarded buffers for the arguments of a kernel, in their layouts, with the inputs of one fill.
 /// They are packed and unpacked by packing.h and not by the kernel's own code. If the kernel has a
-/// preparation, prepare() computes the buffers that it fills.
+/// preparation, there are also buffers for its results, which prepare() computes.
 class KernelBuffers {
  public:
-  /// Allocates the buffers and packs the inputs. The inputs that `shared` names are taken from
-  /// `packed`, and are read-only. The other inputs, or all of them if `packed` is null, are copies
-  /// of their own, which can be made writable.
+  /// Allocates the buffers and packs the inputs. Shared inputs are taken from `packed` and are
+  /// read-only; `shared` says which inputs these are. If `packed` is null, no input is shared. Each
+  /// other input is packed into a buffer of this object, which can be made writable.
   static Result<KernelBuffers> make(const runtime::Kernel& kernel, const dsl::Workload& workload,
                                     const dsl::Arrays& inputs, BufferOptions options,
                                     PackedInputs* packed, SharedInputs shared = SharedInputs::All);
-  /// Fills the buffers of the kernel's preparation with the pattern `poison`, runs the preparation,
-  /// and makes the buffers read-only. With `backwards`, the preparation runs on one thread and with
-  /// its tasks in reverse order. Invalid if the preparation writes outside of its buffers.
+  /// Fills the buffers for the results of the kernel's preparation with the pattern `poison`, runs
+  /// the preparation, and makes these buffers read-only. With `backwards`, the preparation runs on
+  /// one thread and with its tasks in reverse order. Fails with Invalid if the preparation writes
+  /// outside of its buffers.
   Status prepare(const runtime::Kernel& kernel, Poison poison, runtime::ThreadPool& pool,
                  int threads, bool backwards = false);
-  /// A pointer for each of runtime::call_buffers().
+  /// Returns a pointer to each buffer that runtime::call_buffers() describes.
   std::vector<void*> pointers() const;
   Bytes bytes(size_t argument) const {
     return {buffers_[argument]->data(), buffers_[argument]->size()};
   }
   void poison_outputs(const runtime::Kernel& kernel, Poison pattern);
   Status make_writable(size_t argument) { return own_[argument]->make_writable(); }
-  /// Returns the outputs, unpacked. Invalid, naming the argument, if the kernel wrote to the memory
-  /// around an argument.
+  /// Returns the outputs in logical layout. Fails with Invalid if the kernel wrote to the memory
+  /// around an argument; the message names the argument.
   Result<dsl::Arrays> outputs(const runtime::Kernel& kernel) const;
-  /// The memory of the buffers that the preparation computed.
+  /// Returns the memory of the buffers that the preparation computed.
   std::vector<Bytes> prepared() const;
 
  private:
@@ -84,18 +86,19 @@ class KernelBuffers {
   std::vector<std::shared_ptr<GuardedBuffer>> prepared_;
 };
 
-/// The inputs of a kernel by their roles in a network. Buffers that the preparation computed count
-/// as constants. Makes the activations in `buffers` writable.
+/// Returns the inputs of a kernel by their roles in a network. Buffers that the preparation
+/// computed count as constants; inputs that only the preparation reads are left out. Makes the
+/// activations in `buffers` writable.
 Result<Roles> roles_of(const runtime::Kernel& kernel, const dsl::Workload& workload,
                        KernelBuffers& buffers);
 
-/// The conversions between layouts that are part of each call of a kernel. There are none unless
-/// dsl::keeps_arrays() is true of its workload, which means that the kernel is called on arrays of
-/// the user. Arrays for which the user asked for a layout (Workload::layouts) are not converted.
-/// The input arrays must outlive the object.
+/// The conversions between layouts that are part of each call of a kernel. There are conversions
+/// only if dsl::keeps_arrays() is true of the workload, which means that the kernel is called on
+/// arrays of the user. Constants are not converted, nor are arrays for which the user asked for a
+/// layout (Workload::layouts). The input arrays must outlive the object.
 class Conversions {
  public:
-  /// Finds the conversions. Makes those inputs in `buffers` writable that are packed by each call.
+  /// Finds the conversions. The inputs that each call packs are made writable in `buffers`.
   static Result<Conversions> of(const runtime::Kernel& kernel, const dsl::Workload& workload,
                                 const dsl::Arrays& inputs, KernelBuffers& buffers);
   /// Makes one call as a user makes it: packs the inputs, runs the kernel, and unpacks the outputs.
@@ -103,7 +106,7 @@ class Conversions {
               runtime::ThreadPool& pool, int threads);
 
  private:
-  /// Pairs of the index of an argument and the user's array.
+  /// Arguments that each call converts: pairs of the index of an argument and the user's array.
   std::vector<std::pair<int, const dsl::Array*>> inputs_;
   std::vector<std::pair<int, dsl::Array>> outputs_;
 };
@@ -111,12 +114,12 @@ class Conversions {
 /// Verifies a kernel by three runs:
 /// - on the integer fill, on one thread, with guards before the data;
 /// - on the N(0, 1) fill, on all threads, with guards behind the data;
-/// - on the N(0, 1) fill again, on one thread, with the tasks in reverse order: the outputs must be
-///   the same bits.
+/// - on the N(0, 1) fill again, on one thread, with the tasks in reverse order; the outputs must
+///   have the same bits as those of the second run.
 ///
 /// Before each run, the outputs, the scratch memory and the stack are filled with another poison.
 /// If the kernel has a preparation or packing kernels, a fourth run calls it as users do, on
-/// row-major arrays.
+/// row-major arrays. This run is left out if an argument in another layout has no packing kernel.
 Verdict verify(const runtime::Kernel& kernel, const dsl::Workload& workload,
                const Reference& reference, PackedInputs& packed, runtime::ThreadPool& pool,
                int threads);

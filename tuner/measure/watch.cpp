@@ -14,12 +14,13 @@
 namespace tw::tuner {
 namespace {
 
-/// A reading below this share of the undisturbed speed is taken as disturbed. On an undisturbed
-/// core fewer than one in a hundred of 30,000 readings was lower. Another process on the core's
+/// A reading below this share of the undisturbed speed is taken as disturbed. Of 30,000 readings on
+/// an undisturbed core, fewer than one in a hundred was lower. Another process on the core's
 /// sibling thread slows the loop by 30 % or more.
 constexpr double least_speed = 0.90;
 
-/// Greatest age of a reading that also counts as the reading before the next timing.
+/// The reading after a timing also serves as the reading before the next timing if it is at most
+/// this old.
 constexpr int64_t fresh_ns = 200'000;
 
 /// Number of readings that warm up a core. After some milliseconds without work, the clock of a

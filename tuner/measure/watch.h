@@ -4,9 +4,10 @@
 //
 // Two things slow a kernel on a shared machine. A process on the same core takes the core away for
 // milliseconds; the system counts an involuntary context switch. A neighbour on the core's sibling
-// thread, often another guest of the same host, shows neither as load nor as switches; kernels were
-// seen to take 1.43 times as long for 0.1 to 0.5 s at a time. Such a neighbour also slows a loop of
-// known speed (peak.h), so the loop is timed right before and right after each timing.
+// thread, often another guest of the same host, slows the kernel too, but the system reports
+// neither load nor switches: kernels were seen to take 1.43 times as long for 0.1 to 0.5 s at a
+// time. Such a neighbour also slows a loop of known speed (peak.h), so the loop is timed right
+// before and right after each timing.
 //
 //   watch.begin();
 //   const int64_t elapsed_ns = timer(calls);
@@ -38,8 +39,8 @@ class Watch {
   virtual ~Watch() = default;
   virtual void begin() = 0;
   virtual Moment end() = 0;
-  /// Text that says why a timing of that moment does not count, judged by what the watch knows now;
-  /// nullopt if the timing counts.
+  /// Returns a text that says why a timing of that moment does not count, judged by what the watch
+  /// knows now; nullopt if the timing counts.
   virtual std::optional<std::string> objection(const Moment& moment) const = 0;
   /// Sleeps for a few milliseconds, so that a disturbance may pass. A thread that has slept also
   /// starts with a full time slice.
@@ -55,8 +56,8 @@ class NoWatch : public Watch {
   void rest() override {}
 };
 
-/// A watch for kernels that run on the threads of the gauge. The gauge must outlive the watch. The
-/// call warms up the cores.
+/// Returns a watch for kernels that run on the threads of the gauge. The gauge must outlive the
+/// watch. The call warms up the cores.
 std::unique_ptr<Watch> watch_processor(Gauge& gauge, Clock clock);
 
 }  // namespace tw::tuner

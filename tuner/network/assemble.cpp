@@ -53,8 +53,9 @@ class Assembler {
   }
 
  private:
-  /// The moment at which each call runs, from which the lifetimes of arrays follow. All calls of a
-  /// band run at the same moment: {0, 1, 2, 2, 2, 3} if the band has calls 2 to 4.
+  /// Returns for each call the moment at which it runs. Lifetimes of arrays are ranges of moments.
+  /// All calls of a band run at the same moment, so that no two arrays of the band share memory.
+  /// For example, if the band has calls 2 to 4, the moments are {0, 1, 2, 2, 2, 3}.
   static std::vector<int> moments_of(const Script& script) {
     std::vector<int> moments(script.calls.size());
     auto band = script.bands.begin();
@@ -70,7 +71,7 @@ class Assembler {
     return moments;
   }
 
-  /// An array of the caller.
+  /// Returns the index of the model's tensor for an input or output of the network.
   int port(const ScriptArgument& argument) {
     const graph::TensorType& type = types_.at(argument.tensor);
     int64_t bytes = size_bytes(type.dtype);
@@ -126,7 +127,7 @@ class Assembler {
         {static_cast<int>(band.first), {band.chains.begin(), band.chains.end()}});
   }
 
-  /// The script's argument for that of a kernel, by the name in the compute.
+  /// Returns the argument of the script's call that has the name `info.name` in the compute.
   static Result<const ScriptArgument*> argument_of(const ScriptCall& call,
                                                    const dsl::Workload& workload,
                                                    const runtime::ArgumentInfo& info) {
@@ -151,8 +152,9 @@ class Assembler {
         argument.storage);
   }
 
-  /// Index of the model's tensor with this type and layout in this storage. A new tensor is added
-  /// if there is none. place_storages() sets its place in memory later.
+  /// Returns the index of the model's tensor with this type, shape and layout in this storage. Adds
+  /// the tensor if the model has none. place_storages() sets the place of the tensor in memory
+  /// later.
   int tensor_in(runtime::ModelTensor tensor, size_t storage) {
     lifetimes_[storage].bytes = std::max(lifetimes_[storage].bytes, tensor.bytes);
     const auto [place, is_new] = tensors_.emplace(
@@ -164,7 +166,8 @@ class Assembler {
     return static_cast<int>(place->second);
   }
 
-  /// The constant as the kernel asks for it; one that several kernels ask for alike is kept once.
+  /// Returns the index of the constant in the layout that the kernel reads. If several kernels read
+  /// the constant in the same layout, the model has it once.
   int constant(const std::string& name, const runtime::ArgumentInfo& info,
                const dsl::Layout& layout) {
     const graph::Constant& value = graph_.constants.at(name);
@@ -172,7 +175,8 @@ class Assembler {
                      [&](std::byte* storage) { pack(layout, *value.array, storage); });
   }
 
-  /// Stands for a constant that only preparations read.
+  /// Returns the index of a tensor of 0 bytes that stands for a constant that only preparations
+  /// read.
   int not_stored(const runtime::ArgumentInfo& info) {
     variant_.tensors.push_back(
         {info.name, info.dtype, info.shape, info.layout, 0, runtime::Place::Constant, 0});
@@ -180,7 +184,8 @@ class Assembler {
     return static_cast<int>(variant_.tensors.size()) - 1;
   }
 
-  /// The prepared buffers of a call's kernel, as constants of the model.
+  /// Runs the preparation of the call's kernel, and adds the prepared buffers to the arguments of
+  /// the step, as constants of the model.
   Status add_prepared(const ScriptCall& call, runtime::ModelStep& step) {
     const runtime::KernelInfo& kernel = kernels_[call.kernel].info;
     const dsl::Workload& workload = script_.kernels[call.kernel].workload;
@@ -215,8 +220,8 @@ class Assembler {
     return {};
   }
 
-  /// Index of a constant tensor, whose bytes `write` provides. Constants with the same hash, shape
-  /// and layout are stored once.
+  /// Returns the index of a constant tensor. `write` writes the bytes of the constant. Constants
+  /// with the same hash, shape and layout are stored once.
   template <typename Write>
   int kept_once(const std::string& hash, const std::string& name, const runtime::ArgumentInfo& info,
                 const Write& write) {
@@ -234,8 +239,9 @@ class Assembler {
     return static_cast<int>(place->second);
   }
 
-  /// The array that contains a storage, and the position of the storage in that array. A storage
-  /// that is no part is its own array. If a storage moves in a loop, its parts move with it.
+  /// Returns the array that contains a storage, and the position of the storage in that array. A
+  /// storage that is not a part of another storage is its own array. If a storage moves in a loop,
+  /// its parts move with it.
   ScriptPart place_in_array(size_t storage) const {
     ScriptPart place{storage, 0};
     while (const auto& part = script_.storages[place.whole].part) {
@@ -247,7 +253,8 @@ class Assembler {
     return place;
   }
 
-  /// An array is alive as long as any of its parts.
+  /// Extends the lifetime of each array to the lifetimes of its parts, and its size to the end of
+  /// the last part.
   void join_lifetimes() {
     for (size_t i = 0; i < script_.storages.size(); ++i) {
       const ScriptPart place = place_in_array(i);
@@ -302,9 +309,11 @@ class Assembler {
   int64_t alignment_ = 1;  ///< of tensors in constants and arena
   runtime::ModelFile model_;
   runtime::ModelVariant variant_;
-  const std::vector<int> moments_;            ///< of each call
-  std::vector<runtime::Lifetime> lifetimes_;  ///< of each storage, in moments; -1: unused
-  std::vector<size_t> storage_of_;            ///< of each tensor of the model
+  const std::vector<int> moments_;  ///< of each call
+  /// For each storage, the moments from its first to its last use; `first` is -1 if the storage is
+  /// unused.
+  std::vector<runtime::Lifetime> lifetimes_;
+  std::vector<size_t> storage_of_;  ///< of each tensor of the model
   std::map<std::tuple<size_t, DType, std::vector<int64_t>, std::string>, size_t> tensors_;
   std::map<std::tuple<std::string, std::vector<int64_t>, std::string>, size_t> constants_;
   std::map<size_t, Preparer> preparers_;                            ///< by the index of the kernel

@@ -13,10 +13,12 @@ namespace {
 /// The time for waking the threads of a band and for waiting until they are done, in ns
 /// (runtime/thread_pool.h).
 constexpr double fork_ns = 500;
-/// Most calls and loops of a window, which bounds the time of the search.
+/// Largest number of units of a window, where a unit is a call outside of loops or a whole loop.
+/// The limit bounds the time of the search for windows.
 constexpr size_t most_units = 96;
 
-/// Calls that stay together: those of a loop, or a single one.
+/// Calls that stay together: all calls of a loop, or a single call. `end` is the index after the
+/// last call.
 struct Unit {
   size_t first = 0, end = 0;
   std::optional<size_t> loop = {};  ///< index into Script::loops
@@ -52,12 +54,14 @@ class Dependences {
     }
   }
 
-  /// Requires: unit < later < unit + most_units.
+  /// True if `unit` and `later` depend on each other. Requires: unit < later < unit + most_units.
   bool between(size_t unit, size_t later) const { return later_[unit][later - unit - 1]; }
 
  private:
-  using Accesses = std::map<size_t, bool>;  ///< storages that a unit uses; true: it writes there
-  /// The array in which a storage lies, and whether it moves there in a loop.
+  /// For each storage that a unit uses, true if the unit writes it.
+  using Accesses = std::map<size_t, bool>;
+  /// The array that contains a storage. `moves` is true if the storage moves in that array while a
+  /// loop runs.
   struct Place {
     size_t array = 0;
     bool moves = false;
@@ -104,23 +108,24 @@ class Dependences {
   }
 
   const Script& script_;
-  std::vector<Place> places_;             ///< of each storage
+  std::vector<Place> places_;             ///< for each storage
   std::vector<std::vector<bool>> later_;  ///< for each unit, the units that follow it
 };
 
-/// A window of units: those from `first` to `end` - 1, in chains.
+/// A window: the units from `first` to `end` - 1, and the chains into which they are split.
 struct Window {
   size_t first = 0, end = 0;
   std::vector<std::vector<size_t>> chains = {};
 };
 
-/// The chains of a window that grows towards the begin of the script.
+/// The chains of a window. The window grows from its last unit towards the beginning of the script.
 class Chains {
  public:
   Chains(const std::vector<Unit>& units, const Dependences& dependences)
       : units_(units), dependences_(dependences) {}
 
-  /// Requires: the unit before those that were added.
+  /// Adds a unit to the window. All chains with a unit that depends on the new unit are joined into
+  /// one chain with it. Requires: the unit is the one just before the units that were added.
   void add(size_t unit) {
     Chain joined{.units = {unit}, .cost_ns = units_[unit].cost_ns};
     std::erase_if(chains_, [&](const Chain& chain) {
@@ -134,7 +139,8 @@ class Chains {
     chains_.push_back(std::move(joined));
   }
 
-  /// The time that running the chains side by side may save; negative where it cannot.
+  /// Returns the most time in ns that running the chains side by side on this many threads can
+  /// save, minus fork_ns. Negative if nothing can be saved.
   double saved_ns(int threads) const {
     double all = 0, longest = 0;
     for (const Chain& chain : chains_) {
@@ -168,8 +174,8 @@ class Chains {
   std::vector<Chain> chains_;
 };
 
-/// The windows that do not overlap and together save the most time. Among equal choices, windows
-/// with fewer units are preferred.
+/// Returns the windows that do not overlap and together save the most time. If several choices save
+/// equally much, windows with fewer units are preferred.
 std::vector<Window> best_windows(const std::vector<Unit>& units, const Dependences& dependences,
                                  int threads) {
   // saved[i] is the most time that windows of the first i units save. begins[i] is the first unit
@@ -204,7 +210,8 @@ std::vector<Window> best_windows(const std::vector<Unit>& units, const Dependenc
   return windows;
 }
 
-/// Appends the calls of a unit of `from` to `to`.
+/// Moves the calls of a unit from `from` to the end of `to`. If the unit is a loop, the loop is
+/// moved too.
 void append(const Unit& unit, Script& from, Script& to) {
   const size_t first = to.calls.size();
   for (size_t call = unit.first; call < unit.end; ++call)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Finds contenders: schemes that were never measured and could change the plan. A scheme is one way
-// to run an operator, with a layout for each of its tensors. Private to network.cpp. A pure
-// function; thread-safe.
+// Finds contenders: schemes that were never measured and would change the plan if they were faster
+// than predicted. A scheme is one way to run an operator, with a layout for each of its tensors.
+// Private to network.cpp. A pure function; thread-safe.
 
 #include <cstddef>
 #include <vector>
@@ -18,15 +18,15 @@ struct Contender {
   double gain_ns = 0;  ///< upper bound on the time that the network would save with this scheme
 };
 
-/// The unmeasured schemes that the cheapest plan would use if their times were
+/// Returns the unmeasured schemes that the cheapest plan would use if their times were
 /// SchemeCosts::optimistic_ns(), largest gain first. The gain of a scheme is the sum of the gains
 /// of the operators in its group. The gain of an operator is
 ///
 ///   (cost of the scheme - optimistic_ns) - (time of the cheapest plan with the scheme - plan_ns)
 ///
-/// or 0 if this is negative. For example, a scheme costs 50 us, and 30 us at best. The cheapest
+/// Or 0 if this is negative. For example, a scheme costs 50 us, and 30 us at best. The cheapest
 /// plan takes 900 us, and the cheapest plan with the scheme 905 us. The gain is (50 - 30) - (905 -
-/// 900) = 15 us. Schemes with a gain of at most `least_ns` are left out. Requires: `cheapest` is
+/// 900) = 15 us. A scheme is left out if its gain is at most `least_ns`. Requires: `cheapest` is
 /// the result of graph::cheapest_with() for costs.schemes(), and `plan_ns` is the time of the
 /// cheapest plan.
 std::vector<Contender> find_contenders(const SchemeCosts& costs,

@@ -8,11 +8,12 @@
 
 namespace tw::tuner {
 
-/// The largest difference between an element of `outputs` and the element of `expected` at the same
-/// position, divided by the largest finite magnitude in that array of `expected`. Two NaNs do not
-/// differ. The result is infinite if only one of two elements is NaN, if an infinite element
-/// differs from the other element, or if an element differs from an expected array of zeros.
-/// Requires: outputs[i] and expected[i] have the same shape.
+/// Returns the largest difference between an element of `outputs` and the element of `expected` at
+/// the same position. The difference is divided by the largest finite magnitude in that array of
+/// `expected`. Two NaNs do not differ. The result is infinite if only one of two elements is NaN,
+/// if an infinite element differs from the other element, or if an array of `expected` has only
+/// zeros and an element of `outputs` differs from them. Requires: outputs[i] and expected[i] have
+/// the same shape.
 double largest_difference(const std::vector<dsl::Array>& outputs,
                           const std::vector<dsl::Array>& expected);
 

@@ -54,7 +54,7 @@ class JoinedModel {
     return number;
   }
 
-  /// The offset of these bytes in the constants.
+  /// Returns the offset of these bytes in the constants, and appends the bytes if they are new.
   int64_t place_of(std::string_view bytes) {
     const auto end = static_cast<int64_t>(model_.constants.size());
     const auto [known, is_new] = places_.emplace(bytes, end);
@@ -66,8 +66,9 @@ class JoinedModel {
   }
 
   runtime::ModelFile model_;
-  int64_t alignment_ = 1;                       ///< of constants
-  std::map<std::string_view, int64_t> places_;  ///< of bytes that belong to the models that came in
+  int64_t alignment_ = 1;  ///< of constants
+  /// Offsets of constants; the keys point into the models that were added.
+  std::map<std::string_view, int64_t> places_;
 };
 
 }  // namespace

@@ -9,9 +9,9 @@
 
 namespace tw::tuner {
 
-/// A model that has the variants of all given models, in their order. Equal kernels are stored
-/// once, and so are packed constants that are equal byte for byte. Requires: at least one model;
-/// all models have the same name, target, ABI and number of threads, and pass
+/// Returns a model that has the variants of all given models, in their order. Equal kernels are
+/// stored once, and so are packed constants that are equal byte for byte. Requires: at least one
+/// model; all models have the same name, target, ABI and number of threads, and pass
 /// runtime::check_model().
 runtime::ModelFile join_models(std::span<const runtime::ModelFile* const> models);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The arguments and the state of a call of tune_model(), and the parts into which the call divides
-// its budget. Private to tune_model(). Belongs to one thread.
+// Holds the arguments and the state of one call of tune_model(), and computes the parts into which
+// the call divides its budget. Private to tune_model(). Belongs to one thread.
 
 #include <algorithm>
 #include <cstddef>
@@ -24,12 +24,14 @@ struct ModelContext {
   const ModelOptions& options;
   db::Store& store;
   const Environment& environment;
-  double share_s = 0;         ///< budget of each variant
-  int64_t ends_ns = 0;        ///< end of the whole budget on the clock of the environment
+  double share_s = 0;  ///< budget of each variant
+  /// Time on the clock of the environment at which the whole budget ends.
+  int64_t ends_ns = 0;
   BuiltKernels kernels = {};  ///< kernels that were built so far
 
   bool measures() const { return options.tuning.effort != Effort::None; }
-  /// True if whole networks are timed, in order to choose plans and the threads of steps.
+  /// True if whole networks may be timed. Their times decide between plans and choose the threads
+  /// of steps.
   bool times_networks() const { return measures() || options.refresh; }
   int threads() const { return options.tuning.threads; }
   double left_s() const { return static_cast<double>(ends_ns - environment.clock()) / 1e9; }
@@ -46,8 +48,9 @@ struct ModelContext {
   double fusion_s() const { return 0.1 * share_s; }
 };
 
-/// Builds the model of run.tuned.plans[plan], and adds the time for this to run.building_s. The
-/// bands with a true element in `side_by_side` run side by side (ModelSpec). Errors as
+/// Builds the model of run.tuned.plans[plan]. Adds the time that this takes to run.building_s, and
+/// the built kernels to context.kernels. For each true element of `side_by_side`, the chains of the
+/// band with this index run side by side (ModelSpec::side_by_side). Fails with the errors of
 /// build_model().
 Result<BuiltModel> build_plan(ModelRun& run, size_t plan, ModelContext& context,
                               const Environment& environment,

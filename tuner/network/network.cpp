@@ -27,36 +27,37 @@ namespace {
 
 // A shorter round would measure nothing: workers have to start, and references have to be built.
 constexpr double least_round_s = 1;
-// Largest number of times that plans are made in order to find estimated schemes that are worth a
-// prediction. Without this limit, four networks needed 9 to 11 plans, and the last plan was at most
-// 0.3 % faster.
+// Largest number of times that plans are made in order to find out which estimated schemes are
+// worth a prediction. Without this limit, four networks needed 9 to 11 plans, and the last plan was
+// at most 0.3 % faster.
 constexpr int most_estimated_rounds = 4;
-// The smallest kernels of a plan, which together take this share of its time, are not predicted in
-// full. Full predictions of these kernels would make plans of DenseNet-121, GoogLeNet, HRNet-W18
-// and GhostNetV2 faster by 0.2 to 0.8 %. They would take a quarter to a half of the time of all
-// full predictions.
+// The smallest kernels of a plan are not predicted in full: as many of them as together take this
+// share of the plan's time. Full predictions of these kernels would make the plans of DenseNet-121,
+// GoogLeNet, HRNet-W18 and GhostNetV2 faster by 0.2 to 0.8 %, but would take a quarter to a half of
+// the time of all full predictions.
 constexpr double share_of_small = 0.05;
 // A contender is tuned only if it could save this share of the network's time.
 constexpr double least_contender_gain = 0.002;
-// The schemes of an operator mostly gain by similar amounts, so the best two of each group
-// represent the others.
+// Largest number of contenders of a group. The schemes of a group mostly gain by similar amounts,
+// so the best two represent the others.
 constexpr size_t most_contenders_of_group = 2;
 
-// After the unmeasured kernels of the last plan are measured, another plan may be the cheapest, and
-// it may have unmeasured kernels too.
+// Largest number of rounds after the main rounds. After the unmeasured kernels of the last plan are
+// measured, another plan may be the cheapest, and it may have unmeasured kernels too.
 constexpr int most_closing_rounds = 3;
-// Multiple of closing_share that is kept if ways of choosing are compared.
+// Factor by which closing_share is multiplied if NetworkOptions::choices is not empty.
 constexpr double closing_factor_of_choices = 2;
 
-/// The tasks of a round: kernels and transforms of the plans, then contenders.
+/// The tasks of a round: first `of_plan` tasks for kernels and copies of the plans, then
+/// contenders.
 struct RoundTasks {
   std::vector<TaskSpec> specs;
   size_t of_plan = 0;
 };
 
-/// Tasks with distinct workloads. Adding a workload again increases its weight. A task whose kernel
-/// was predicted and not measured begins with that kernel, since a short run would otherwise end
-/// with a slower one.
+/// Collects tasks with distinct workloads. Adding a workload again increases the weight of its
+/// task. If a kernel was predicted and not measured, the search of its task begins with the
+/// predicted schedule, since a short search would otherwise end with a slower kernel.
 class TaskList {
  public:
   TaskList() = default;
@@ -70,9 +71,9 @@ class TaskList {
     spec.weight += weight;
     if (kernel.is_predicted && kernel.measured_ns <= 0) spec.schedule = kernel.schedule;
   }
-  /// Merges lists of alternative plans: the first tasks of all lists, then the second tasks of all
-  /// lists, and so on. For example, {a, b} and {c, a} give {a, c, b}. A task that is in several
-  /// lists gets its largest weight, because only one of the plans will run.
+  /// Merges the task lists of alternative plans: the first tasks of all lists, then the second
+  /// tasks of all lists, and so on. For example, {a, b} and {c, a} give {a, c, b}. A task that is
+  /// in several lists gets the largest of its weights, because only one of the plans will run.
   void merge(const std::vector<TaskList>& lists) {
     for (size_t i = 0, rest = lists.size(); rest > 0; ++i) {
       rest = 0;
@@ -133,7 +134,7 @@ class NetworkRun {
         .tell = [this](size_t done, size_t count) { tell_of_predictions(done, count); },
         .most_error = services_.most_error,
         // Schemes are estimated only if nothing is measured, since measurements could make any
-        // scheme the best one. Schemes of GPUs are not estimated, because estimates were never
+        // scheme the best one. On GPUs they are never estimated, because estimates were not
         // compared with predictions there.
         .estimates = options_.tuning.effort == Effort::None && !target_.is_gpu()};
     TW_TRY(SchemeCosts costs, SchemeCosts::predict(graph_, context, store_, services_.predict));
@@ -143,9 +144,9 @@ class NetworkRun {
     return predict_estimated();
   }
 
-  /// Predicts the estimated schemes of the cheapest plans and makes the plans again, up to
-  /// `most_estimated_rounds` times. Then drops the schemes that are still estimated. After an
-  /// interrupt, plans use the schemes that are predicted by then.
+  /// Predicts the estimated schemes that the cheapest plans use, and makes the plans again, up to
+  /// `most_estimated_rounds` times. Then drops the schemes that are still estimated. If the user
+  /// interrupts, the schemes that were not predicted by then are dropped.
   Status predict_estimated() {
     if (costs_->estimated().empty()) return {};
     for (int round = 0; round < most_estimated_rounds && !interrupted(); ++round) {
@@ -174,14 +175,16 @@ class NetworkRun {
     on_progress_(progress);
   }
 
-  /// Finds the cheapest plan, and the plans of the ways of choosing that are compared.
+  /// Finds the cheapest plan by the costs of `stance`, and the plans for NetworkOptions::choices by
+  /// the costs of `choosing`.
   Status plan(Stance stance = Stance::Likely, Stance choosing = Stance::Likely) {
     TW_TRY(std::vector<graph::Plan> plans, cheapest_plans(stance, 1));
     plan_ = std::move(plans.front());
     return choose(choosing);
   }
 
-  /// Takes the schemes with their present costs, and finds the cheapest plans among them.
+  /// Sets schemes_ to the schemes with their present costs, and finds the `count` cheapest plans
+  /// among them.
   Result<std::vector<graph::Plan>> plans_of_costs(Stance stance, size_t count) {
     const double before = elapsed_s();
     schemes_ = costs_->schemes(stance);
@@ -192,10 +195,11 @@ class NetworkRun {
     return plans;
   }
 
-  /// The cheapest plans. Their kernels are measured, or predicted in full unless they are too
-  /// small. Plans are made again until no kernel of theirs needs a full prediction. A full
-  /// prediction is never slower than the rough one. So it only makes plans with the kernel cheaper,
-  /// and other plans keep their times.
+  /// Returns the cheapest plans. Their kernels are measured or predicted in full; with
+  /// Effort::None, small kernels are left out (share_of_small). Plans are made again until they use
+  /// no kernel that still needs a full prediction. This ends with the cheapest plans: a full
+  /// prediction is never slower than the rough one, so it makes only plans with this kernel
+  /// cheaper.
   Result<std::vector<graph::Plan>> cheapest_plans(Stance stance, size_t count) {
     for (;;) {
       TW_TRY(std::vector<graph::Plan> plans, plans_of_costs(stance, count));
@@ -216,8 +220,8 @@ class NetworkRun {
       schemes.emplace(costs_->group_of(op), plan.schemes[op]);
   }
 
-  /// Adds the schemes of a plan, except the smallest ones, which together take `share_of_small` of
-  /// the plan's time.
+  /// Adds the schemes of a plan, except those with the smallest times, which together take
+  /// `share_of_small` of the plan's time.
   void add_larger_schemes(const graph::Plan& plan, SchemeSet& schemes) const {
     std::map<SchemeIndex, double> times;
     for (size_t op = 0; op < plan.schemes.size(); ++op)
@@ -232,8 +236,9 @@ class NetworkRun {
     }
   }
 
-  /// Predicts the schemes in full (SchemeCosts::refine()). Returns false after an interrupt; plans
-  /// then use rough predictions.
+  /// Predicts the schemes in full (SchemeCosts::refine()), and returns true if any prediction was
+  /// replaced. Returns false after an interrupt, so that plans are made with the predictions so
+  /// far.
   Result<bool> refine(const SchemeSet& schemes) {
     if (interrupted()) return false;
     const double before = elapsed_s();
@@ -242,8 +247,8 @@ class NetworkRun {
     return interrupted() ? false : refined;
   }
 
-  /// Makes a plan for each of NetworkOptions::choices. The kernels of these plans are measured or
-  /// predicted in full.
+  /// Makes a plan for each element of NetworkOptions::choices. The kernels of these plans are
+  /// measured or predicted in full.
   Status choose(Stance stance) {
     for (bool is_refined = !options_.choices.empty(); is_refined;) {
       chosen_.clear();
@@ -259,7 +264,7 @@ class NetworkRun {
     return {};
   }
 
-  /// The schemes of all plans.
+  /// Returns the schemes of the cheapest plan, and then those of each plan in chosen_.
   std::vector<std::vector<size_t>> choices() const {
     std::vector<std::vector<size_t>> choices = {plan_.schemes};
     for (const Result<graph::Plan>& plan : chosen_)
@@ -280,7 +285,8 @@ class NetworkRun {
     return {};
   }
 
-  /// Rounds until the budget or the user ends them, or nothing is left to gain.
+  /// Makes rounds of tuning until the budget is used, the user interrupts, or another round is not
+  /// expected to help.
   Result<Ended> tune_in_rounds() {
     for (int round = 0; round < options_.rounds; ++round) {
       const double left = left_s() - closing_s();
@@ -297,8 +303,9 @@ class NetworkRun {
     return Ended::Budget;
   }
 
-  /// Measures kernels that the final plans need and no round has measured, with one batch of
-  /// candidates for each. If all kernels are measured, uses the remaining time for one more round.
+  /// Measures the kernels that the last plans need and that were not measured by any round, with
+  /// one batch of candidates for each kernel. If all of these kernels are measured, uses the
+  /// remaining time for one more round.
   Status use_last_share() {
     for (int round = 0; round < most_closing_rounds; ++round) {
       if (interrupted() || tuned_.unstored || left_s() < least_round_s) return {};
@@ -312,7 +319,7 @@ class NetworkRun {
     return {};
   }
 
-  /// Makes one more round, if the rounds ended because their time did.
+  /// Makes one more round, if the main rounds ended because their time was used up.
   Status spend_rest() {
     if (tuned_.ended != Ended::Budget || left_s() - closing_s() >= least_round_s) return {};
     TW_TRY(const RoundTasks tasks, tasks_of_plans(Kernels::All));
@@ -342,8 +349,8 @@ class NetworkRun {
     return RoundTasks{tasks.take(), of_plans};
   }
 
-  /// True if a round has tuned the workload and the number of trials is limited. The workload then
-  /// gets no further trials.
+  /// True if a round has tuned the workload and the number of trials is limited. The workload is
+  /// then not tuned again.
   bool is_finished(const dsl::Workload& workload) const {
     return options_.tuning.trials > 0 && finished_.contains(workload.text());
   }
@@ -358,8 +365,8 @@ class NetworkRun {
     return {};
   }
 
-  /// The kernels that a plan runs. Kernels of the group that takes the most time come first, and
-  /// copies between layouts come last.
+  /// Returns the kernels that a plan runs. The kernels of the group that takes the most time come
+  /// first, and copies of tensors come last.
   Result<std::vector<KernelUse>> uses_of(const graph::Plan& plan) const {
     std::vector<KernelUse> uses;
     for (const size_t op : operators_by_cost(plan)) {
@@ -407,7 +414,7 @@ class NetworkRun {
         schemes.emplace(contender.group, contender.scheme);
       }
     }
-    // Measured times are compared with full predictions (SchemeCosts).
+    // The ratios of measured to predicted times (SchemeCosts) are to be those of full predictions.
     TW_RETURN_IF_ERROR(refine(schemes));
     TaskList tasks(std::move(round.specs));
     for (const Contender& contender : chosen) {
@@ -421,8 +428,8 @@ class NetworkRun {
     return {};
   }
 
-  /// The operators of the graph, sorted by the time of their groups, longest first. If the budget
-  /// is short, only the first operators are tuned.
+  /// Returns the operators of the graph, sorted by the time of their groups in the plan, longest
+  /// first. If the budget is short, only the first operators are tuned.
   std::vector<size_t> operators_by_cost(const graph::Plan& plan) const {
     std::vector<double> cost_of_group(costs_->groups().size(), 0);
     const auto cost = [&](size_t op) -> double& { return cost_of_group[costs_->group_of(op)]; };
@@ -461,7 +468,7 @@ class NetworkRun {
     TuneOptions options = options_.tuning;
     options.budget_s = budget_s;
     options.trials = trials;
-    options.builds_winners = false;  // build_model() builds those of the last plan
+    options.builds_winners = false;  // build_model() builds the kernels of the last plan
     std::vector<TaskSpec> specs = tasks.specs;
     for (TaskSpec& spec : specs) spec.most_error = services_.most_error;
     auto results =
@@ -482,7 +489,7 @@ class NetworkRun {
            });
   }
 
-  /// Progress of one round as that of the whole run.
+  /// Reports the progress of one round as progress of the whole run.
   void report(Progress progress, double before_s) const {
     if (!on_progress_) return;
     progress.elapsed_s += before_s;
@@ -506,7 +513,8 @@ class NetworkRun {
     }
   }
 
-  /// Chooses the plans to build. Nothing is measured after this, so predictions count cautiously.
+  /// Chooses the plans to build. Nothing is measured after this, so costs are those of
+  /// Stance::Cautious.
   Result<TunedNetwork> finish() {
     TW_TRY(std::vector<graph::Plan> plans, cheapest_plans(Stance::Cautious, count_plans()));
     for (graph::Plan& plan : plans) {
@@ -526,8 +534,9 @@ class NetworkRun {
     return std::move(tuned_);
   }
 
-  /// A plan that was chosen by the costs of `stance`, with its kernels. All times become expected
-  /// times, and the plan's lower bound is scaled by the same factor as its time.
+  /// Returns a plan that was chosen by the costs of `stance`, with its schemes and kernels. All
+  /// times become expected times, and the plan's lower bound is multiplied by the same factor as
+  /// the plan's time.
   PlannedNetwork planned(graph::Plan plan, Stance stance) const {
     PlannedNetwork network;
     const std::vector<std::vector<graph::Scheme>> schemes = costs_->schemes(Stance::Expected);
@@ -594,7 +603,8 @@ Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& targe
   services.predict = cache.remembering(
       predict_for(machine, options.tuning.threads, environment.stop(), services.most_error),
       services.most_error);
-  // Workers start with the first round, and keep the references of operators for the others.
+  // The workers are started by the first round. They keep the reference kernels of operators for
+  // later rounds.
   std::optional<Workers> workers;
   services.tune_all = [&](const std::vector<TaskSpec>& tasks, const TuneOptions& tuning,
                           const OnProgress& progress) -> Result<std::vector<Result<Tuned>>> {
@@ -605,13 +615,13 @@ Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& targe
       TW_TRY(workers, start_workers(target, tuning.threads, environment, tuning.timeout_s));
     }
     auto results = tune_all(tasks, target, tuning, store, environment, progress, *workers);
-    // Nor could another round measure anything.
+    // If the workers are lost, later rounds could not measure anything either.
     const std::optional<Error> lost = workers->runner->lost();
     if (lost && !environment.interrupted()) return tl::unexpected(*lost);
     return results;
   };
   auto tuned = tune_network(graph, machine, options, store, environment, on_progress, services);
-  // Without the file the next run is the same, and slower.
+  // If the file cannot be written, the next run has the same result, but is slower.
   if (const Status written = cache.write(); !written)
     note(environment.notes, NoteKind::CacheUnwritten, written.error().message);
   return tuned;
@@ -627,7 +637,7 @@ std::vector<graph::KernelLabel> labels_of(const std::vector<KernelChoice>& kerne
   return labels;
 }
 
-/// The bands whose choice is true; a band without a choice is left out.
+/// Returns the bands whose element of `choices` is true. A band without an element is left out.
 std::vector<ScriptBand> chosen(const std::vector<ScriptBand>& bands,
                                const std::vector<bool>& choices) {
   std::vector<ScriptBand> chosen;

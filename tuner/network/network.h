@@ -10,13 +10,14 @@
 //   TW_RETURN_IF_ERROR(runtime::write_model("net.twart", built.file));
 //
 // A scheme is one way to run an operator, with a layout for each of its tensors. First, the times
-// of all schemes of all operators are predicted. With Effort::None only the schemes that a plan may
-// need are predicted, and the result is the cheapest plan among them. Otherwise each round of
-// tuning finds the cheapest plan, tunes its kernels, and replaces predictions by measurements. Once
-// all kernels of the plan are measured, rounds also tune contenders. A contender is a scheme that
-// the plan would use if its time were as far below its prediction as that of some measured kernel
-// of the same kind of operator. For example, if one convolution took 0.7 of its predicted time,
-// contenders are the schemes of convolutions that would be chosen at 0.7 of their predictions.
+// of all schemes of all operators are predicted. With Effort::None on a processor, only the schemes
+// that a plan may need are predicted. With Effort::None the result is the cheapest plan by these
+// predictions. Otherwise each round of tuning finds the cheapest plan, tunes its kernels, and
+// replaces predictions by measurements. Once all kernels of the plan are measured, rounds also tune
+// contenders. A contender is an unmeasured scheme that the cheapest plan does not use, but would
+// use if the scheme were faster than predicted by the same factor as some measured kernel of the
+// same kind of operator. For example, if one convolution took 0.7 of its predicted time, contenders
+// are the convolutions' schemes that a plan would use if they took 0.7 of their predicted times.
 // Finally, kernels of the last plan that were never measured are tuned, so that the whole plan can
 // run. Every trial is stored, so a second run continues where an interrupted run ended. Not
 // thread-safe; one run at a time in a process.
@@ -42,33 +43,34 @@
 namespace tw::tuner {
 
 struct NetworkOptions {
-  /// Options and budget of all rounds together. With Effort::None nothing is measured, and plans
-  /// are chosen by records and predictions.
+  /// Options of the tuning. The budget is for all rounds together. With Effort::None nothing is
+  /// measured, and plans are chosen by records and predictions.
   TuneOptions tuning = {};
-  /// Largest number of rounds of tuning. The rounds share the budget evenly, except for the part
-  /// closing_share.
+  /// Largest number of rounds of tuning. A part of the budget (closing_share) is reserved for the
+  /// time after the rounds; the rounds share the rest evenly.
   int rounds = 3;
   size_t plans = 3;  ///< number of plans to return, cheapest first
   /// Path of a private file that keeps predictions for the next run (prediction_cache.h). If the
   /// path is empty, predictions are not kept.
   std::string predictions = {};
   graph::PlanOptions plan = {};
-  /// Other ways of choosing layouts (graph::Choice), such as row-major for all tensors, which the
-  /// caller wants to compare with the cheapest plan. Each way gives a plan, and the rounds also
-  /// tune the kernels of these plans. Must be empty with Effort::None.
+  /// Other ways of choosing layouts (graph::Choice), such as row-major for all tensors. The caller
+  /// wants to compare the plans of these ways with the cheapest plan. Each way gives one plan, and
+  /// the rounds also tune the kernels of that plan. Must be empty with Effort::None.
   std::vector<graph::Choice> choices = {};
   /// Starts the workers of all rounds. If empty, the workers of this machine are used.
   std::function<Result<Workers>(const TuneOptions& tuning)> start_workers = {};
 };
 
-/// Share of the budget that is reserved for unmeasured kernels of the last plan. If all kernels of
-/// the last plan are measured, one more round uses this time. The share is doubled if
-/// NetworkOptions::choices is not empty, because the plans of the choices have more unmeasured
-/// kernels.
+/// Share of the budget that is reserved for tuning the unmeasured kernels of the last plan after
+/// all rounds. If that plan has no unmeasured kernels and the rounds ended for lack of time, one
+/// more round uses this time. The share is doubled if NetworkOptions::choices is not empty, because
+/// the plans of the choices have more unmeasured kernels.
 inline constexpr double closing_share = 0.1;
 
-/// Least length of a round in seconds for each of its tasks, if the budget allows it: a round with
-/// 20 tasks takes at least 10 s. A shorter round would end before the turn of the last task.
+/// Shortest length of a round, in seconds for each task of the round, if the budget allows it. For
+/// example, a round with 20 tasks takes at least 10 s. A shorter round would end before the turn of
+/// the last task.
 inline constexpr double least_task_s = 0.5;
 
 /// A round of tuning and its result.
@@ -80,15 +82,16 @@ struct NetworkRound {
 };
 
 struct TunedNetwork {
-  /// The cheapest plans by the final measurements and predictions, cheapest first; at least one.
-  /// The plans are sorted by the costs of Stance::Cautious. The times in `plans`, `schemes` and
-  /// `choices` are expected times (Stance::Expected), so they need not ascend from plan to plan.
+  /// The cheapest plans by the final measurements and predictions; at least one. They are sorted by
+  /// the costs of Stance::Cautious, cheapest first. The times in `plans`, `schemes` and `choices`
+  /// are expected times (Stance::Expected) instead, so the time of a plan may be below that of the
+  /// plan before it.
   std::vector<PlannedNetwork> plans;
   /// For each operator, the schemes from which the plans were chosen.
   std::vector<std::vector<graph::Scheme>> schemes;
-  /// For each of NetworkOptions::choices, its plan, or the reason why there is none. Measured
-  /// schemes are preferred, so a plan has unmeasured kernels only if the budget ended before they
-  /// were tuned.
+  /// For each element of NetworkOptions::choices, the plan of this choice, or the reason why it has
+  /// no plan. These plans prefer measured schemes. So a plan has unmeasured kernels only if the
+  /// budget ended before they were tuned.
   std::vector<Result<PlannedNetwork>> choices;
   std::vector<NetworkRound> rounds;
   /// The state of the caches for which kernels are predicted and timed (working_set.h).
@@ -98,8 +101,8 @@ struct TunedNetwork {
   size_t measured = 0;  ///< number of schemes that were measured on this device
   double predicting_s = 0, planning_s = 0;
   Ended ended = Ended::FromDatabase;
-  /// The workloads that the last round could not measure: the texts of the workloads for each error
-  /// message.
+  /// The workloads that the last round could not measure. Maps each error message to the texts of
+  /// the workloads that failed with it.
   std::map<std::string, std::vector<std::string>> failures;
   /// The error if records could not be stored (Tuned::unstored).
   std::optional<Error> unstored = {};
@@ -110,7 +113,7 @@ struct TunedNetwork {
   BuiltKernels built = {};
 };
 
-/// Prediction and tuning of kernels as functions, which tests can replace.
+/// The prediction and the tuning of kernels, as functions that tests can replace.
 struct NetworkServices {
   Predict predict;
   TuneAll tune_all;
@@ -118,12 +121,15 @@ struct NetworkServices {
   double most_error = std::numeric_limits<double>::infinity();
 };
 
-/// Plans and tunes the network. An interrupt after the first plan ends the run with plans from what
-/// is known by then (Ended::Interrupted). The graph must outlive the result. Errors:
+/// Plans and tunes the network. If the user interrupts after the first plan was made, the result
+/// has the plans that follow from the measurements and predictions so far (Ended::Interrupted). The
+/// graph must outlive the result. Fails with
+/// - Usage if an option is out of range;
 /// - Unsupported if an operator cannot be scheduled;
 /// - Interrupted if the user stopped the run before it had a plan;
 /// - the errors of tune_all() if workers cannot be started;
-/// - Runner::lost() if the workers are lost. Measurements that were made before are stored.
+/// - the error of Runner::lost() if the workers are lost. Measurements that were made before are
+///   stored.
 Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& target,
                                   const NetworkOptions& options, db::Store& store,
                                   const Environment& environment, const OnProgress& on_progress);
@@ -136,28 +142,30 @@ Result<TunedNetwork> tune_network(const graph::Graph& graph, const Target& targe
 /// A model whose kernels are built.
 struct BuiltModel {
   runtime::ModelFile file;
-  /// Number of kernels that were chosen by prediction, and were neither run nor verified on this
-  /// device.
+  /// Number of distinct kernels that were chosen by prediction, so that they were neither run nor
+  /// verified on this device.
   size_t unverified = 0;
-  size_t bands = 0;  ///< number of bands whose chains may run side by side (bands.h)
+  /// Number of bands of the plan, the groups of steps that may run side by side (bands.h).
+  size_t bands = 0;
 };
 /// The properties of a model that is built from a plan.
 struct ModelSpec {
   std::string name;
   Target target;
   int threads = 1;  ///< number of threads for which the kernels were chosen
-  /// For each band of the plan's steps (tuner/network/bands.h), true if the chains of the band run
-  /// side by side; missing elements are false. The steps of all other bands run one after another,
-  /// in the same order. Ignored on GPUs and with one thread.
+  /// For each band of the plan's steps (bands.h), true if the chains of the band run side by side.
+  /// Elements that are missing count as false. The steps of bands with the value false run one
+  /// after another, in the order of the steps. Ignored on GPUs and with one thread.
   std::vector<bool> side_by_side = {};
 };
-/// Builds the kernels of tuned.plans[plan] and assembles the model. Kernels in `kernels` and
-/// tuned.built are not built again; new ones are added to `kernels`. Errors as check_assemblable()
-/// and build_kernels().
+/// Builds the kernels of tuned.plans[plan] and assembles the model. Kernels in `kernels` and in
+/// tuned.built are not built again; newly built kernels are added to `kernels`. Fails with the
+/// errors of check_assemblable(), make_script(), build_kernels() and assemble().
 Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned, size_t plan,
                                const ModelSpec& spec, const Environment& environment,
                                BuiltKernels& kernels);
-/// As build_model() above, for a plan that was chosen from tuned.schemes.
+/// As build_model() above, for a given plan, such as one of tuned.choices. Requires: the plan was
+/// chosen from tuned.schemes.
 Result<BuiltModel> build_model(const graph::Graph& graph, const TunedNetwork& tuned,
                                const PlannedNetwork& planned, const ModelSpec& spec,
                                const Environment& environment, BuiltKernels& kernels);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Applies the passes over a network's graph (graph/passes.h) for a target. The passes depend on the
-// types for which the target has dot products. Operators that read only constants are computed
-// during the passes, by kernels for this machine, even if the target is another one. Thread-safe.
+// types that the dot-product instructions of the target multiply. Operators that read only
+// constants are computed during the passes, by kernels for this machine, even if the target is
+// another one. Thread-safe.
 
 #include <optional>
 #include <set>
@@ -24,8 +25,8 @@ struct RewriteOptions {
   std::optional<DType> precision = {};           ///< graph::PassOptions::precision
 };
 
-/// Applies the passes to the graph, except those in options.left_out. Errors as
-/// graph::apply_passes(); Interrupted if the user stops the call.
+/// Applies the passes to the graph, except those in options.left_out. Fails with the errors of
+/// graph::apply_passes(), and with Interrupted if the user stops the call.
 Result<graph::Passed> apply_passes_for(const Target& target, graph::Graph graph,
                                        const RewriteOptions& options,
                                        const Environment& environment);

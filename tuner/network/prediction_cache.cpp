@@ -20,17 +20,19 @@
 namespace tw::tuner {
 namespace {
 
-// A prediction takes half a kilobyte, and a network has some hundred.
+// A prediction takes half a kilobyte in the file, and a network has some hundred predictions.
 constexpr int64_t most_file_bytes = int64_t{256} << 20;
 
 struct Remembered {
   Predicted predicted;
   Precision precision = Precision::Full;
 };
-/// By the text of the workload. A full prediction replaces a rough one.
+/// Predictions by the text of the workload and its limit of errors. A full prediction replaces a
+/// rough one.
 using Predictions = std::map<std::string, Remembered>;
 
-/// The first line is the hash of all others, so that a damaged file is recognised and ignored.
+/// Returns the text of the file. The first line is the SHA-256 of the rest, by which a damaged file
+/// is recognised.
 std::string encoded(const std::string& version, const Predictions& predictions) {
   nlohmann::json list = nlohmann::json::object();
   for (const auto& [workload, known] : predictions)
@@ -56,8 +58,8 @@ std::optional<Predictions> decoded(const std::string& bytes, const std::string& 
   return predictions;
 }
 
-/// State of a search by dl_iterate_phdr(): an address in this code, and the SHA-256 of the build ID
-/// of the program or library that contains the address.
+/// State of a search by dl_iterate_phdr(). `address` is an address in this code. `build_id` is the
+/// SHA-256 of the build ID of the program or library that contains the address, once it is found.
 struct OwnObject {
   uintptr_t address;
   std::string build_id = {};
@@ -93,7 +95,7 @@ int look_at_object(dl_phdr_info* object, size_t, void* data) {
   return has_code ? 1 : 0;
 }
 
-/// Names the bytes of the program or library that this code is in.
+/// Returns a text that identifies the build of the program or library that contains this code.
 std::string own_build_id() {
   OwnObject own{reinterpret_cast<uintptr_t>(&look_at_object)};
   dl_iterate_phdr(look_at_object, &own);

@@ -26,11 +26,12 @@ namespace {
 using schedules::Point;
 using schedules::Space;
 
-/// The points that a prediction compares where there are several algorithms.
+/// The numbers of points that a prediction compares if the workload has several algorithms.
 struct PredictionEffort {
-  size_t direct = 0;       ///< of the direct algorithm
-  size_t generations = 0;  ///< of changes of the best points of other algorithms
-  size_t generation = 0;   ///< points of each
+  size_t direct = 0;  ///< number of points of the direct algorithm
+  /// Number of generations; each changes the best points of other algorithms.
+  size_t generations = 0;
+  size_t generation = 0;  ///< number of points in each generation
 };
 constexpr PredictionEffort rough_effort{8}, full_effort{48, 4, 16};
 constexpr size_t samples_per_algorithm = 8;
@@ -42,7 +43,7 @@ class Ranking {
  public:
   explicit Ranking(const Score& score) : score_(score) {}
 
-  /// Adds those that are legal and new.
+  /// Scores the points that are new, and adds those that are legal.
   void add(std::vector<Point> points) {
     std::erase_if(points, [&](const Point& point) { return !known_.insert(point).second; });
     const std::vector<Prediction> predictions = score_(points);
@@ -52,7 +53,7 @@ class Ranking {
     std::stable_sort(ranked_.begin(), ranked_.end(),
                      [](const Ranked& a, const Ranked& b) { return a.score > b.score; });
   }
-  /// The best ones of other algorithms than the direct one.
+  /// Returns the best points of algorithms other than the direct one, at most `most`.
   std::vector<Point> best_of_others(const Space& space, size_t most) const {
     std::vector<Point> best;
     for (const Ranked& ranked : ranked_)
@@ -73,7 +74,8 @@ class Ranking {
   std::set<Point> known_;
 };
 
-/// Adds generations of changes of the best points of other algorithms.
+/// Adds effort.generations generations. Each consists of changes of the best points of algorithms
+/// other than the direct one.
 void evolve(const Space& space, const PredictionEffort& effort, Random& random, Ranking& ranking) {
   for (size_t i = 0; i < effort.generations; ++i) {
     const std::vector<Point> parents = ranking.best_of_others(space, most_seeds);
@@ -84,7 +86,8 @@ void evolve(const Space& space, const PredictionEffort& effort, Random& random, 
   }
 }
 
-/// Samples of the algorithms other than the direct one that are expected to be exact enough.
+/// Returns random points of algorithms other than the direct one. Algorithms that are not expected
+/// to be exact enough are left out.
 std::vector<Point> samples_of_others(const Space& space, Random& random) {
   std::vector<Point> samples;
   for (size_t i = 0; i < samples_per_algorithm * space.algorithms(); ++i) {
@@ -126,7 +129,7 @@ class Predictor {
   }
 
  private:
-  /// Configurations, best first.
+  /// Texts of configurations, best first.
   using Seeds = std::vector<std::string>;
 
   Result<Space> space_of(const dsl::Workload& workload) const {
@@ -149,8 +152,9 @@ class Predictor {
     TW_TRY(const Point first, space.default_point(stop_));
     const PredictionEffort& effort = precision == Precision::Rough ? rough_effort : full_effort;
     const Score score = score_before_trials(space, threads_, Prior::Analytic, stop_);
-    // Each kind of point has its own source of random numbers, so that a full prediction begins
-    // with the points of the rough one.
+    // Points of the direct algorithm, random points of other algorithms, and changed points each
+    // have a random generator of their own. So a full prediction begins with the points of the
+    // rough one.
     Random direct(1), others(2), changes(3);
     std::vector<Point> points = {first};
     while (points.size() < effort.direct) points.push_back(space.sample_like(first, direct));
@@ -162,7 +166,8 @@ class Predictor {
     evolve(space, effort, changes, ranking);
     TW_RETURN_IF_ERROR(check_not_stopped(stop_, "network"));
     Point best = ranking.best().value_or(first);
-    // Points of algorithms with more stages are slow to lower, and already come from good seeds.
+    // Points of algorithms with more stages are slow to lower, and the good seeds leave little to
+    // gain. So no descent starts from them.
     constexpr size_t most_stages = 2;
     const size_t algorithm = space.algorithm_of(best);
     const bool is_small = algorithm == 0 || space.stages(algorithm) <= most_stages;

@@ -16,7 +16,8 @@ bool runs_here(const runtime::KernelInfo& kernel) {
   return target && !target->is_gpu() && runtime::check_target(kernel.target, host_target());
 }
 
-/// The preparation as a kernel of this processor, whose outputs are the prepared buffers.
+/// Compiles the preparation as a kernel for this processor. The outputs of this kernel are the
+/// prepared buffers.
 Result<runtime::Artifact> compile_here(const runtime::KernelInfo& kernel,
                                        const dsl::Workload& workload) {
   TW_TRY(const Target target, parse_target(kernel.target));

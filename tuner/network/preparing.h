@@ -2,8 +2,8 @@
 #pragma once
 // Runs the preparation of a kernel on this machine, on the constants of a network. A preparation is
 // the part of a kernel that reads only constants and runs once (runtime/artifact.h). If this
-// machine cannot run the code of the kernel, the loops of the preparation are compiled for this
-// processor. Not thread-safe.
+// machine cannot run the kernel, for instance because it is for a GPU, the preparation is compiled
+// for this processor. Not thread-safe.
 
 #include <cstddef>
 #include <span>
@@ -22,12 +22,14 @@ namespace tw::tuner {
 class Preparer {
  public:
   /// Loads the preparation of a kernel, or compiles it for this processor. Requires: the artifact
-  /// is a kernel of the workload and has a preparation. Errors as runtime::Kernel::load(), and as
-  /// codegen::compile() if the kernel is for another machine.
+  /// is a kernel of the workload and has a preparation. Fails with the errors of
+  /// runtime::Kernel::load() and, if the preparation has to be compiled, with those of
+  /// codegen::compile().
   static Result<Preparer> make(const runtime::Artifact& artifact, const dsl::Workload& workload);
 
-  /// Runs the preparation and returns the bytes of each of its buffers in the buffer's layout, with
-  /// zeros as padding. `inputs` has one array, not packed, for each of PreparationInfo::inputs.
+  /// Runs the preparation, and returns for each of its buffers the bytes in the buffer's layout,
+  /// with zeros as padding. `inputs` has one row-major array for each element of
+  /// PreparationInfo::inputs.
   Result<std::vector<std::vector<std::byte>>> run(std::span<const dsl::Array* const> inputs,
                                                   runtime::ThreadPool& pool) const;
 
@@ -37,7 +39,9 @@ class Preparer {
 
   runtime::Kernel kernel_;
   runtime::KernelInfo of_;  ///< the kernel whose preparation this is
-  bool is_own_ = true;      ///< true if kernel_ is the whole kernel; false if only its preparation
+  /// True if kernel_ is the kernel itself; false if kernel_ is only its preparation, compiled for
+  /// this processor.
+  bool is_own_ = true;
   std::vector<dsl::Layout> layouts_;  ///< layouts of the inputs
 };
 

@@ -15,7 +15,7 @@ void fill_input(dsl::Array& array, Random& random) {
   for (int64_t i = 0; i < array.size(); ++i) array.set_int(i, std::abs(array.get_int(i)));
 }
 
-/// Arrays in the memory of a device, and what keeps them there.
+/// Arrays in the memory of a device. `memories` owns their memory.
 struct OnDevice {
   std::vector<runtime::DeviceBuffer> memories;
   std::vector<runtime::DeviceArray> arrays;

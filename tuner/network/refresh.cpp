@@ -16,16 +16,18 @@
 namespace tw::tuner {
 namespace {
 
-// The largest difference between two networks that compute the same function, relative to the
-// largest element of an output. Another order of rounding in f32 causes a far smaller difference,
-// and a wrong kernel a far larger one.
+// The largest difference between outputs of two networks at which they count as the same function,
+// relative to the largest element of an output. Another order of rounding in f32 causes a far
+// smaller difference, and a wrong kernel causes a far larger one.
 constexpr double most_refresh_difference = 1e-2;
 
-// Shortest race in seconds. In less time slow networks are called once, and one call decides.
+// Shortest time of a race in seconds. In less time a slow network would be called only once, and a
+// single call would decide.
 constexpr double least_race_s = 1;
 
-/// Times one variant of the networks, and adds the times to `refresh`. `networks` has the former
-/// network, and then the new one unless it is the same.
+/// Compares one variant of the networks: adds its times to `refresh`, and sets the reason if the
+/// outputs differ. `networks` has the former network, and then the new network unless both are the
+/// same.
 Status compare_variant(const std::vector<const runtime::ModelFile*>& networks, size_t variant,
                        const ModelContext& context, runtime::ThreadPool& pool, Refresh& refresh) {
   std::vector<runtime::ModelFile> files;

@@ -19,10 +19,10 @@
 namespace tw::tuner {
 namespace {
 
-// Cost of an estimated kernel, as a share of the predicted time of the operator's fastest kernel.
-// Kernels that convert layouts are predicted at 0.97 or more of this time, mostly at 1.00 to 1.10.
-// The share is a little above 1, so that among otherwise equal plans the plan without estimated
-// kernels is cheapest.
+// Cost of an estimated kernel, as a multiple of the predicted time of the operator's fastest
+// kernel. Kernels that convert layouts are predicted at 0.97 or more times this time, mostly at
+// 1.00 to 1.10 times. The multiple is a little above 1, so that among otherwise equal plans the
+// plan without estimated kernels is cheapest.
 constexpr double estimated_share = 1.001;
 
 double geometric_mean(const std::vector<double>& values) {
@@ -31,15 +31,15 @@ double geometric_mean(const std::vector<double>& values) {
   return std::exp(sum / static_cast<double>(values.size()));
 }
 
-/// The key of a copy in the table of copies, such as "f32[1, 64, 8, 8] ABCD ACDB".
+/// Returns the key of a copy in the table of copies, such as "f32[1, 64, 8, 8] ABCD ACDB".
 std::string copy_key(const graph::TensorType& type, const dsl::Layout& from,
                      const dsl::Layout& to) {
   const std::string letters = dsl::default_letters(static_cast<int>(type.shape.size()));
   return fmt::format("{} {} {}", type.to_string(), from.to_string(letters), to.to_string(letters));
 }
 
-/// True if the predicted time of the kernel may be compared with the time of this schedule: both
-/// have the same algorithm, or nothing was predicted.
+/// True if the predicted time of the kernel may be compared with the time of this schedule: either
+/// both have the same algorithm, or nothing was predicted.
 bool is_of_predicted_algorithm(const KernelChoice& kernel, std::string_view schedule) {
   return !kernel.predicted_algorithm ||
          schedules::rewriting_text(schedule) == kernel.predicted_algorithm;
@@ -51,10 +51,10 @@ void take_schedule(KernelChoice& kernel, const db::Record& record) {
   kernel.is_predicted = false;
 }
 
-/// Takes over the schedule of a record, and its time if the record was measured on this device. A
-/// record never replaces a faster one of this device. A record of another device never replaces a
-/// measurement of this device. It replaces a prediction only if both have the same algorithm,
-/// because the time of a different algorithm is not known on this device.
+/// Takes over the schedule of a record, and also its time if the record was measured on this
+/// device. A record never replaces a faster measurement of this device. A record of another device
+/// never replaces a measurement of this device. It replaces a prediction only if both have the same
+/// algorithm, because the time of a different algorithm is not known on this device.
 void take_record(KernelChoice& kernel, const db::Record& record, const Target& target) {
   const bool is_here = is_of_device(record, target);
   if (kernel.measured_ns > 0 && (!is_here || kernel.measured_ns <= record.latency_ns)) return;
@@ -63,9 +63,10 @@ void take_record(KernelChoice& kernel, const db::Record& record, const Target& t
   if (is_here) kernel.measured_ns = record.latency_ns;
 }
 
-/// As take_record(), for a record with hot caches in a network whose caches are not hot. The time
-/// of this record is not the time in the network. So a record whose algorithm differs from that of
-/// the prediction is ignored.
+/// As take_record(), for a record that was measured with hot caches, in a network whose caches are
+/// not hot. The time of the record is not the time in the network. So a record is ignored if its
+/// algorithm differs from that of the prediction, or if the kernel was measured in the network's
+/// state.
 void take_hot_record(KernelChoice& kernel, const db::Record& record, const Target& target) {
   if (kernel.measured_ns > 0) return;
   const bool is_here = is_of_device(record, target);
@@ -88,14 +89,15 @@ void take_prediction(KernelChoice& kernel, const Predicted& predicted, Precision
   kernel.predicted_algorithm = schedules::rewriting_text(predicted.schedule);
 }
 
-/// The states of the caches whose records are used for a network in `state`, its own first.
+/// Returns the states of the caches whose records are used for a network in `state`, beginning with
+/// `state` itself.
 std::vector<dsl::CacheState> states_of_records(dsl::CacheState state) {
   if (state == dsl::CacheState::Hot) return {state};
   return {state, dsl::CacheState::Hot};
 }
 
-/// Prepares the store for the thousands of queries that a network makes. The preparation ends with
-/// the returned value. nullopt while the server cannot be reached.
+/// Prepares the store for the thousands of queries that a network makes. The preparation lasts as
+/// long as the returned object. Returns nullopt if the database server cannot be reached.
 Result<std::optional<db::Store::Reading>> read_thousands(db::Store& store) {
   auto reading = store.read_together();
   if (reading) return std::optional(std::move(*reading));
@@ -103,7 +105,8 @@ Result<std::optional<db::Store::Reading>> read_thousands(db::Store& store) {
   return tl::unexpected(reading.error());
 }
 
-/// The times of a kernel by a model, in the state of the network and with hot caches; 0: unknown.
+/// The times of a kernel by a model: `ns` in the state of the caches of the network, `hot_ns` with
+/// hot caches. 0: unknown.
 struct ModelTimes {
   double ns, hot_ns;
 };
@@ -113,13 +116,15 @@ ModelTimes predicted_times(const KernelChoice& kernel) {
   return {kernel.predicted_ns, kernel.hot_predicted_ns};
 }
 
-/// The state adds to the expected time what it adds to the predicted one.
+/// Returns the expected times. The expected time with hot caches is not known, so the difference
+/// between both predicted times is subtracted from the expected time.
 ModelTimes expected_times(const KernelChoice& kernel) {
   const double added_ns = kernel.predicted_ns - kernel.hot_predicted_ns;
   return {kernel.expected_ns, kernel.hot_predicted_ns > 0 ? kernel.expected_ns - added_ns : 0};
 }
 
-/// Appends the ratios of measured times to those of the model where both are known.
+/// Appends the ratios of measured times to the model's times: to `own` for the network's state of
+/// the caches, to `hot` for hot caches. A ratio is left out if one of its times is unknown.
 void add_ratios(const KernelChoice& kernel, Model model, std::vector<double>& own,
                 std::vector<double>& hot) {
   const auto [ns, hot_ns] = model(kernel);
@@ -127,9 +132,10 @@ void add_ratios(const KernelChoice& kernel, Model model, std::vector<double>& ow
   if (kernel.hot_measured_ns > 0 && hot_ns > 0) hot.push_back(kernel.hot_measured_ns / hot_ns);
 }
 
-/// The ratios of measured times to those of a model.
+/// The ratios of measured times to those of a model. `own` is for the network's state of the
+/// caches, and so are `by_operator` and `all`; `hot` is for hot caches.
 struct MeasuredRatios {
-  std::vector<std::vector<double>> own, hot;  ///< of each group
+  std::vector<std::vector<double>> own, hot;  ///< for each group, the ratios of its schemes
   std::map<std::string, std::vector<double>> by_operator;
   std::vector<double> all;
 };
@@ -151,10 +157,10 @@ MeasuredRatios measured_ratios(const std::vector<OperatorGroup>& groups,
   return ratios;
 }
 
-/// The ratio of measured time to the model's time, for each group. It is the geometric mean over
-/// the first of these sets that has a measurement: the schemes of the group; the schemes of the
-/// group with hot caches; all groups of the same kind of operator; all groups. It is 1 if nothing
-/// was measured.
+/// Returns for each group the ratio of measured time to the model's time. It is the geometric mean
+/// over the first of these sets that has a measurement: the schemes of the group; the schemes of
+/// the group with hot caches; all groups of the same kind of operator; all groups. It is 1 if none
+/// of them has a measurement.
 std::vector<double> ratios_of(const std::vector<OperatorGroup>& groups,
                               const MeasuredRatios& measured) {
   std::vector<double> ratios;
@@ -226,7 +232,7 @@ std::vector<const dsl::Workload*> SchemeCosts::workloads_of(
   return workloads;
 }
 
-/// The predictions of these workloads, in order, made on all cores.
+/// Predicts these workloads on all cores. Returns the predictions in order.
 Result<std::vector<Result<Predicted>>> SchemeCosts::predict_each(
     const std::vector<const dsl::Workload*>& workloads, Precision precision) const {
   std::vector<Result<Predicted>> predicted(workloads.size(), Predicted());
@@ -248,9 +254,9 @@ Result<std::vector<Result<Predicted>>> SchemeCosts::predict_each(
 Status SchemeCosts::predict_offered() {
   size_t most = 0;
   for (const auto& kernels : kernels_) most = std::max(most, kernels.size());
-  // The first schemes of all groups come before the second ones. The first prediction of a group
-  // finds points for which the predictions of the group's other schemes have to wait, so the groups
-  // should begin early and at the same time.
+  // The first schemes of all groups are predicted first, then the second schemes, and so on. The
+  // first prediction of a group searches for points, and the predictions of the group's other
+  // schemes wait for these points. So the first predictions of all groups should begin early.
   std::vector<SchemeIndex> schemes;
   for (size_t i = 0; i < most; ++i)
     for (size_t group = 0; group < groups_.size(); ++group)
@@ -263,7 +269,7 @@ Status SchemeCosts::predict_offered() {
 /// Predicts these schemes in their order, and drops those that cannot be scheduled.
 Status SchemeCosts::predict_roughly(const std::vector<SchemeIndex>& schemes) {
   TW_TRY(const auto predicted, predict_each(workloads_of(schemes), Precision::Rough));
-  std::map<size_t, Error> failures;  // the first one of each group
+  std::map<size_t, Error> failures;  // for each group, the first error
   SchemeSet impossible;
   for (size_t n = 0; n < schemes.size(); ++n) {
     const auto [group, i] = schemes[n];
@@ -298,7 +304,7 @@ Error SchemeCosts::failure_of(size_t group, const Error& why) const {
                                            : why.message)};
 }
 
-/// True if a record could give the kernel its schedule.
+/// True if the database has a record from which the kernel could take its schedule.
 Result<bool> SchemeCosts::is_recorded(db::Store& store, const dsl::Workload& workload) const {
   for (const dsl::CacheState state : states_of_records(workload.state)) {
     TW_TRY(const auto record, known(store, workload, state));
@@ -307,8 +313,8 @@ Result<bool> SchemeCosts::is_recorded(db::Store& store, const dsl::Workload& wor
   return false;
 }
 
-/// Sets the times of the estimated kernels. A kernel is predicted instead if no other kernel of its
-/// operator was predicted.
+/// Sets the times of the estimated kernels. If no other kernel of its operator was predicted, a
+/// kernel is predicted instead of estimated.
 Status SchemeCosts::estimate() {
   std::vector<SchemeIndex> alone;
   for (size_t group = 0; group < groups_.size(); ++group) {
@@ -379,7 +385,8 @@ Result<std::optional<db::Record>> SchemeCosts::known(db::Store& store, dsl::Work
   return record;
 }
 
-/// Takes the records of the group in `state`, which is that of the group, or Hot.
+/// Takes over the records of the group's kernels that were measured with the caches in `state`.
+/// `state` is the state of the group, or Hot.
 Status SchemeCosts::refresh_group(db::Store& store, size_t group, dsl::CacheState state) {
   const auto take = state == groups_[group].workload.state ? take_record : take_hot_record;
   for (size_t i = 0; i < kernels_[group].size(); ++i) {
@@ -388,9 +395,10 @@ Status SchemeCosts::refresh_group(db::Store& store, size_t group, dsl::CacheStat
     TW_TRY(const auto record, known(store, kernel.workload, state));
     if (record) take(kernel, *record, context_.target);
   }
-  // The time of a named operator excludes packing of its arrays. So a record of a kernel that chose
-  // its layouts itself counts as a measurement of the scheme with these layouts. The time of an
-  // expression includes the conversions, so such records of expressions are not used.
+  // The time of a named operator excludes packing of its arrays. So if a record of the workload
+  // with free layouts chose the layouts of a scheme, the record counts as a measurement of that
+  // scheme. The time of an expression includes the conversions between layouts, so records of
+  // expressions with free layouts are not used.
   const dsl::Workload& workload = groups_[group].workload;
   if (workload.op == "expr") return {};
   TW_TRY(const auto free, known(store, workload, state));
@@ -424,7 +432,7 @@ void SchemeCosts::learn_doubt(
   doubt_ = count > 0 ? std::exp(std::sqrt(squares / count)) : 1;
 }
 
-/// The copies that plans may need. These are copies of each tensor between any two layouts that
+/// Returns the copies that plans may need: copies of each tensor between any two layouts that
 /// schemes ask for, the copies that are part of a scheme, and the copies of states into the arrays
 /// of loops. The caller's inputs and outputs are row-major.
 std::map<std::string, dsl::Workload> SchemeCosts::copies_that_plans_may_need() const {
@@ -491,7 +499,8 @@ Status SchemeCosts::predict_copies() {
   return {};
 }
 
-/// Drops the schemes whose own copies cannot be scheduled. Each of them stands beside a kernel.
+/// Drops the schemes that need a copy that cannot be scheduled. The operators of these schemes also
+/// have schemes with a kernel.
 void SchemeCosts::drop_impossible_copies() {
   SchemeSet impossible;
   for (size_t group = 0; group < groups_.size(); ++group)
@@ -543,7 +552,7 @@ double SchemeCosts::copies_ns(const LayoutChoice& choice, Stance stance) const {
   return sum;
 }
 
-/// The factor by which costs of unmeasured kernels are multiplied.
+/// Returns the factor by which the predicted costs of unmeasured kernels are multiplied.
 double SchemeCosts::factor_of(Stance stance) const {
   if (stance == Stance::Likely || stance == Stance::Expected) return 1;
   return stance == Stance::Cautious ? doubt_ : 1000 * doubt_;

@@ -27,8 +27,9 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-// Most choices of layouts for an operator. Each choice is a kernel to predict, and neighbouring
-// operators would agree only on few layouts of a tensor anyway.
+// Largest number of choices of layouts for an operator, and largest number of further choices from
+// records. Each choice is a kernel to predict, and neighbouring operators would agree only on few
+// layouts of a tensor anyway.
 constexpr size_t most_choices = 36, most_known_choices = 4;
 constexpr int64_t most_records = 32;
 constexpr int64_t least_block = 4;
@@ -38,15 +39,18 @@ constexpr int64_t least_block = 4;
 using Order = int64_t;
 constexpr Order row_major = 0, channels_last = 1;
 
-/// A tensor and its image. The image is a shape to which orders apply: (batch, channels, height,
-/// width), or with a depth before the height. It is the tensor's own shape or the shape to which
-/// the tensor is reshaped; it is empty if neither is an image.
+/// The shape of a tensor and its image. The image is a shape to which orders apply: (batch,
+/// channels, height, width), or with a depth before the height. It is the tensor's own shape, or
+/// the shape to which the tensor is reshaped. The image is empty if neither of these is an image.
 struct Imaged {
   Shape shape, image;
-  int lane_bytes = 4;  ///< of a vector that computes the elements: narrower types are computed in 4
+  /// Bytes of an element in vector registers: at least 4, since narrower types are computed in 4
+  /// bytes.
+  int lane_bytes = 4;
 };
 
-/// The layout of an image in an order; row-major if the image has fewer channels than a block.
+/// Returns the layout of an image in an order; row-major if the image has fewer channels than a
+/// block.
 dsl::Layout image_layout(Order order, const Shape& image) {
   const auto rank = static_cast<int>(image.size());
   if (order == row_major || (order > channels_last && image[1] < order))
@@ -57,8 +61,8 @@ dsl::Layout image_layout(Order order, const Shape& image) {
   return dsl::Layout::parse(text, letters).value();
 }
 
-/// The orders besides row-major that may make kernels faster on the machine. GPUs are offered no
-/// blocks of channels, because channels last already makes the channels contiguous.
+/// Returns the orders besides row-major that may make kernels faster on the machine. GPUs are
+/// offered no blocks of channels, because channels last already makes the channels contiguous.
 std::vector<Order> candidate_orders(int64_t channels, int lane_bytes, const Machine& machine) {
   if (machine.gpu) return {channels_last};
   const Order lanes = std::max(machine.core.vector_bytes / lane_bytes, 1);
@@ -67,7 +71,7 @@ std::vector<Order> candidate_orders(int64_t channels, int lane_bytes, const Mach
   return {channels_last, fewer, 2 * lanes};
 }
 
-/// The layout of a tensor in an order; row-major if it has no image.
+/// Returns the layout of a tensor in an order; row-major if the tensor has no image.
 dsl::Layout layout_in(Order order, const Imaged& tensor) {
   const dsl::Layout row_major_one = dsl::Layout::row_major(static_cast<int>(tensor.shape.size()));
   if (tensor.image.empty()) return row_major_one;
@@ -75,7 +79,8 @@ dsl::Layout layout_in(Order order, const Imaged& tensor) {
       .value_or(row_major_one);
 }
 
-/// The orders offered for a tensor, row-major first, without any that place elements alike.
+/// Returns the orders offered for a tensor, row-major first. If several orders place the elements
+/// alike, only the first of them is offered.
 std::vector<Order> orders_of(const Imaged& tensor, const Machine& machine) {
   std::vector<Order> orders = {row_major};
   if (tensor.image.empty()) return orders;
@@ -98,7 +103,7 @@ std::set<std::string> tensors_read(const dsl::Stage& stage) {
   return tensors;
 }
 
-/// The tensors that a reduction reads, itself or through the stages before it.
+/// Returns the tensors that a reduction reads, either itself or through the stages before it.
 std::set<std::string> feeding_reductions(const dsl::Compute& compute) {
   std::set<std::string> feeding;
   for (auto stage = compute.stages.rbegin(); stage != compute.stages.rend(); ++stage)
@@ -117,7 +122,8 @@ Imaged imaged(const Shape& shape, DType type, const Shape& image) {
   return {shape, shape.size() == 4 ? shape : image, std::max(size_bytes(type), 4)};
 }
 
-/// The inputs of the group's operators, and their outputs.
+/// input_imaged() returns the shape and image of an input of the group's operators, output_imaged()
+/// those of an output.
 Imaged input_imaged(const OperatorGroup& group, size_t index) {
   const dsl::Input& input = group.workload.compute.inputs[index];
   return imaged(input.shape, input.type, group.images.empty() ? Shape() : group.images[index]);
@@ -129,8 +135,9 @@ Imaged output_imaged(const OperatorGroup& group, size_t index) {
                 group.images.empty() ? Shape() : group.images[compute.inputs.size() + index]);
 }
 
-/// Enumerates the layouts of an operator. Each independent input has an order of its own; the
-/// outputs and all other inputs share one order.
+/// Enumerates the choices of layouts of an operator. An input is independent if a reduction reads
+/// it, or if its shape does not broadcast to that of the output. Each independent input has an
+/// order of its own; the outputs and all other inputs share one order, that of the leader.
 class Offers {
  public:
   Offers(const OperatorGroup& group, const Machine& machine)
@@ -147,7 +154,8 @@ class Offers {
   }
 
  private:
-  /// The shape whose orders are those of the outputs.
+  /// Sets the leader: the first output that has an image, or else the first output. The orders of
+  /// the leader are those of all outputs.
   void find_leader() {
     leader_ = output_imaged(group_, 0);
     for (size_t i = 1; i < compute_.outputs.size(); ++i)
@@ -193,9 +201,9 @@ class Offers {
     return layouts;
   }
 
-  /// True if the kernel converts layouts: the leader and the only independent input have layouts of
-  /// different orders. It is false if `order` and `own` place the elements of one of the two
-  /// tensors alike, because then a single order describes both.
+  /// True if the kernel converts layouts, i.e. the leader and the only independent input have
+  /// layouts of different orders. False if `order` and `own` place the elements of one of the two
+  /// tensors alike, because then a single order describes both tensors.
   bool are_different(Order order, Order own) const {
     const auto place_alike = [&](const Imaged& tensor) {
       return graph::is_same_storage(tensor.shape, layout_in(order, tensor), layout_in(own, tensor));
@@ -203,7 +211,8 @@ class Offers {
     return !place_alike(leader_) && !place_alike(input_imaged(group_, independent_[0]));
   }
 
-  /// The tensor with the image of the leader if both have one shape, so that their layouts agree.
+  /// Returns the leader if the tensor has its shape, so that the layouts of both agree; otherwise
+  /// the tensor.
   const Imaged& following(const Imaged& tensor) const {
     return tensor.shape == leader_.shape ? leader_ : tensor;
   }
@@ -212,13 +221,13 @@ class Offers {
   const dsl::Compute& compute_;
   const Machine& machine_;
   Imaged leader_;
-  std::vector<size_t> independent_;   ///< numbers of the inputs with an order of their own
-  bool reduces_independent_ = false;  ///< a reduction reads one of them
+  std::vector<size_t> independent_;   ///< indices of the inputs with an order of their own
+  bool reduces_independent_ = false;  ///< true if a reduction reads an independent input
 };
 
-/// The two inputs of a sum of products, such as q[i, d] * k[j, d], if the summed axis is the last
-/// index of both. Neighbouring results then read elements of both inputs that are a row apart.
-/// Empty if there is no such sum.
+/// Returns the two inputs of a sum of products, such as q[i, d] * k[j, d], if the summed axis is
+/// the last index of both. Neighbouring results then read elements of both inputs that are a row
+/// apart. Empty if there is no such sum.
 std::set<std::string> factors_summed_along_rows(const dsl::Compute& compute) {
   std::set<std::string> found;
   for (const dsl::Stage& stage : compute.stages) {
@@ -249,7 +258,7 @@ LayoutChoice row_major_choice(const dsl::Compute& compute) {
   return choice;
 }
 
-/// The last two dimensions exchanged.
+/// Returns the layout with the last two dimensions exchanged.
 dsl::Layout exchanged_layout(size_t rank) {
   const std::string letters = dsl::default_letters(static_cast<int>(rank));
   std::string exchanged = letters;
@@ -257,7 +266,7 @@ dsl::Layout exchanged_layout(size_t rank) {
   return dsl::Layout::parse(exchanged, letters).value();
 }
 
-/// Adds a choice that places some tensor differently from all others.
+/// Adds the choice if it places some tensor differently from each choice in `choices`.
 void add_new(const OperatorGroup& group, const LayoutChoice& choice,
              std::vector<LayoutChoice>& choices) {
   const auto is_same = [&](const LayoutChoice& other) {
@@ -266,8 +275,9 @@ void add_new(const OperatorGroup& group, const LayoutChoice& choice,
   if (std::ranges::none_of(choices, is_same)) choices.push_back(choice);
 }
 
-/// Adds a choice for each factor that is summed along its rows and not packed ahead. The choice
-/// exchanges the last two dimensions of the factor; all other tensors are row-major.
+/// Adds a choice for each input that factors_summed_along_rows() returns and that is not packed
+/// ahead. In this choice the input has its last two dimensions exchanged, and all other tensors are
+/// row-major.
 void add_transposed_factors(const OperatorGroup& group, std::vector<LayoutChoice>& choices) {
   const dsl::Compute& compute = group.workload.compute;
   const std::set<std::string> factors = factors_summed_along_rows(compute);
@@ -278,8 +288,8 @@ void add_transposed_factors(const OperatorGroup& group, std::vector<LayoutChoice
   }
 }
 
-/// True if the input is read at positions within its rows that another tensor contains, such as
-/// `in0[i, in1[j]]` in products of sparse weights.
+/// True if rows of the input are read at positions that come from another tensor, as in `in0[i,
+/// in1[j]]` in products of sparse weights.
 bool gathers_in_rows(const dsl::Compute& compute, const std::string& input) {
   bool found = false;
   for (const dsl::Stage& stage : compute.stages)
@@ -291,8 +301,9 @@ bool gathers_in_rows(const dsl::Compute& compute, const std::string& input) {
   return found;
 }
 
-/// Adds the choice in which all matrices are transposed, if elements of rows are gathered. Vectors
-/// along the rows of the result then read neighbouring elements, whatever the indices are.
+/// Adds a choice in which all tensors with at least two dimensions have their last two dimensions
+/// exchanged, if the compute gathers elements within rows (gathers_in_rows()). Vectors along the
+/// rows of the result then read neighbouring elements, whatever the indices are.
 void add_transposed_gathers(const OperatorGroup& group, std::vector<LayoutChoice>& choices) {
   const dsl::Compute& compute = group.workload.compute;
   bool gathers = false;
@@ -309,8 +320,8 @@ void add_transposed_gathers(const OperatorGroup& group, std::vector<LayoutChoice
   add_new(group, choice, choices);
 }
 
-/// The layout for which the output is a view of the input's array, whose layout is `layout`;
-/// nullopt if there is none. Requires: the operator is a reshape or a transpose.
+/// Returns the layout in which the output is a view of the input's array, which has the layout
+/// `layout`; nullopt if there is none. Requires: the operator is a reshape or a transpose.
 std::optional<dsl::Layout> renamed(const OperatorGroup& group, const dsl::Layout& layout) {
   const dsl::Compute& compute = group.workload.compute;
   if (group.moves_nothing)
@@ -319,7 +330,8 @@ std::optional<dsl::Layout> renamed(const OperatorGroup& group, const dsl::Layout
   return graph::through_transpose(layout, group.transposed);
 }
 
-/// The pairs of offered layouts of input and output under which a reshape or transpose is a view.
+/// Returns the pairs of offered layouts of input and output with which a reshape or transpose is a
+/// view.
 std::vector<LayoutChoice> renaming_choices(const OperatorGroup& group, const Machine& machine) {
   const Imaged in = input_imaged(group, 0), out = output_imaged(group, 0);
   std::vector<LayoutChoice> choices;
@@ -334,7 +346,8 @@ std::vector<LayoutChoice> renaming_choices(const OperatorGroup& group, const Mac
   return choices;
 }
 
-/// Marks the choices under which the operator is a view, and adds those that are missing.
+/// Sets `moves_nothing` in the choices with which the operator is a view, and adds such choices
+/// that are missing.
 void add_renaming_choices(const OperatorGroup& group, const Machine& machine,
                           std::vector<LayoutChoice>& choices) {
   for (LayoutChoice& renaming : renaming_choices(group, machine)) {
@@ -351,7 +364,7 @@ void add_renaming_choices(const OperatorGroup& group, const Machine& machine,
 /// An input of the concatenation, and the range of the result that it fills.
 struct Piece {
   size_t input = 0;
-  int64_t begin = 0, end = 0;  ///< along the dimension
+  int64_t begin = 0, end = 0;  ///< positions along the concatenated dimension
 };
 std::vector<Piece> pieces_of(const OperatorGroup& group) {
   std::vector<Piece> pieces;
@@ -365,17 +378,16 @@ std::vector<Piece> pieces_of(const OperatorGroup& group) {
   return pieces;
 }
 
-/// True if an array with this home cannot be used in place with the layout, so that it has to be
-/// copied.
+/// True if an array with this home and layout cannot be used in place, so that it has to be copied.
 bool is_elsewhere(Home home, const Shape& shape, const dsl::Layout& layout) {
   const auto row_major_one = dsl::Layout::row_major(static_cast<int>(shape.size()));
   return home == Home::Taken ||
          (home == Home::Caller && graph::is_same_storage(shape, layout, row_major_one));
 }
 
-/// The choice without a kernel: each piece is a part of the result's array, or is copied to its
-/// place there. nullopt if a piece is not contiguous in the result, does not begin where arrays may
-/// begin, or has another layout than the result.
+/// Returns the choice in which the concatenation runs no kernel: each piece is a part of the
+/// result's array, or is copied to its place there. nullopt if a piece is not contiguous in the
+/// result, does not begin where arrays may begin, or has another layout than the result.
 std::optional<LayoutChoice> in_place(const OperatorGroup& group, LayoutChoice choice,
                                      int64_t alignment) {
   const dsl::Compute& compute = group.workload.compute;
@@ -404,7 +416,9 @@ std::optional<LayoutChoice> in_place(const OperatorGroup& group, LayoutChoice ch
   return choice;
 }
 
-/// Marks the choices that move nothing, and adds those that move less than the kernel does.
+/// Replaces each choice with which the concatenation needs neither a kernel nor copies by the
+/// choice without a kernel. If only some pieces have to be copied, adds the choice with these
+/// copies.
 void add_choices_in_place(const OperatorGroup& group, const Machine& machine,
                           std::vector<LayoutChoice>& choices) {
   const int64_t alignment =
@@ -421,7 +435,7 @@ void add_choices_in_place(const OperatorGroup& group, const Machine& machine,
   std::ranges::move(added, std::back_inserter(choices));
 }
 
-/// Finds the homes of the arrays of tensors that concatenations join.
+/// Finds the homes (Home) of the tensors that concatenations read and write.
 class Homes {
  public:
   explicit Homes(const graph::Graph& graph) : graph_(graph) {
@@ -451,8 +465,8 @@ class Homes {
   }
 
  private:
-  /// The tensor whose name stands for the array of `tensor`. For the result of a reshape, which is
-  /// a view, this is the input of the reshape.
+  /// Returns the tensor that names the array of `tensor`. For the result of a reshape, which is a
+  /// view, this is the input of the reshape.
   const std::string& array_of(const std::string& tensor) const {
     const auto found = arrays_.find(tensor);
     return found == arrays_.end() ? tensor : found->second;
@@ -466,7 +480,7 @@ class Homes {
   std::set<std::string> callers_, taken_;
 };
 
-/// The signal [n, c, w] as an image of one row.
+/// Returns the shape of the signal [n, c, w] as an image of one row, [n, c, 1, w].
 Shape with_row(Shape signal) {
   signal.insert(signal.begin() + 2, 1);
   return signal;
@@ -478,7 +492,8 @@ bool has_row_of(const Shape& other, const Shape& signal) {
          other.back() == signal.back() && other.front() == signal.front();
 }
 
-/// The image of a tensor that a reshape connects with one of shape `other`; empty if it has none.
+/// Returns the image of a tensor of this shape that a reshape connects with a tensor of shape
+/// `other`; empty if it has none.
 Shape image_by_reshape(const Shape& shape, const Shape& other) {
   const bool is_image = other.size() == 4 || other.size() == 5;
   if (is_image && shape.size() > other.size()) return other;
@@ -505,7 +520,7 @@ bool convolves_volumes(const graph::Graph& graph, const graph::Operator& op) {
          });
 }
 
-/// The tensors of five dimensions that the operator reads or writes, those aside that are constant.
+/// Returns the tensors of five dimensions that the operator reads or writes, except constants.
 std::map<std::string, Shape> volumes_of(const graph::Graph& graph, const graph::Operator& op) {
   const dsl::Compute& compute = op.workload.compute;
   std::map<std::string, Shape> volumes;
@@ -518,9 +533,9 @@ std::map<std::string, Shape> volumes_of(const graph::Graph& graph, const graph::
   return volumes;
 }
 
-/// The images of tensors whose rank is not four (OperatorGroup::images). They come from reshapes
-/// and from convolutions over volumes. Poolings, sums, concatenations and other operators pass them
-/// on between five-dimensional tensors.
+/// Returns the images of tensors whose rank is not four (OperatorGroup::images). They come from
+/// reshapes and from convolutions over volumes. Other operators, such as poolings, sums and
+/// concatenations, pass them on from one five-dimensional tensor to another.
 std::map<std::string, Shape> images_of(const graph::Graph& graph) {
   std::map<std::string, Shape> images;
   const auto see = [&](const std::string& tensor, Shape image) {
@@ -537,7 +552,7 @@ std::map<std::string, Shape> images_of(const graph::Graph& graph) {
       joining.push_back(&op);
     }
   }
-  // Forwards and backwards by turns, so that long chains take few rounds.
+  // The operators are visited forwards and backwards by turns, so that long chains need few rounds.
   for (bool grows = true; grows; std::ranges::reverse(joining)) {
     grows = false;
     for (const graph::Operator* op : joining) {
@@ -553,7 +568,7 @@ std::map<std::string, Shape> images_of(const graph::Graph& graph) {
   return images;
 }
 
-/// The images of the operator's inputs, then of its outputs.
+/// Returns the images of the operator's inputs, and then those of its outputs.
 std::vector<Shape> images_of(const graph::Operator& op, const std::map<std::string, Shape>& known) {
   std::vector<Shape> images;
   for (const auto* tensors : {&op.inputs, &op.outputs})
@@ -624,7 +639,7 @@ std::vector<LayoutChoice> offered_layouts(const OperatorGroup& group, const Mach
 
 Result<LayoutChoice> layouts_of_schedule(const dsl::Compute& compute, std::string_view schedule) {
   TW_TRY(const schedules::Schedule parsed, schedules::parse_schedule(compute, schedule));
-  // Stages that an algorithm made may have layouts too.
+  // These may include layouts of stages that an algorithm added, which are not used here.
   const std::map<std::string, dsl::Layout>& layouts = parsed.nest().layouts;
   LayoutChoice choice = row_major_choice(compute);
   const auto choose = [&](const std::string& tensor, dsl::Layout& layout) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes the calls of a model. Operators come in the order of
-// the graph. A copy of a tensor into another layout comes just before its first reader.
+// Makes the calls of a model. The calls of operators are in the order of the graph. A copy of a
+// tensor into another layout is placed just before the call that reads the copy first.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ Layout row_major_of(const TensorType& type) {
   return Layout::row_major(static_cast<int>(type.shape.size()));
 }
 
-/// The layout in the letters that people use for images.
+/// Returns the text of the layout, with the letters N, C, H and W if it has four dimensions.
 std::string spelled(const Layout& layout) {
   if (layout.rank() == 0) return "a number";
   return layout.to_string(layout.rank() == 4 ? "NCHW" : dsl::default_letters(layout.rank()));
@@ -60,20 +60,22 @@ class ScriptWriter {
 
   // ---- loops ------------------------------------------------------------------------------
 
-  /// The positions of the values of a loop's state, in bytes from the beginning of the array that
-  /// the state has for itself.
+  /// The array that holds the values of a loop's state, and the positions of the values in it, in
+  /// bytes from the beginning of the array.
   struct StatePlaces {
     size_t array = 0;
-    int64_t bytes = 0;  ///< of a value
+    int64_t bytes = 0;  ///< bytes of one value
     int64_t first = 0, last = 0;
-    ScriptPart inside, next;                    ///< in the body
-    const graph::Loop::Slice* stack = nullptr;  ///< that has the values after all trips
+    ScriptPart inside, next;  ///< the values that a trip reads and writes
+    /// The stack that collects the values after each trip; null if there is none.
+    const graph::Loop::Slice* stack = nullptr;
     int64_t stack_at = 0;
   };
 
   int64_t bytes_of(const std::string& tensor) const { return types_.at(tensor).bytes(); }
 
-  /// The place of a value in each trip, for values that lie one after another.
+  /// Returns the place of a value in each trip, if the values of all trips lie one after another,
+  /// beginning at `at`. If `is_backward`, the value of trip 0 is the last of them.
   static ScriptPart slice_part(size_t whole, const graph::Loop& loop, bool is_backward,
                                int64_t bytes, int64_t at = 0) {
     if (is_backward) return {whole, at + (loop.trips - 1) * bytes, -bytes, 0, loop.trips};
@@ -92,7 +94,8 @@ class ScriptWriter {
       places.last = loop.trips % 2 * padded;
       return places;
     }
-    // The stack begins where arrays may begin; the first value lies before it or behind it.
+    // The array has one value more than the stack: the first value lies before the stack, or behind
+    // it if the stack is written backwards. Padding aligns the beginning of the stack.
     places.stack = &*stack;
     places.stack_at = stack->is_backward ? 0 : padded;
     places.next = slice_part(places.array, loop, stack->is_backward, bytes, places.stack_at);
@@ -109,12 +112,13 @@ class ScriptWriter {
     return storage;
   }
 
-  /// Makes `tensor` the row-major array in this storage.
+  /// Notes that `tensor` has a row-major array in this storage.
   void declare(const std::string& tensor, size_t storage) {
     arrays_[tensor].push_back({tensor, row_major_of(types_.at(tensor)), storage});
   }
 
-  /// A row-major array of a tensor from outside of a loop; constants are copied from the file.
+  /// Returns a row-major array of a tensor from outside of a loop. A constant is copied into such
+  /// an array.
   Result<ScriptArgument> source_of(const std::string& tensor) {
     const Layout layout = row_major_of(types_.at(tensor));
     TW_TRY(ScriptArgument array, array_of(tensor, layout));
@@ -155,7 +159,8 @@ class ScriptWriter {
     std::vector<size_t>& kept = script_.loops.back().kept;
     for (size_t i = 0; i < loop.states.size(); ++i)
       TW_RETURN_IF_ERROR(place_exit(loop.states[i].next, states_[i].next));
-    // For each stack, its storage; a stack of a state's values lies in the state's array.
+    // The storage of each stack. If a stack collects the values of a state, it is a part of the
+    // state's array.
     std::vector<size_t> stacks;
     for (const graph::Loop::Slice& stack : loop.stacks) {
       const auto state = std::ranges::find(states_, &stack, &StatePlaces::stack);
@@ -178,8 +183,8 @@ class ScriptWriter {
     return {};
   }
 
-  /// Makes the body write this tensor to this place. If the array of the tensor has another place
-  /// already, the body copies it.
+  /// Makes the body of a loop write this tensor to this place. If the array of the tensor cannot
+  /// become this part, the body copies it there.
   Status place_exit(const std::string& tensor, const ScriptPart& part) {
     const Layout layout = row_major_of(types_.at(tensor));
     TW_TRY(ScriptArgument array, array_of(tensor, layout));
@@ -210,14 +215,15 @@ class ScriptWriter {
     return {};
   }
 
-  /// The result of an operator that moves nothing is the array of its input.
+  /// Makes the result of an operator that moves nothing a view: it has the storage of the input.
   Status rename(const graph::Operator& op, const graph::Scheme& scheme) {
     TW_TRY(const ScriptArgument source, array_of(op.inputs[0], scheme.inputs[0]));
     arrays_[op.name()].push_back({op.name(), scheme.outputs[0], source.storage});
     return {};
   }
 
-  /// The result of a concatenation in place is an array of which its inputs are parts.
+  /// Makes the inputs of a concatenation without a kernel parts of its result. Inputs that cannot
+  /// become parts are copied.
   Status join(const graph::Operator& op, const graph::Concatenation& concatenation,
               const graph::Scheme& scheme) {
     const TensorType& type = types_.at(op.name());
@@ -257,7 +263,8 @@ class ScriptWriter {
            });
   }
 
-  /// The row-major array of an output, in the caller's memory.
+  /// Puts the row-major array of an output into the caller's memory. The tensor is copied if its
+  /// array cannot be there.
   Status give_output(size_t index) {
     const std::string& tensor = graph_.outputs[index];
     const Layout layout = row_major_of(types_.at(tensor));
@@ -270,7 +277,7 @@ class ScriptWriter {
     return {};
   }
 
-  /// The tensor in this layout: as it is there, else copied now.
+  /// Returns an array of the tensor in this layout. If there is none, a copy is added to the calls.
   Result<ScriptArgument> array_of(const std::string& tensor, const Layout& layout) {
     const TensorType& type = types_.at(tensor);
     if (graph_.constants.contains(tensor))
@@ -284,8 +291,9 @@ class ScriptWriter {
     return copy(std::move(exchanged), layout);
   }
 
-  /// True if the plan copies the tensor to other layouts from its row-major copy, instead of from
-  /// the layout that its producer writes (graph::Choice::Blocked).
+  /// True if the plan first copies the tensor to a row-major array, and copies it from there into
+  /// the other layouts, instead of from the layout that its producer writes
+  /// (graph::Choice::Blocked).
   bool is_exchanged_row_major(const std::string& tensor) const {
     return std::ranges::any_of(planned_.plan.transforms, [&](const graph::Transform& transform) {
       return transform.tensor == tensor && !(transform.from == planned_.plan.produced.at(tensor));
@@ -334,10 +342,13 @@ class ScriptWriter {
   const PlannedNetwork& planned_;
   const std::map<std::string, TensorType> types_;
   Script script_;
-  size_t body_begin_ = 0;  ///< in the body of a loop: the first storage that may be its own
+  /// In the body of a loop: the first storage that was made after its beginning; elsewhere 0.
+  size_t body_begin_ = 0;
   int64_t trips_ = 1;
-  std::vector<StatePlaces> states_;                            ///< of the loop that was begun last
-  std::map<std::string, std::vector<ScriptArgument>> arrays_;  ///< of each tensor, as written
+  /// For each state of the loop that was begun last.
+  std::vector<StatePlaces> states_;
+  /// For each tensor, its arrays; the first is the one that its producer writes.
+  std::map<std::string, std::vector<ScriptArgument>> arrays_;
   std::map<std::pair<std::string, std::string>, size_t> kernels_;
 };
 

@@ -27,11 +27,12 @@ constexpr Way on_one = {.threads = 1}, on_all = {}, beside = {.order = BandOrder
 
 /// Times of one round of calls.
 struct Round {
-  std::vector<double> one_ns, all_ns;   ///< of each step, in order
-  std::vector<double> side_by_side_ns;  ///< of each band
+  /// For each step, with the steps in order on one and on all threads.
+  std::vector<double> one_ns, all_ns;
+  std::vector<double> side_by_side_ns;  ///< for each band, with its chains side by side
 };
 
-/// The time of each band from the begin of its first step to the end of its last one.
+/// Returns for each band the time from the beginning of its first step to the end of its last step.
 std::vector<double> times_of_bands(const runtime::ModelVariant& variant,
                                    const runtime::ModelProfile& profile) {
   std::vector<double> times;
@@ -47,7 +48,8 @@ std::vector<double> times_of_bands(const runtime::ModelVariant& variant,
   return times;
 }
 
-/// Calls of a model by turns on one and on all threads of a pool, and side by side.
+/// Times calls of a model by turns on one thread, on all threads and, if the model has bands, side
+/// by side.
 class StepTimer {
  public:
   StepTimer(const runtime::Model& model, ModelArrays arrays, runtime::ThreadPool& pool,
@@ -87,7 +89,7 @@ class StepTimer {
     return {};
   }
 
-  /// The rounds that count.
+  /// The rounds that were not disturbed.
   const std::vector<Round>& rounds() const { return rounds_; }
   const runtime::ModelVariant& variant() const { return model_.info().variants.front(); }
 
@@ -105,7 +107,7 @@ class StepTimer {
   std::vector<Round> rounds_;
 };
 
-/// The chosen limit of each step.
+/// Returns for each step 1 if one thread is clearly faster than all threads, else 0.
 std::vector<int> limits_from(const std::vector<Round>& rounds, size_t steps) {
   std::vector<int> limits;
   for (size_t step = 0; step < steps; ++step) {
@@ -116,7 +118,8 @@ std::vector<int> limits_from(const std::vector<Round>& rounds, size_t steps) {
   return limits;
 }
 
-/// For each band, true if it is faster side by side than in order under these limits.
+/// Returns for each band true if it is clearly faster side by side than in order under these
+/// limits.
 std::vector<bool> bands_from(const std::vector<Round>& rounds, const std::vector<int>& limits,
                              const std::vector<runtime::ModelBand>& bands) {
   std::vector<bool> side_by_side;

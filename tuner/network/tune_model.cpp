@@ -27,15 +27,17 @@
 namespace tw::tuner {
 namespace {
 
-// Longest time in seconds for planning and building after an interrupt. A network with some hundred
-// distinct kernels is built within this time on two cores.
+// Longest time in seconds for planning and building after an interrupt. It is enough to build a
+// network with some hundred distinct kernels on two cores.
 constexpr double longest_closing_s = 20;
-// In less time, new kernels of a network without a fusion would not be measured.
+// Shortest time in seconds for tuning a network without a fusion. In less time, the kernels that
+// this network needs in addition would not be measured.
 constexpr double least_fusion_s = 4;
 
 // ---- from the source to graphs ----------------------------------------------
 
-/// A variant after the passes for the target, whose machine is what the store knows of it.
+/// Applies the passes for the target to a variant. The target has the machine that the store knows
+/// for it.
 Result<ModelRun> rewritten(const NetworkVariant& variant, const std::vector<std::string>& left_out,
                            std::optional<DType> precision, const ModelContext& context) {
   const int64_t before = context.environment.clock();
@@ -54,8 +56,8 @@ Result<ModelRun> rewritten(const NetworkVariant& variant, const std::vector<std:
   return run;
 }
 
-/// SHA-256 of the name, the dimensions and the workloads of the operators, in order. New weights do
-/// not change it.
+/// Returns the SHA-256 of the name, the dimensions and the workloads of the operators, in order.
+/// Other weights do not change it.
 std::string source_hash(const ModelRun& run) {
   std::string text = fmt::format("{}\n{}\n", run.name, dimensions_text(run.dimensions));
   for (const graph::Operator& op : run.graph->operators) text += op.workload.text() + "\n";
@@ -74,15 +76,15 @@ Result<std::vector<ModelRun>> rewritten_variants(const ModelContext& context) {
   return runs;
 }
 
-/// The variant of the source that a run is of.
+/// Returns the variant of the source that the run tunes.
 const NetworkVariant& variant_of(const ModelRun& run, const ModelContext& context) {
   return *std::ranges::find(context.source.variants, run.dimensions, &NetworkVariant::dimensions);
 }
 
-/// Gives the run the graph of the former network: the optional passes without which the former
-/// network was tuned are left out again. Returns false if no choice of optional passes gives this
-/// graph. A set of passes is extended further only if leaving it out gives a new graph, so few sets
-/// are tried if few passes change the graph.
+/// Gives the run the graph of the former network, which may have been tuned without some optional
+/// passes: searches for a set of optional passes to leave out that gives this graph. Returns false
+/// if there is no such set. A set is extended by further passes only if leaving it out gives a
+/// graph that was not seen before. So few sets are tried if few passes change the graph.
 Result<bool> match_former(ModelRun& run, const runtime::ModelVariant& former,
                           const ModelContext& context) {
   std::set<std::string> graphs = {graph::to_text(*run.graph)};
@@ -108,9 +110,10 @@ Result<bool> match_former(ModelRun& run, const runtime::ModelVariant& former,
 }
 
 /// Reads the file that a refreshed network may replace. The file must hold exactly the variants of
-/// the source, in this order. Each of them may have been tuned without optional passes of its own.
-/// Variants are compared by the texts of their graphs, which contain the hashes of constants.
-/// Invalid if the file holds another network or other weights, so that they are not overwritten.
+/// the source, in their order; each of them may have been tuned without some optional passes.
+/// Variants are compared by the texts of their graphs, which contain the hashes of constants. Fails
+/// with Invalid if the file holds another network or other weights, so that these are not
+/// overwritten.
 Status find_former(TunedModel& tuned, const ModelContext& context) {
   TW_TRY(tuned.former, former_model(context.options.path));
   if (!tuned.former) return {};
@@ -163,8 +166,8 @@ Status tune_heard(ModelRun& run, const NetworkOptions& options, const ModelConte
   return {};
 }
 
-/// The optional passes that changed the graph. The network may be faster without them. Empty if
-/// there is no time to try.
+/// Returns the optional passes that changed the graph, since the network may be faster without
+/// them. Empty if there is no time to try.
 std::vector<std::string> passes_to_doubt(const ModelRun& run, const ModelContext& context) {
   if (!context.measures() || context.fusion_s() < least_fusion_s) return {};
   std::vector<std::string> doubted;
@@ -182,7 +185,8 @@ bool is_measured(const PlannedNetwork& planned) {
   });
 }
 
-/// Tunes the network without the pass, and keeps it so if that is faster.
+/// Tunes the network without the pass. If all kernels of both plans are measured and the network is
+/// faster without the pass, replaces `run` by the run without it.
 Status decide_fusion(ModelRun& run, const std::string& pass, const ModelContext& context) {
   std::vector<std::string> left_out = run.left_out;
   left_out.push_back(pass);
@@ -211,8 +215,8 @@ Status decide_fusion(ModelRun& run, const std::string& pass, const ModelContext&
 Status tune_variant(ModelRun& run, const ModelContext& context) {
   const std::vector<std::string> doubted = passes_to_doubt(run, context);
   NetworkOptions options = network_options(context);
-  // Reading a large network may take longer than the budget. The network is then planned from what
-  // is known.
+  // Reading a large network may take longer than the budget. The network is then planned from
+  // records and predictions.
   options.tuning.budget_s = std::max(options.tuning.budget_s - run.importing_s -
                                          static_cast<double>(doubted.size()) * context.fusion_s(),
                                      0.0);
@@ -224,7 +228,7 @@ Status tune_variant(ModelRun& run, const ModelContext& context) {
   return {};
 }
 
-/// The environment for the work that is left after an interrupt. The work ends after
+/// Returns the environment for the work that is left after an interrupt. This work is stopped after
 /// longest_closing_s, or at the next interrupt.
 Environment closing(Environment environment) {
   environment.interrupts = environment.later_interrupts;
@@ -232,7 +236,7 @@ Environment closing(Environment environment) {
   return environment;
 }
 
-/// Plans a network from what is known, as with effort none.
+/// Plans a network from records and predictions, as with Effort::None.
 Status plan_unmeasured(ModelRun& run, const ModelContext& context, const Environment& environment) {
   NetworkOptions options = network_options(context);
   options.tuning.effort = Effort::None;
@@ -241,8 +245,8 @@ Status plan_unmeasured(ModelRun& run, const ModelContext& context, const Environ
   return {};
 }
 
-/// True if an interrupt ended the run before it measured a kernel, and there is a file. The file
-/// may have measured kernels, so a plan without measurements does not replace it.
+/// True if the user interrupted the run before it measured a kernel, and there is a file. The file
+/// may have measured kernels, so a plan without measurements must not replace it.
 bool keeps_file(const std::vector<ModelRun>& runs, const ModelContext& context) {
   std::error_code ignored;
   return context.measures() && context.environment.interrupted() &&
@@ -250,8 +254,8 @@ bool keeps_file(const std::vector<ModelRun>& runs, const ModelContext& context) 
          std::filesystem::is_regular_file(context.options.path, ignored);
 }
 
-/// Tunes the variants one after the other. In the end every variant has plans: an interrupt only
-/// ends measuring. Interrupted if keeps_file().
+/// Tunes the variants one after the other. An interrupt ends only the measuring, so that every
+/// variant has plans in the end. Fails with Interrupted if keeps_file().
 Status tune_variants(std::vector<ModelRun>& runs, const ModelContext& context) {
   for (ModelRun& run : runs) {
     const bool is_skipped = context.measures() && context.environment.interrupted();
@@ -270,8 +274,8 @@ Status tune_variants(std::vector<ModelRun>& runs, const ModelContext& context) {
   return {};
 }
 
-/// Notes which kernels were not measured, and why. All reasons are in one note, because only the
-/// first note of each kind is printed.
+/// Adds a note that says how many kernels were not measured, and why. All reasons are in one note,
+/// because only the first note of each kind is printed.
 void note_failures(const std::vector<ModelRun>& runs, Notes* notes) {
   std::map<std::string, size_t> kernels;  // by reason
   for (const ModelRun& run : runs)
@@ -282,7 +286,8 @@ void note_failures(const std::vector<ModelRun>& runs, Notes* notes) {
   if (!texts.empty()) note(notes, NoteKind::KernelsUnmeasured, join(texts, "; "));
 }
 
-/// Usage if the options contradict each other, or the source has no variant.
+/// Fails with Usage if the options contradict each other or are out of range, or if the source has
+/// no variant.
 Status check(const NetworkSource& source, const ModelOptions& options) {
   TW_RETURN_IF_ERROR(check(options.tuning));
   if (source.variants.empty())
@@ -297,8 +302,8 @@ Status check(const NetworkSource& source, const ModelOptions& options) {
 
 // ---- building -----------------------------------------------------------------
 
-/// The environment for building the plans that are written. In a run that measures, the first
-/// interrupt ends measuring, but does not stop these builds.
+/// Returns the environment for building the plans that are written. In a run that measures, the
+/// first interrupt ends the measuring, but does not stop these builds.
 Environment building_environment(const ModelContext& context) {
   if (!context.measures()) return context.environment;
   if (context.environment.interrupted()) {
@@ -311,21 +316,22 @@ Environment building_environment(const ModelContext& context) {
   return environment;
 }
 
-/// All variants as they are now.
+/// Returns a model with the present models of all variants.
 runtime::ModelFile joined(const TunedModel& tuned) {
   std::vector<const runtime::ModelFile*> models;
   for (const ModelRun& run : tuned.runs) models.push_back(&run.model);
   return join_models(models);
 }
 
-/// Joins the variants, and replaces the file by one with all of them.
+/// Joins the variants into one model, and writes it to the file.
 Status write_joined(TunedModel& tuned) {
   tuned.file = joined(tuned);
   return tuned.path.empty() ? Status() : runtime::write_model(tuned.path, tuned.file);
 }
 
 /// Chooses among the best plans of each variant by timing them as whole networks. Writes the
-/// network if it is faster than the one in the file.
+/// network, unless there is a file whose network is at least equally fast or must be kept for
+/// another reason (compare_with_former()).
 Status write_refreshed(TunedModel& tuned, ModelContext& context) {
   if (context.options.runs_here)
     for (ModelRun& run : tuned.runs) TW_RETURN_IF_ERROR(choose_by_runs(run, context));
@@ -339,9 +345,9 @@ Status write_refreshed(TunedModel& tuned, ModelContext& context) {
   return {};
 }
 
-/// Builds the cheapest plan of each variant and writes the file. Only then times the best plans as
-/// whole networks, so that a kernel that crashes this process loses no result. A refreshed network
-/// is written at the end.
+/// Builds the cheapest plan of each variant and writes the file. Only after that, times the best
+/// plans as whole networks, so that a kernel that crashes this process loses no result. In a
+/// refresh, the file is written after the timings instead.
 Status build_variants(TunedModel& tuned, ModelContext& context) {
   const Environment environment = building_environment(context);
   for (ModelRun& run : tuned.runs) {
@@ -370,7 +376,8 @@ std::vector<db::Demand> demands_of(const TunedModel& tuned, const ModelContext& 
   return demands;
 }
 
-/// Runs the network beside the model in f32, whose kernels are those that are known or predicted.
+/// Runs the network once and the same network in f32 once, and stores the largest difference of
+/// their outputs. The kernels of the network in f32 come from records and predictions.
 Status compare_precision(ModelRun& run, ModelContext& context) {
   TW_TRY(ModelRun wide, rewritten(variant_of(run, context), run.left_out, std::nullopt, context));
   if (graph::to_text(*wide.graph) == graph::to_text(*run.graph)) {
@@ -443,7 +450,7 @@ Result<TunedModel> tune_model(const NetworkSource& source, const Target& target,
   if (!tuned.refresh || !tuned.refresh->is_kept) tuned.demands = demands_of(tuned, context);
   const bool runs = options.runs_here && !options.farm && !environment.interrupted();
   if (!options.precision || !runs) return tuned;
-  // The file is written: what fails here leaves out the comparison alone.
+  // The file is already written, so a failure of the comparison is only noted.
   std::vector<std::string> reasons;
   for (ModelRun& run : tuned.runs)
     if (const Status compared = compare_precision(run, context); !compared)

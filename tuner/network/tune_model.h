@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// tune_model(): turns the graph of a network into a model that the runtime loads. It rewrites the
-// graph for the target, chooses layouts and kernels (network.h), builds them, and times the best
-// plans as whole networks.
+// tune_model(): turns the graph of a network into a model that the runtime can load. It applies the
+// passes for the target to the graph, chooses layouts and kernels (network.h), builds them, and
+// times the best plans as whole networks.
 //
 //   TW_TRY(graph::OnnxModel read, graph::read_onnx("net.onnx"));
 //   const NetworkSource source{"net", {{.graph = std::move(read.graph)}}};
@@ -39,12 +39,12 @@ namespace tw::tuner {
 
 struct Farm;
 
-/// Values of the dimensions that a network leaves open, by their names.
+/// The values of the dimensions whose size a network leaves open, by the names of the dimensions.
 using Dimensions = std::map<std::string, int64_t>;
-/// The dimensions as text: "batch=1 length=128".
+/// Returns the dimensions as text: "batch=1 length=128".
 std::string dimensions_text(const Dimensions& dimensions);
 
-/// A network for one set of dimensions, before any pass rewrites its graph.
+/// A network for one set of dimensions, before any pass changes its graph.
 struct NetworkVariant {
   Dimensions dimensions = {};
   graph::Graph graph;
@@ -56,16 +56,17 @@ struct NetworkSource {
   std::vector<NetworkVariant> variants;  ///< at least one
 };
 
-/// Comparison of the network with and without an optional pass over its graph.
+/// Comparison of the network with and without one optional pass over its graph.
 struct FusionChoice {
   std::string pass;
-  double with_ns = 0, without_ns = 0;  ///< sums of the kernel times of the cheapest plans
+  /// Expected times of the cheapest plans with and without the pass.
+  double with_ns = 0, without_ns = 0;
   /// True if all kernels of both plans were measured. If false, the pass is kept.
   bool is_measured = false;
   bool is_left_out = false;
 };
 
-/// State of one variant of a network, from its graph to the model.
+/// The state of one variant of a network while its graph becomes a model.
 struct ModelRun {
   std::string name;
   /// SHA-256 that identifies the network in its demand. It is computed from the network's name, its
@@ -74,25 +75,29 @@ struct ModelRun {
   Dimensions dimensions;
   std::shared_ptr<const graph::Graph> graph;  ///< must live as long as `tuned`
   std::vector<graph::PassRun> passes;
-  std::vector<std::string> left_out;  ///< passes that were not applied
+  std::vector<std::string> left_out;  ///< names of the passes that were not applied
   std::vector<FusionChoice> fusions;
   TunedNetwork tuned;
-  bool has_measured = false;        ///< true if this run has measured a kernel of the variant
-  size_t written = 0;               ///< index in `tuned.plans` of the plan that `model` runs
-  std::vector<double> measured_ns;  ///< latencies of whole plans; empty: no plan was timed
-  size_t measured = 0;              ///< index in `measured_ns` of the latency of `model`
+  bool has_measured = false;  ///< true if this run has measured a kernel of the variant
+  /// Index in `tuned.plans` of the plan from which `model` was built.
+  size_t written = 0;
+  /// Latencies of the plans that were timed as whole networks; empty: no plan was timed.
+  std::vector<double> measured_ns;
+  size_t measured = 0;  ///< index in `measured_ns` of the latency of `model`
   double importing_s = 0, building_s = 0;
   runtime::ModelFile model;
-  size_t bands = 0;  ///< number of bands in which steps of `model` may run (bands.h)
+  /// Number of bands of `model`, the groups of steps that may run side by side (bands.h).
+  size_t bands = 0;
   /// The largest difference between an output of `model` and the output of the same network in f32,
-  /// relative to the largest element of that output. nullopt without ModelOptions::precision, and
-  /// if the network was not run.
+  /// relative to the largest element of that output. 0 if the reduced precision did not change the
+  /// graph. nullopt without ModelOptions::precision, and if the networks could not be compared.
   std::optional<double> rounding_error;
-  /// For each built plan, the number of kernels that were never run.
+  /// For each built plan, the number of its kernels that were never run.
   std::vector<size_t> unverified;
 };
 
-/// Comparison of a network that was planned again with the network in its file.
+/// Comparison of a network that was planned again (ModelOptions::refresh) with the network in the
+/// file.
 struct Refresh {
   double former_ns = 0;   ///< time of a call of the network in the file
   double latency_ns = 0;  ///< time of a call of the new network
@@ -103,7 +108,7 @@ struct Refresh {
   std::string reason = {};  ///< reason why the file was kept; empty if the times are the reason
 };
 
-/// A tuned network: its variants, and the model that has all of them.
+/// A tuned network: its variants, and the model that contains all variants.
 struct TunedModel {
   std::vector<ModelRun> runs;  ///< one for each variant
   /// `former` is the network that the file held before a refresh, and `refresh` compares it with
@@ -112,45 +117,47 @@ struct TunedModel {
   std::optional<Refresh> refresh = {};
   runtime::ModelFile file;  ///< empty with ModelOptions::only_plans
   std::string path = {};    ///< ModelOptions::path
-  /// The demand of each variant's plan, for db::keep_demand(). Empty with ModelOptions::only_plans,
-  /// and if a refresh kept the file: the kernels in the file are in its earlier demand.
+  /// The demand of each variant's plan, for db::keep_demand(). Empty with ModelOptions::only_plans.
+  /// Also empty if a refresh kept the file, since the demand for the kernels in the file was stored
+  /// earlier.
   std::vector<db::Demand> demands = {};
 };
 
 struct ModelOptions {
-  /// The budget is for all variants together, and includes reading, building and timing whole
-  /// networks. With Effort::None nothing is measured, except that `refresh` times whole networks.
+  /// The options and the budget of the tuning. The budget is for all variants together, and
+  /// includes reading and building networks and timing whole networks. With Effort::None nothing is
+  /// measured, except that `refresh` times whole networks.
   TuneOptions tuning = {};
   dsl::Accuracy accuracy = dsl::Accuracy::Fast;  ///< accuracy class of each operator's kernel
-  /// A 16-bit float type in which the inputs of f32 products are stored, if the target gains by it.
-  /// If it is nullopt, these inputs stay f32.
+  /// The 16-bit float type in which inputs of f32 products are stored, if this makes the products
+  /// faster on the target. nullopt: these inputs stay f32.
   std::optional<DType> precision = {};
   std::vector<std::string> left_out = {};  ///< names of optional passes to leave out
   /// Path of the model's file; if empty, no file is written. The file is written as soon as there
-  /// is a model, and again when a better model is found. So the last result is kept if a kernel
-  /// crashes this process.
+  /// is a model, and again when a better model is found. So a result is kept if a kernel crashes
+  /// this process.
   std::string path = {};
   std::string predictions = {};  ///< NetworkOptions::predictions
-  /// True to plan the network from what is known, without tuning, and to replace the file in `path`
-  /// only if the new network is faster. Requires: Effort::None and a path.
+  /// True to plan the network from the records in the database, without tuning, and to replace the
+  /// file in `path` only if the new network is faster. Requires: Effort::None and a path.
   bool refresh = false;
   bool only_plans = false;  ///< stop after planning, and build nothing. Requires: Effort::None
   bool runs_here = true;    ///< false if this machine cannot run the kernels; then nothing is timed
   /// The farm that measures kernels; nullptr: this machine measures. The farm must outlive the run.
   /// With a farm, whole networks are not timed.
   const Farm* farm = nullptr;
-  /// Called before the kernels of a variant are tuned. Returns a listener that receives the
-  /// progress of the tuning; the listener may be empty. It is destroyed when the tuning ends.
+  /// Called before the kernels of a variant are tuned. Returns a listener, a function that receives
+  /// the progress of this tuning; it may be empty. The listener is destroyed when this tuning ends.
   std::function<OnProgress(const ModelRun& run)> listen = {};
 };
 
 /// Tunes a network. An interrupt (Environment::interrupts) ends measuring; the network is then
-/// built from what is known. But if ModelOptions::path exists and this run has measured no kernel
-/// yet, the run ends with the error Interrupted and leaves the file as it is. A further interrupt
-/// (Environment::later_interrupts) ends the run with an error.
+/// built from the records and predictions so far. But if the file ModelOptions::path exists and
+/// this run has measured no kernel yet, the run ends with the error Interrupted and leaves the file
+/// as it is. A second interrupt (Environment::later_interrupts) ends the run with an error.
 ///
 /// Errors before anything is tuned:
-/// - Usage for options that contradict each other;
+/// - Usage if options contradict each other or are out of range, or if the network has no variant;
 /// - the errors of runtime::check_output() for the path, of graph::apply_passes() and of
 ///   check_assemblable();
 /// - Invalid for a refresh if the file holds another network, or a network for another target or
@@ -158,11 +165,12 @@ struct ModelOptions {
 ///
 /// Later errors:
 /// - the errors of tune_network() and build_model();
-/// - Unsupported or Environment if a network cannot be run for timing;
+/// - the errors of load_all() (whole_networks.h), such as Unsupported or Environment, if a network
+///   cannot be run for timing;
 /// - Environment if the file cannot be written;
 /// - Interrupted.
 ///
-/// Failures after which the run goes on are notes of the environment (notes.h).
+/// Failures that do not end the run are reported as notes of the environment (notes.h).
 Result<TunedModel> tune_model(const NetworkSource& source, const Target& target,
                               const ModelOptions& options, db::Store& store,
                               const Environment& environment);

@@ -11,7 +11,8 @@ namespace tw::tuner {
 namespace {
 
 /// Times the best plans as whole networks, by turns, and keeps the fastest. A plan is left out if
-/// one of its kernels never ran within the limits of a worker, or if there is no time to build it.
+/// one of its kernels was never run by a worker, within its limits, or if there is no time to build
+/// the plan.
 Status race_plans(ModelRun& run, ModelContext& context) {
   std::vector<runtime::ModelFile> files(1, run.model);
   std::vector<size_t> plans = {0}, bands = {run.bands};
@@ -35,7 +36,8 @@ Status race_plans(ModelRun& run, ModelContext& context) {
   return {};
 }
 
-/// The file of the plan that is written, with these bands. Requires: a choice for each band.
+/// Returns the model of the plan that is written, in which the bands with a true element run side
+/// by side. Requires: an element for each band.
 Result<runtime::ModelFile> file_with_bands(ModelRun& run, ModelContext& context,
                                            const std::vector<bool>& side_by_side) {
   if (std::ranges::find(side_by_side, true) == side_by_side.end()) return run.model;
@@ -50,8 +52,8 @@ void limit_steps(runtime::ModelFile& model, const std::vector<int>& limits) {
     if (limits[step] > 0) steps[step].threads = limits[step];
 }
 
-/// Times three versions of the network: unchanged, with the thread limits of steps, and with limits
-/// and bands. Keeps the fastest.
+/// Times three versions of the network: unchanged; with the thread limits of steps; and with these
+/// limits and the bands that are faster side by side. Keeps the fastest.
 Status choose_threads(ModelRun& run, ModelContext& context) {
   if (context.threads() == 1 || context.left_s() <= 0) return {};
   const Clock& clock = context.environment.clock;

@@ -17,28 +17,32 @@
 
 namespace tw::tuner {
 
-/// Loaded models and, on a GPU, the exclusive use of the device.
+/// Loaded models. On a GPU, `turn` is the exclusive use of the device, which lasts as long as this
+/// object.
 struct PlacedModels {
   DeviceTurn turn;
   std::vector<runtime::Model> models;
 };
-/// Loads the models. Files that the caller moves here are freed one after the other as their models
-/// are loaded, since networks may be large. Errors as runtime::Model::load(). On a GPU also the
-/// errors of opening the device, and TryLater if another program holds the device for a minute.
+/// Loads the models. Networks may be large, so each file is freed as soon as its model is loaded,
+/// if the caller moves `files` here. Fails with the errors of runtime::Model::load(). On a GPU,
+/// also fails with the errors of opening the device, and with TryLater if another program holds the
+/// device for a minute.
 Result<PlacedModels> load_all(std::vector<runtime::ModelFile> files, const ModelContext& context);
 
-/// Options of a race that ends no later than the budget.
+/// Returns the options of a race that ends no later than the whole budget and takes at most
+/// context.race_s().
 RaceOptions race_options(const ModelContext& context);
 
-/// Calls the model once, and returns its outputs. Inputs are random numbers that follow from
+/// Calls the model once, and returns its outputs. The inputs are random numbers that depend only on
 /// `seed`.
 Result<std::vector<dsl::Array>> random_outputs(const runtime::Model& model, uint64_t seed,
                                                runtime::ThreadPool& pool);
 
 /// Times the best plans of the run as whole networks, and stores the model of the fastest in
 /// run.model. Then limits each step that is faster on one thread to one thread, and runs bands side
-/// by side if that is faster. After an interrupt or the end of the budget the remaining decisions
-/// are not made. If the cheapest plan has kernels that were never run, nothing is done. Requires:
+/// by side if that is faster. If the user interrupts or the budget ends, the remaining decisions
+/// are left out. If the cheapest plan has kernels that were never run, nothing is done. Fails with
+/// the errors of build_plan(), load_all(), race() and step_threads(), except Interrupted. Requires:
 /// run.model is the model of the cheapest plan.
 Status choose_by_runs(ModelRun& run, ModelContext& context);
 

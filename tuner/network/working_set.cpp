@@ -9,13 +9,13 @@
 namespace tw::tuner {
 namespace {
 
-// Bytes of a cache that a byte of the working set needs. If the working set fills at most half of a
-// cache, an inference finds there the data that the previous inference left; the other half is for
-// other processes. A larger working set comes from memory in part. For example, the working set of
-// MobileNetV2 is 19 MiB, and a Zen 5 has 32 MiB of L3, shared by several virtual machines. The
-// network reads the weights of its last layer at 71 GB/s; memory gives 43 GB/s and L3 100 GB/s.
-// With kernels timed from memory, the planned time of the network is 2 to 10 % below its measured
-// time.
+// Bytes of cache that are needed for each byte of the working set. If the working set fills at most
+// half of a cache, an inference finds the data there that the previous inference left; the other
+// half is for other processes. A part of a larger working set comes from memory. For example, the
+// working set of MobileNetV2 is 19 MiB, and a Zen 5 has 32 MiB of L3, shared by several virtual
+// machines. The network reads the weights of its last layer at 71 GB/s; memory gives 43 GB/s and L3
+// 100 GB/s. With kernels timed from memory, the planned time of the network is 2 to 10 % below its
+// measured time.
 constexpr int64_t least_cache_per_byte = 2;
 
 int64_t constant_bytes(const graph::Graph& graph) {
@@ -24,9 +24,9 @@ int64_t constant_bytes(const graph::Graph& graph) {
   return bytes;
 }
 
-/// The most bytes of activations that are alive at the same time. Tensors that enter or leave the
-/// body of a loop are alive as long as the loop runs. A result that nothing reads is alive as long
-/// as its operator or loop runs.
+/// Returns the most bytes of activations that are alive at the same time. Tensors that enter or
+/// leave the body of a loop are alive as long as the loop runs. A result that nothing reads is
+/// alive as long as its operator or loop runs.
 int64_t most_live_bytes(const graph::Graph& graph) {
   const auto types = graph::tensor_types(graph);
   std::map<std::string, size_t> last_use;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The clock by which the tuner measures and sets deadlines. It is passed in, so that a test may
-// stop the clock or make it jump. Nothing in the tuner measures by the wall clock, so a jump of the
+// stop the clock or make it jump. No part of the tuner measures by the wall clock, so a jump of the
 // wall clock changes no duration.
 
 #include <chrono>

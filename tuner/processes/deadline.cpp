@@ -6,7 +6,8 @@
 namespace tw::tuner {
 
 struct Cancellation::State {
-  // The user is to have an answer within two seconds, some of which the parent itself takes.
+  // The program must answer within two seconds of an interrupt. The parent itself needs the rest of
+  // this time.
   static constexpr int64_t grace_ns = 1'300'000'000;
   static constexpr int64_t not_noticed = INT64_MIN;
 

@@ -29,11 +29,12 @@ struct Deadline {
 };
 
 /// ForResult if the result of the run depends on the work that is waited for, otherwise No. The
-/// first interrupt stops work with No at once, and gives work with ForResult a grace.
+/// first interrupt stops work with No at once. Work with ForResult may continue for the grace of
+/// Cancellation.
 enum class Needed { No, ForResult };
 
-/// Stops all waits of a run: at the user's interrupts, which a counter counts, and at a time that
-/// the run sets. The first interrupt stops work with Needed::No at once, and work with
+/// Stops all waits of a run when the user interrupts (a counter counts the interrupts), and at a
+/// time that the run sets. The first interrupt stops work with Needed::No at once, and work with
 /// Needed::ForResult after a grace of 1.3 s. The second interrupt stops everything. A run and its
 /// workers have copies of one Cancellation, so that a time set by the run holds for every wait of
 /// its workers.
@@ -44,17 +45,17 @@ class Cancellation {
   Cancellation(const std::atomic<int>* interrupts, Clock clock);
 
   bool is_requested() const;
-  /// A token that stops when the user interrupts, or at the time set by end_at(). The token obeys
-  /// later calls of end_at() too, as the next phase of a run may end later.
+  /// Returns a token that stops when the user interrupts, or at the time set by end_at(). The token
+  /// obeys later calls of end_at() too, as the next phase of a run may end later.
   StopToken token(Needed needed) const;
-  /// Ends every wait at the time `at_ns` on the clock, including waits that have begun. With
-  /// `never`, no time ends them.
+  /// Ends every wait at the time `at_ns` on the clock, including waits that have begun.
+  /// end_at(never) removes this limit.
   void end_at(int64_t at_ns) const;
   static constexpr int64_t never = INT64_MAX;
   /// Sets a function that every later wait calls several times a second, on the thread that waits.
   /// Requires: no other thread is waiting.
   void tell_while_waiting(std::function<void()> tell) const;
-  /// A deadline `seconds` from now. This Cancellation may stop it earlier.
+  /// Returns a deadline that is `seconds` from now. This Cancellation may end the wait earlier.
   Deadline deadline(double seconds, Needed needed) const;
 
  private:

@@ -47,7 +47,8 @@ Status verify(const Header& header, std::string_view payload) {
       corrupt(fmt::format("a payload of {} bytes with a wrong checksum", payload.size())));
 }
 
-/// Reads until `bytes` is full or the stream ends; how many bytes came.
+/// Reads until `size` bytes have arrived or the stream ends. Returns the number of bytes that
+/// arrived.
 Result<size_t> read_all(int fd, char* bytes, size_t size) {
   size_t done = 0;
   while (done < size) {
@@ -79,7 +80,7 @@ Result<std::string> encode_frame(std::string_view payload) {
 
 Result<std::optional<std::string>> FrameReader::next() {
   if (buffer_.size() < header_bytes) {
-    // Garbage is noticed at its first byte: the header it should fill may never come.
+    // Bytes that begin no frame are refused at once, because the rest of a header may never arrive.
     const size_t shared = std::min(buffer_.size(), magic.size());
     if (magic.substr(0, shared) != std::string_view(buffer_).substr(0, shared))
       return tl::unexpected(corrupt("bytes that start no frame"));
@@ -98,7 +99,8 @@ Status write_frame(int fd, std::string_view payload) {
   TW_TRY(const std::string frame, encode_frame(payload));
   size_t done = 0;
   while (done < frame.size()) {
-    // MSG_NOSIGNAL: a peer that is gone is an error here, not a SIGPIPE. Pipes know no send().
+    // With MSG_NOSIGNAL, a peer that is gone causes an error and not a SIGPIPE. send() does not
+    // work on pipes.
     ssize_t n = ::send(fd, frame.data() + done, frame.size() - done, MSG_NOSIGNAL);
     if (n < 0 && errno == ENOTSOCK) n = ::write(fd, frame.data() + done, frame.size() - done);
     if (n >= 0)

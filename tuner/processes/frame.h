@@ -21,7 +21,8 @@ namespace tw::tuner {
 /// Largest payload in bytes. Writers and readers refuse larger payloads.
 inline constexpr size_t max_frame_bytes = size_t{64} << 20;
 
-/// The frame that carries `payload`. Invalid if the payload is larger than max_frame_bytes.
+/// Returns the frame that carries `payload`. Fails with Invalid if the payload is larger than
+/// max_frame_bytes.
 Result<std::string> encode_frame(std::string_view payload);
 
 /// Extracts frames from bytes that arrive in pieces of any size.
@@ -29,10 +30,10 @@ class FrameReader {
  public:
   /// Adds bytes that arrived. Requires: next() has not failed.
   void feed(std::string_view bytes) { buffer_.append(bytes); }
-  /// Removes the next complete frame and returns its payload; nullopt while more bytes are needed;
-  /// Invalid if the bytes are no frame.
+  /// Removes the next complete frame and returns its payload. Returns nullopt while more bytes are
+  /// needed. Fails with Invalid if the bytes are no frame.
   Result<std::optional<std::string>> next();
-  /// Number of bytes that were added and are not returned by next() yet.
+  /// Number of bytes that were added by feed() and belong to no payload that next() has returned.
   size_t pending() const { return buffer_.size(); }
 
  private:
@@ -40,13 +41,14 @@ class FrameReader {
 };
 
 /// Writes the frame of a payload, and blocks until the whole frame is written. Signals do not
-/// interrupt the write. Workers use this function; the parent uses Process::send(). Errors as
-/// encode_frame(); Environment if the write fails, for instance because the other side is gone.
+/// interrupt the write. Workers use this function; the parent uses Process::send(). Fails with the
+/// errors of encode_frame(), and with Environment if the write fails, for instance because the
+/// other side is gone.
 Status write_frame(int fd, std::string_view payload);
 
-/// Blocks until a whole frame has arrived, and returns its payload; reads no byte beyond the frame.
-/// nullopt if the other side closed the connection between frames; Invalid if the bytes are no
-/// frame; Environment if the read fails.
+/// Blocks until a whole frame has arrived, and returns its payload. Reads no byte beyond the frame.
+/// Returns nullopt if the other side closed the connection between frames. Fails with Invalid if
+/// the bytes are no frame, and with Environment if the read fails.
 Result<std::optional<std::string>> read_frame(int fd);
 
 }  // namespace tw::tuner

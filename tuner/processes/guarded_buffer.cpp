@@ -18,12 +18,13 @@ namespace {
 /// Size of a guard region. It is larger than a page, so that an access that is off by a whole row
 /// of an image is found too. Unmapped memory costs only address space.
 constexpr size_t guard_bytes = 256 << 10;
-/// Larger sizes are refused, so that the sums of sizes below do not overflow. No machine has so
-/// much memory.
+/// Buffers that are larger than this are refused, so that the sums of sizes below do not overflow.
+/// No machine has so much memory.
 constexpr size_t largest_bytes = size_t{1} << 46;
 constexpr auto canary = std::byte{0xa5};
 
-/// The live buffers, for signal handlers: fixed size, no locks. base 0 marks a free slot.
+/// A live buffer, as a signal handler reads it. The table of live buffers has a fixed size and no
+/// locks. A slot whose base is 0 is free.
 struct LiveBuffer {
   std::atomic<uintptr_t> base{0};
   std::atomic<uintptr_t> pages{0}, pages_end{0}, end{0};
@@ -31,7 +32,8 @@ struct LiveBuffer {
 };
 std::array<LiveBuffer, 1024> live_buffers;
 
-constexpr uintptr_t being_filled = 1;  // no address of a page
+// Base of a slot that is being filled. No page has this address.
+constexpr uintptr_t being_filled = 1;
 
 int take_slot() {
   for (size_t i = 0; i < live_buffers.size(); ++i) {
@@ -53,7 +55,8 @@ Error no_memory(size_t bytes) {
                   std::strerror(errno))};
 }
 
-/// The pattern as it repeats, starting with a whole word at the data's first byte.
+/// Returns the byte at `offset` of data that are filled with the pattern. The pattern is a word of
+/// two bytes, which repeats from the first byte of the data on.
 std::byte poison_byte(Poison pattern, size_t offset) {
   const auto word = static_cast<uint16_t>(pattern);
   return static_cast<std::byte>(offset % 2 == 0 ? word & 0xff : word >> 8);
@@ -88,7 +91,7 @@ bool GuardedBuffer::map(size_t unit) {
   if (size_ > largest_bytes) return false;
   page_bytes_ = round_up(std::max<size_t>(size_, 1), unit);
   mapping_bytes_ =
-      page_bytes_ + 2 * guard_bytes + unit;  // room to move the pages to a unit's start
+      page_bytes_ + 2 * guard_bytes + unit;  // `unit` bytes more, to align the pages to `unit`
   void* mapping = ::mmap(nullptr, mapping_bytes_, PROT_NONE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED) return false;

@@ -49,8 +49,8 @@ enum class Slack { Intact, TouchedBefore, TouchedAfter };
 
 class GuardedBuffer {
  public:
-  /// Allocates a buffer of `bytes` bytes, which may be 0. Environment if the memory cannot be
-  /// allocated.
+  /// Allocates a buffer of `bytes` bytes, which may be 0. Fails with Environment if the memory
+  /// cannot be allocated, and with Internal if there are 1024 buffers already.
   static Result<GuardedBuffer> make(size_t bytes, BufferOptions options = {});
 
   GuardedBuffer(GuardedBuffer&& other) noexcept;
@@ -92,8 +92,8 @@ class GuardedBuffer {
 
 enum class Region { Elsewhere, GuardBefore, GuardAfter, ReadOnly };
 
-/// The region in which the address lies, of any live guarded buffer; Elsewhere if the address lies
-/// in none of these regions. Async-signal-safe.
+/// Returns the region of a live guarded buffer in which the address lies. Elsewhere if the address
+/// lies in no guarded buffer, or in memory that a kernel may write. Async-signal-safe.
 Region region_of(const void* address);
 
 }  // namespace tw::tuner

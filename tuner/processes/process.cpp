@@ -25,12 +25,15 @@ constexpr int64_t second_ns = 1'000'000'000;
 /// Time to wait for the exit of a worker that closed its connection. Such a worker is normally
 /// exiting: the system closes its descriptors a moment before it ends.
 constexpr int64_t dying_ns = second_ns;
-/// SIGKILL works within a millisecond unless the kernel itself is stuck, for instance in a driver.
+/// Longest time to wait for the end of a killed worker. SIGKILL works within a millisecond unless
+/// the kernel itself is stuck, for instance in a driver.
 constexpr int64_t unkillable_ns = 5 * second_ns;
 constexpr size_t chunk_bytes = 64 << 10;
-/// The deadline's clock is looked at that often: it may be one that leaps.
+/// Longest time until the deadline's clock is read again. The clock may jump in a test, so a wait
+/// until the deadline could be too long.
 constexpr int64_t look_ns = second_ns / 10;
-/// Per look, so that a worker that prints without end cannot hold the loop past its deadline.
+/// Most bytes of output that are read between two looks at the deadline, so that a worker that
+/// prints without end cannot keep receive() past its deadline.
 constexpr size_t drain_bytes = 1 << 20;
 
 Error system_error(std::string_view what,
@@ -63,7 +66,9 @@ struct Connection {
   Fd parent_channel, child_channel, parent_output, child_output;
 };
 
-/// Moves a descriptor out of the way of 0 to 3, onto which the child's are put one after the other.
+/// Replaces a descriptor by a copy that has a number above worker_fd. The child sets its
+/// descriptors 0 to worker_fd one after the other, and would overwrite a descriptor with such a
+/// number before it is copied.
 Status move_up(Fd* fd) {
   const int moved = ::fcntl(fd->get(), F_DUPFD_CLOEXEC, worker_fd + 1);
   if (moved < 0) return tl::unexpected(system_error("no descriptor left"));
@@ -185,7 +190,7 @@ Status Process::spawn() {
   outgoing_.clear();
   reader_ = {};
   tail_.clear();
-  // Not through <sys/pidfd.h>: that of glibc 2.36 has no C linkage.
+  // The system call is made directly, because <sys/pidfd.h> of glibc 2.36 has no C linkage.
   pidfd_ = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
   if (pidfd_ >= 0) return {};
   const Error failed = system_error("pidfd_open");
@@ -205,8 +210,8 @@ Outcome Process::receive(const Deadline& deadline) {
   TW_CHECK(running());
   for (;;) {
     flush();
-    // First check if the worker has ended, then read: a reply that it sent just before its end
-    // still counts.
+    // The check if the worker has ended is made before the read. So a reply that the worker sent
+    // just before its end still counts.
     const bool exited = exited_within(0);
     read_channel();
     drain_output();
@@ -251,7 +256,8 @@ void Process::flush() {
 
 void Process::read_channel() {
   std::array<char, chunk_bytes> chunk;
-  // At most one frame's worth is held, whatever the worker sends.
+  // The reader never holds more than the largest frame and one or two chunks, whatever the worker
+  // sends.
   while (channel_ >= 0 && reader_.pending() < max_frame_bytes + chunk_bytes) {
     const ssize_t n = ::recv(channel_, chunk.data(), chunk.size(), 0);
     if (n < 0 && errno == EINTR) continue;
@@ -298,7 +304,8 @@ bool Process::exited_within(int64_t timeout_ns) const {
   return ready > 0;
 }
 
-/// Before the leader is reaped its number cannot be used again, so the group is killed first.
+/// Kills the whole process group, and then reaps the worker. While the worker is not reaped, no
+/// other process can get its process ID, so the signal reaches no foreign process.
 Died Process::reap() {
   ::kill(-pid_, SIGKILL);
   ::kill(pid_, SIGKILL);
@@ -336,8 +343,8 @@ void Process::forget() {
 
 Status enter_worker() {
   // The order of the calls matters. If the parent dies after the first call, the system kills this
-  // process. If the parent died before, the parent of this process is now another one. The socket
-  // names the process at its other end, which is the original parent.
+  // process. If the parent died before that call, this process has another parent by now. The
+  // socket still names the original parent as the process at its other end.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ucred peer = {};
   socklen_t size = sizeof(peer);

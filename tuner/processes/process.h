@@ -69,7 +69,7 @@ using Outcome = std::variant<Reply, TimedOut, Cancelled, Died, Garbled>;
 
 class Process {
  public:
-  /// Starts the program. Environment if it cannot be started.
+  /// Starts the program. Fails with Environment if it cannot be started.
   static Result<Process> start(ProcessOptions options, Clock clock);
 
   Process(Process&& other) noexcept;
@@ -84,14 +84,13 @@ class Process {
   /// The worker's latest output, at most tail_bytes of it.
   const std::string& tail() const { return tail_; }
 
-  /// Queues a message and returns at once. The part of the message that the connection does not
-  /// take now is written by receive(). Fails if the message is too large or the worker is not
-  /// running.
+  /// Queues a message and returns at once. If the connection does not accept all of it now,
+  /// receive() writes the rest. Fails if the message is too large or the worker is not running.
   Status send(std::string_view message);
 
-  /// Waits until a reply arrives, the worker ends, or the deadline passes. The deadline is a time
-  /// on the clock that was given to start(). Unless the outcome is a Reply, the worker is gone
-  /// afterwards; restart() starts it again. Requires: running().
+  /// Waits until a reply arrives, the worker ends, or the deadline passes or is cancelled. The
+  /// deadline is a time on the clock that was given to start(). Unless the outcome is a Reply, the
+  /// worker is gone afterwards; restart() starts it again. Requires: running().
   Outcome receive(const Deadline& deadline);
 
   /// Kills the worker if it runs, and starts the same program again.
@@ -125,9 +124,9 @@ class Process {
   std::string tail_;
 };
 
-/// Makes this worker end when its parent ends, and at once if the parent has ended already. Call
-/// this function first in a worker's main(). Environment if the program was not started by a
-/// Process.
+/// Makes the system kill this worker when its parent ends. Call this function first in a worker's
+/// main(). Fails with Environment if the parent has ended already, or if the program was not
+/// started by a Process; the worker must then exit.
 Status enter_worker();
 
 }  // namespace tw::tuner

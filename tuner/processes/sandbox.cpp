@@ -34,7 +34,8 @@ namespace {
 
 constexpr std::string_view report_prefix = "[candidate] ";
 
-/// Exit codes of a worker that reports a fault; crashes exit with 128 + signal as shells say it.
+/// A kind of fault, the exit code of a worker that reports it, and the status of the trial. A crash
+/// by a signal has another exit code: 128 + the signal, as in shells.
 struct KindRow {
   FaultKind kind;
   int exit_code;
@@ -57,7 +58,8 @@ constexpr const KindRow& row_of(FaultKind kind) {
   return kinds[0];
 }
 
-/// A line put together without memory allocation, as a signal handler must.
+/// A line that is put together without memory allocation, because signal handlers must not
+/// allocate.
 class Line {
  public:
   Line& text(std::string_view part) {
@@ -97,8 +99,8 @@ void report_once() {
 
 // --- Faults, seen from inside the worker ---
 
-/// System calls that no candidate needs. A forbidden call ends the worker. In a process that runs a
-/// driver, some of these calls fail instead of ending the process.
+/// A system call that no candidate needs. Such a call ends the worker. In a process that runs a
+/// driver, some of the calls fail instead.
 struct Forbidden {
   int number;
   const char* name;
@@ -124,7 +126,8 @@ constexpr std::array network = {TW_CALL(socket), TW_CALL(socketpair), TW_CALL(co
                                 TW_CALL(bind),   TW_CALL(listen),     TW_CALL(accept),
                                 TW_CALL(accept4)};
 
-/// Compiler drivers start programs, raise their stack limit, and linkers make files executable.
+/// Calls that are allowed only in processes that run compilers. Compiler drivers start programs and
+/// raise their stack limit, and linkers make files executable.
 constexpr std::array forbidden_unless_building = {TW_CALL(fork),
                                                   TW_CALL(vfork),
                                                   TW_CALL(execve),
@@ -145,7 +148,7 @@ constexpr std::array forbidden_without_scratch = {
     TW_CALL(mkdirat), TW_CALL(rmdir),     TW_CALL(link),      TW_CALL(linkat),
     TW_CALL(symlink), TW_CALL(symlinkat), TW_CALL(mknod),     TW_CALL(mknodat)};
 
-/// Forbidden for some of their arguments only.
+/// Calls that are forbidden only with some arguments.
 constexpr std::array sometimes_forbidden = {TW_CALL(clone),    TW_CALL(kill), TW_CALL(tgkill),
                                             TW_CALL(prctl),    TW_CALL(open), TW_CALL(openat),
                                             TW_CALL(prlimit64)};
@@ -178,8 +181,8 @@ uintptr_t stack_pointer(const void* context) {
 #endif
 }
 
-/// True if the address is near the stack pointer: at most 1 MiB, a large frame, below it, or a
-/// little above it. An access there faults only if the stack has overflowed. The address is above
+/// True if an access at `address` that faulted was a stack overflow. The address is then near the
+/// stack pointer: at most 1 MiB (a large frame) below it, or at most 64 KiB above it. It is above
 /// the pointer if a call has moved the pointer beyond the end of the stack.
 bool near_stack_pointer(uintptr_t address, uintptr_t pointer) {
   constexpr uintptr_t below = 1 << 20, above = 64 << 10;
@@ -255,7 +258,7 @@ Status set_limits(const ProcessLimits& limits, Restrictions* done) {
   TW_RETURN_IF_ERROR(limit(RLIMIT_FSIZE, limits.file_bytes, "file size"));
   TW_RETURN_IF_ERROR(limit(RLIMIT_NOFILE, limits.open_files, "open files"));
   if (limits.address_space_bytes == 0) return {};
-  if (sanitized) {  // their shadow memory alone is terabytes
+  if (sanitized) {  // the shadow memory of a sanitizer takes terabytes
     done->missing.push_back("address space limit: built with a sanitizer");
     return {};
   }
@@ -267,7 +270,8 @@ Status set_limits(const ProcessLimits& limits, Restrictions* done) {
 // LANDLOCK_ACCESS_FS_REFER and LANDLOCK_ACCESS_FS_TRUNCATE, which older headers lack.
 constexpr uint64_t refer_right = uint64_t{1} << 13, truncate_right = uint64_t{1} << 14;
 
-/// Everything that changes a file system, as of each ABI; reading stays free.
+/// Returns the rights that Landlock takes away: all that change a file system and that this version
+/// of its ABI knows. Reading stays allowed.
 uint64_t write_rights(int abi) {
   uint64_t rights = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |
                     LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_CHAR |
@@ -308,10 +312,11 @@ std::vector<std::string> gpu_devices() {
 }
 
 /// Allows the process to name its threads. A driver for CUDA 12.8 or newer writes the names of its
-/// threads to /proc/self/task/<number>/comm, and does not start if this is refused.
+/// threads to /proc/self/task/<thread ID>/comm, and does not start if this is refused.
 Status allow_thread_names(int ruleset, uint64_t rights) {
   constexpr const char* threads = "/proc/self/task";
-  // A rule is about an inode, and procfs makes a new one where nobody holds the directory.
+  // A rule applies to an inode. procfs makes a new inode for the directory unless somebody holds it
+  // open, so it is held open.
   static const int held = ::open(threads, O_PATH | O_CLOEXEC);
   (void)held;
   return allow_writes(ruleset, threads, rights & (LANDLOCK_ACCESS_FS_WRITE_FILE | truncate_right));
@@ -337,7 +342,7 @@ Status confine_writes(const ProcessLimits& limits, Restrictions* done) {
     done->missing.push_back("Landlock: not in this kernel");
     return {};
   }
-  // The first field only: every ABI takes that size.
+  // Only the first field of the attributes is passed, because every ABI accepts that size.
   const uint64_t rights = write_rights(static_cast<int>(abi));
   const int ruleset =
       static_cast<int>(::syscall(SYS_landlock_create_ruleset, &rights, sizeof(rights), 0));
@@ -357,7 +362,9 @@ Status confine_writes(const ProcessLimits& limits, Restrictions* done) {
 
 using Filter = std::unique_ptr<void, decltype(&seccomp_release)>;
 
-/// Collects the first failure of many rules. A call that an architecture lacks is no failure.
+/// Adds rules to a filter and keeps the first failure. A call that an architecture lacks is no
+/// failure. forbid() ends the process at the call; refuse() acts as `answer` says; deny_if() and
+/// deny_as() make the call fail with `error`.
 class Rules {
  public:
   /// `answer` is the action for calls that drivers may try: SCMP_ACT_TRAP or SCMP_ACT_ERRNO.
@@ -408,7 +415,8 @@ void forbid_processes(Rules* rules) {
   rules->refuse_if(SCMP_SYS(prlimit64), SCMP_A2(SCMP_CMP_NE, 0));
 }
 
-/// Refuses sockets that are not local. Calls on sockets stay allowed, as every socket is local.
+/// Refuses to make sockets that are not local. All other calls on sockets stay allowed, as every
+/// socket is local.
 void allow_local_sockets(Rules* rules) {
   for (const int call : {SCMP_SYS(socket), SCMP_SYS(socketpair)})
     rules->deny_if(EACCES, call, SCMP_A0(SCMP_CMP_NE, AF_UNIX));
@@ -427,7 +435,7 @@ int add_rules(scmp_filter_ctx filter, const ProcessLimits& limits) {
   if (limits.scratch_dir.empty()) {
     for (const Forbidden& call : forbidden_without_scratch) rules.forbid(call.number);
     forbid_opening_for_writing(&rules);
-    rules.deny_as(ENOSYS, SCMP_SYS(openat2));  // flags in memory, as with clone3
+    rules.deny_as(ENOSYS, SCMP_SYS(openat2));  // its flags are in memory, as those of clone3
   }
   return rules.failure();
 }
@@ -451,7 +459,7 @@ Status forbid_calls(const ProcessLimits& limits, Restrictions* done) {
   return {};
 }
 
-/// The last report in what a worker printed.
+/// Returns the last report in the output of a worker; nullopt if there is none.
 std::optional<std::string> report_in(const std::string& tail) {
   std::optional<std::string> report;
   for (const std::string& line : split(tail, '\n'))
@@ -478,7 +486,8 @@ Fault classify_signal(int signal) {
 
 #if defined(__SANITIZE_ADDRESS__)
 }  // namespace tw::tuner
-/// Asked by LeakSanitizer when the program ends: it would stop all threads by ptrace.
+/// LeakSanitizer calls this function when the program ends. Its check for leaks is turned off if
+/// system calls are forbidden, because the check stops all threads by ptrace, which is forbidden.
 extern "C" int __lsan_is_turned_off();
 extern "C" int __lsan_is_turned_off() { return tw::tuner::calls_are_forbidden; }
 namespace tw::tuner {

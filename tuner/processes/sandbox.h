@@ -15,10 +15,10 @@
 //   TW_TRY(Restrictions done, restrict_self({.scratch_dir = dir}));
 //   ... from here on foreign code may run.
 //
-// seccomp binds threads that ran before restrict_self(), but Landlock does not, so foreign code
-// runs on threads that start afterwards. workers/driver.h says when the drivers of devices start.
-// Limits that the system lacks (an old Linux without Landlock, another architecture) are listed in
-// Restrictions::missing and are not fatal.
+// Seccomp also limits threads that ran before restrict_self(), but Landlock does not. So foreign
+// code must run on threads that start afterwards. workers/driver.h says when the drivers of devices
+// start. Limits that the system lacks (an old Linux without Landlock, another architecture) are
+// listed in Restrictions::missing and are not fatal.
 
 #include <cstdint>
 #include <memory>
@@ -58,13 +58,14 @@ struct Restrictions {
   std::vector<std::string> missing;  ///< limits that the system lacks, as text for records
 };
 
-/// Applies the limits to this thread and to all that start later; they cannot be lifted. Requires:
-/// no other thread runs yet, because Landlock binds only the calling thread and its children. Fails
-/// if a limit is refused or scratch_dir is no directory.
+/// Applies the limits to this thread and to all threads that start later; the limits cannot be
+/// lifted. Requires: no other thread runs yet, because Landlock limits only the calling thread and
+/// the threads that it starts. Fails with Environment if a limit is refused or scratch_dir is no
+/// directory.
 Result<Restrictions> restrict_self(const ProcessLimits& limits);
 
-/// Installs handlers that turn SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGXFSZ and a
-/// failed `new` into a report and an exit. Gives the calling thread a SignalStack that is never
+/// Installs handlers for SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGXFSZ and a failed
+/// `new`. They report the fault and exit. Gives the calling thread a SignalStack that is never
 /// released.
 Status report_faults();
 
@@ -99,11 +100,12 @@ struct Fault {
   std::string detail;  ///< one line
 };
 
-/// The status of a trial that ended with a fault of this kind. A stack overflow has the status Oob.
+/// Returns the status of a trial that ended with a fault of this kind. A stack overflow has the
+/// status Oob.
 db::TrialStatus status_of(FaultKind kind);
 
-/// The fault that ended a worker. A SIGKILL from outside usually means that the system ran out of
-/// memory.
+/// Returns the fault that ended a worker. A SIGKILL from outside is taken as FaultKind::Lost, since
+/// it usually means that the system ran out of memory.
 Fault classify(const Died& died);
 
 /// Ends this worker with a fault, which classify() returns in the parent.

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A directory of this user's that is no link; -1 otherwise.
+/// Opens a directory. Returns -1 if it cannot be opened, is a link or belongs to another user.
 int open_own_directory(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   struct stat status = {};
@@ -37,12 +37,13 @@ bool is_at(const std::string& path, int fd) {
          there.st_ino == here.st_ino && there.st_dev == here.st_dev;
 }
 
-/// The reason why no files can be put into `parent`; empty if they can.
+/// Returns the reason why no files can be put into `parent`; empty if they can.
 std::string unusable(const std::string& parent, int64_t least_free_bytes) {
   struct statvfs status = {};
   if (::statvfs(parent.c_str(), &status) != 0) return std::strerror(errno);
   const auto free_bytes = static_cast<int64_t>(status.f_bavail * status.f_frsize);
-  if (status.f_blocks > 0 && free_bytes < least_free_bytes)  // 0: it does not count them
+  if (status.f_blocks > 0 && free_bytes < least_free_bytes)  // 0: the file system does not count
+                                                             // blocks
     return fmt::format("{} KiB are free, {} KiB are needed", free_bytes >> 10,
                        least_free_bytes >> 10);
   return {};
@@ -51,7 +52,8 @@ std::string unusable(const std::string& parent, int64_t least_free_bytes) {
 }  // namespace
 
 Result<Scratch> Scratch::make_in(const std::string& parent) {
-  // Another run may take a directory that is not locked yet for an abandoned one.
+  // Another run may remove the new directory as abandoned before it is locked, so several attempts
+  // are made.
   for (int attempt = 0; attempt < 10; ++attempt) {
     std::string path = (fs::path(parent) / (std::string(scratch_prefix) + "XXXXXX")).string();
     if (::mkdtemp(path.data()) == nullptr) break;
@@ -105,7 +107,7 @@ void Scratch::remove() {
 ScratchOptions temporary_places() {
   std::error_code error;
   const fs::path chosen = fs::temp_directory_path(error);
-  // Who names a directory that is none is told so.
+  // A user whose $TMPDIR is no directory is told so by the message of make().
   if (error) return {{"$TMPDIR"}};
   return {{chosen.string(), "/var/tmp"}};
 }

@@ -4,8 +4,9 @@
 // removed when the value is destroyed. A directory that a killed run left behind is removed when
 // the next run makes its own directory.
 //
-// A run holds a lock on its directory. The system releases the lock however the process ends, so an
-// unlocked directory has no owner, even if its owner ran in another container. Not thread-safe.
+// A run holds a lock on its directory. The system releases the lock in whatever way the process
+// ends. So a directory without a lock has no living owner, even if the owner ran in another
+// container. Not thread-safe.
 
 #include <cstdint>
 #include <string>
@@ -27,8 +28,8 @@ struct ScratchOptions {
 class Scratch {
  public:
   /// Makes a directory in the first suitable parent, and removes the directories that killed runs
-  /// of this user left there. Environment if no parent is suitable; the message says what is wrong
-  /// with each.
+  /// of this user left there. Fails with Environment if no parent is suitable; the message says for
+  /// each parent why not.
   static Result<Scratch> make(const ScratchOptions& options);
 
   Scratch(Scratch&& other) noexcept;
@@ -46,8 +47,9 @@ class Scratch {
   int lock_ = -1;
 };
 
-/// The directories for temporary files, in order of preference: $TMPDIR, or /tmp if it is not set;
-/// then /var/tmp.
+/// Returns the directories for temporary files, in order of preference: $TMPDIR, or /tmp if it is
+/// not set; then /var/tmp. If $TMPDIR is set and is no directory, returns only the text "$TMPDIR",
+/// so that make() fails and names the cause.
 ScratchOptions temporary_places();
 
 /// Removes the directories of killed runs in `parent` that belong to this user and are no links.

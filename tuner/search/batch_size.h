@@ -3,7 +3,7 @@
 
 namespace tw::tuner {
 
-/// Candidates of one round of a search, unless the caller asks for another number.
+/// Number of candidates in one round of a search, unless the caller asks for another number.
 inline constexpr int usual_batch_size = 8;
 
 }  // namespace tw::tuner

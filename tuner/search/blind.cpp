@@ -13,7 +13,8 @@ using schedules::Space;
 // only has to contain enough legal points.
 constexpr size_t blind_pool_per_pick = 4;
 
-/// A score that says which points are legal and new, as `score` does, but rates all of them equal.
+/// Returns a score that says which points are legal and new, as `score` does, but rates all of them
+/// equal.
 Score legal_only(const Score& score) {
   return [&score](const std::vector<Point>& points) {
     std::vector<Prediction> predictions = score(points);

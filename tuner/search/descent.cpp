@@ -27,7 +27,7 @@ class Walk {
 
   bool is_stopped() const { return stop_.is_stopped(); }
 
-  /// The points with their scores, best first.
+  /// Returns the points with their scores, best first.
   std::vector<Place> ranked(const std::vector<Point>& points) {
     learn(points);
     std::vector<Place> places;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Coordinate descent on a score: finds the point of a space that a model prefers, before anything
-// is measured. From each of several starting points it goes through the decisions of the space,
-// compares all values of one decision while the others stay fixed, and keeps the best value, until
+// is measured. It starts from several points. For one decision of the space after the other, it
+// compares all values of the decision while the others stay fixed, and keeps the best value, until
 // no single change improves the score. Then it tries a few random mutations, which change one or
-// two decisions, and goes on from the best mutation if that improves the score. Only `score` may
-// have side effects; the result depends on nothing but the arguments.
+// two decisions. If the best mutation improves the score, it continues from this mutation. Only
+// `score` may have side effects; the result depends on nothing but the arguments.
 //
 //   const Descent descent{.samples = 64, .starts = 4};
 //   const Point best = descend(space, {space.default_point()}, score, descent, random);
@@ -30,7 +30,7 @@ struct Descent {
 };
 
 /// Returns the point with the highest score at which a descent ended. `given` has starting points
-/// (Descent::starts), at least one. Errors: as check_not_stopped() if the token stops.
+/// (Descent::starts), at least one. Fails with the error of check_not_stopped() if the token stops.
 Result<schedules::Point> descend(const schedules::Space& space,
                                  const std::vector<schedules::Point>& given, const Score& score,
                                  const Descent& descent, Random& random,

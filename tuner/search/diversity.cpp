@@ -20,7 +20,8 @@ namespace {
 // --pretrain` prints the best of four picks for this value.
 constexpr double confidence = 1;
 
-/// The covariance matrix of the errors of kernels, whose unit is the natural logarithm of a speed.
+/// Returns the covariance matrix of the errors of kernels. An error is a difference of natural
+/// logarithms of speeds.
 SquareMatrix covariance_of(const std::vector<ScaledFeatures>& kernels) {
   SquareMatrix matrix(kernels.size());
   for (size_t i = 0; i < kernels.size(); ++i)
@@ -30,7 +31,8 @@ SquareMatrix covariance_of(const std::vector<ScaledFeatures>& kernels) {
   return matrix;
 }
 
-/// Replaces the covariance by that of the errors if the error of kernel `known` is known.
+/// Replaces the covariance matrix of the errors by their covariance matrix after the speed of
+/// kernel `known` was measured.
 void condition_on(size_t known, SquareMatrix& covariance) {
   std::vector<double> column;
   for (size_t i = 0; i < covariance.size; ++i) column.push_back(covariance.at(i, known));

@@ -24,10 +24,10 @@ struct BatchCandidate {
 };
 
 /// Returns the indices of up to `count` candidates, the most worthwhile trial first. `proposed` has
-/// kernels that were proposed before. Candidates that are similar to a proposed kernel come later,
-/// because its error is known already or will be known before theirs. If `proposed` is empty, the
-/// first index is that of the candidate with the highest score. The time grows with `count` times
-/// the square of the number of candidates and proposed kernels.
+/// kernels that were proposed before. Candidates that are similar to a proposed kernel are later in
+/// the order, because the error of the proposed kernel is known already or will be known before
+/// theirs. If `proposed` is empty, the first index is that of the candidate with the highest score.
+/// The time grows with `count` times the square of the number of candidates and proposed kernels.
 std::vector<size_t> choose_diverse(std::span<const BatchCandidate> candidates,
                                    std::span<const cost_model::ScaledFeatures> proposed,
                                    size_t count);

@@ -66,8 +66,8 @@ constexpr size_t gpu_pool_per_pick = 16;
 constexpr size_t parents = 12;
 // In a space of several stages a sample is good only if the choices for all stages are good; in a
 // GPU's space, only if about twenty decisions fit each other. In such spaces half of the first pool
-// descends from the best-rated samples. It is made in up to most_generations generations, of at
-// least least_generation points each.
+// consists of descendants of the best-rated samples. These descendants are made in up to
+// most_generations generations, of at least least_generation points each.
 constexpr size_t most_generations = 8, least_generation = 48;
 // Number of best-rated points from which each pick is chosen.
 constexpr size_t shortlist_per_pick = 4;
@@ -75,9 +75,9 @@ constexpr size_t shortlist_per_pick = 4;
 constexpr double random_share = 0.125;
 // Number of the latest proposed kernels from which a batch has to differ.
 constexpr size_t most_proposed = 128;
-// If more than most_far_behind of the latest batch was slower than the best trial by the factor
-// far_behind, the neighbourhood of the best points is exhausted, or the model is wrong about it.
-// Then widened_random_share of the next batch is random.
+// If more than the share most_far_behind of the latest batch was slower than the best trial by the
+// factor far_behind, the neighbourhood of the best points is exhausted, or the model is wrong about
+// it. Then the share widened_random_share of the next batch is random.
 constexpr double far_behind = 1.25, most_far_behind = 0.75, widened_random_share = 0.5;
 
 /// True if most of the latest `count` trials were far slower than the best trial of all; false if
@@ -92,7 +92,7 @@ bool is_stuck(const std::vector<Tried>& history, size_t count) {
   return static_cast<double>(behind) > most_far_behind * static_cast<double>(count);
 }
 
-/// The points, best first, each once.
+/// Returns the points, best first, each once.
 std::vector<Rated> distinct(std::vector<Rated> points) {
   sort_by_score(points);
   std::set<Point> seen;
@@ -100,7 +100,7 @@ std::vector<Rated> distinct(std::vector<Rated> points) {
   return points;
 }
 
-/// The first points, at most `count`.
+/// Returns the first points, at most `count`.
 std::vector<Rated> first_of(std::vector<Rated> points, size_t count) {
   const size_t kept = std::min(points.size(), count);
   points.erase(points.begin() + static_cast<std::ptrdiff_t>(kept), points.end());
@@ -110,7 +110,7 @@ std::vector<Rated> first_of(std::vector<Rated> points, size_t count) {
 using Proposed = std::vector<cost_model::ScaledFeatures>;
 
 /// Returns up to `count` of the points, the most worthwhile trial first, given the kernels in
-/// `proposed` (diversity.h). If a point has no features, these are the first `count` points.
+/// `proposed` (diversity.h). If any point has no features, returns the first `count` points.
 std::vector<Rated> diversify(std::vector<Rated> points, const Proposed& proposed, size_t count) {
   std::vector<BatchCandidate> candidates;
   for (const auto& [point, prediction] : points)
@@ -123,8 +123,9 @@ std::vector<Rated> diversify(std::vector<Rated> points, const Proposed& proposed
   return chosen;
 }
 
-/// Factor by which the first pool is larger than later pools, because it has no trials to start
-/// from. It is larger for a chain of stages, since each stage has decisions of its own.
+/// Returns the factor by which the first pool is larger than later pools, because it has no trials
+/// to start from. The factor is larger for a chain of stages, since each stage has decisions of its
+/// own.
 size_t first_pool_factor(const Space& space) { return space.stages(0) > 1 ? 9 : 3; }
 
 /// True if good points of the algorithm are rare among samples.
@@ -144,9 +145,9 @@ Point child_of(const Space& space, const std::vector<Point>& ranked, Random& ran
   return space.mutate(child, random);
 }
 
-/// Returns a child of the ranked points if `descends` is true and good points are rare among
-/// samples; otherwise a sample of the algorithm of the ranked points. If there are no ranked
-/// points, it is a sample of the whole space.
+/// Returns a new point for the first pool. If `descends` is true and good points are rare among
+/// samples, it is a child of the ranked points; otherwise it is a sample of their algorithm. If
+/// there are no ranked points, it is a sample of the whole space.
 Point next_point(const Space& space, const std::vector<Point>& ranked, bool descends,
                  Random& random) {
   if (ranked.empty()) return space.sample(random);
@@ -154,10 +155,11 @@ Point next_point(const Space& space, const std::vector<Point>& ranked, bool desc
   return has_children ? child_of(space, ranked, random) : space.sample_like(ranked.front(), random);
 }
 
-/// Returns the best points of the algorithm of the best-rated point; none if no point is legal.
-/// With `only_fused`, these are the best points of the direct algorithm that fuse the chain, if
-/// there are any. Fusing a chain gains only if all of its stages are scheduled for it, so the first
-/// fused points are rated lower than others, although their descendants may be better.
+/// Returns the best points of the algorithm that the best-rated point has; none if no point is
+/// legal. With `only_fused`, if the algorithm is the direct one, returns the best points that fuse
+/// the chain, if there are any. Fusing a chain gains only if all of its stages are scheduled for
+/// it, so the first fused points are rated lower than others, although their descendants may be
+/// better.
 std::vector<Point> parents_of_generation(const Space& space, const std::vector<Rated>& rated,
                                          bool only_fused) {
   std::vector<Point> best, fused;
@@ -171,11 +173,11 @@ std::vector<Point> parents_of_generation(const Space& space, const std::vector<R
   return only_fused && algorithm == 0 && !fused.empty() ? fused : best;
 }
 
-/// Makes the pool of the first proposal. Its first half has the default point and samples of all
-/// algorithms. The second half has samples of the algorithm that is then rated best; if good points
-/// are rare, and the pool is large enough to have good parents, it has descendants of the
-/// best-rated points. If there is one algorithm whose good points are not rare, the whole pool is
-/// samples.
+/// Makes the pool of the first proposal. If the space has one algorithm whose good points are not
+/// rare, the whole pool consists of samples. Otherwise its first half has the default point and
+/// samples of all algorithms, and the second half has points of the algorithm that is then rated
+/// best. These are descendants of the best-rated points if good points are rare and the pool is
+/// large enough to have good parents; otherwise samples.
 std::vector<Rated> first_pool(const Space& space, const Known& known, const Score& score,
                               size_t size, Random& random) {
   const Result<Point> first = space.default_point(known.stop);
@@ -199,8 +201,8 @@ std::vector<Rated> first_pool(const Space& space, const Known& known, const Scor
   return rated;
 }
 
-/// Makes the pool of a later proposal: children of the fastest trials in `ranked`, which are
-/// sorted, and samples.
+/// Makes the pool of a later proposal: samples, and children of the fastest trials. `ranked` has
+/// these trials, the fastest first.
 std::vector<Rated> children(const Space& space, const Known& known, const Score& score,
                             const std::vector<Tried>& ranked, size_t size, Random& random) {
   std::vector<Point> fastest, pool;

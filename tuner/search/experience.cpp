@@ -24,19 +24,18 @@ namespace {
 constexpr size_t most_parents = 24;
 // Most points that are constructed to find the point of a schedule, so that a run starts quickly.
 constexpr int most_constructions = 300;
-// Most neighbours, which are groups of trials of similar workloads, and most samples of each.
-// Lowering the schedule of a record takes half a millisecond, so all samples take a quarter of a
-// second.
+// Most neighbours (groups of trials of similar workloads), and most samples of each. Lowering the
+// schedule of a record takes half a millisecond, so all samples take a quarter of a second.
 constexpr size_t most_neighbours = 12, most_samples_each = 40;
-// Most trials that are read of the run's own place (workload, target, device and layouts), and of
-// another place. Of larger places only a part is read, so that a run starts as quickly with a large
-// database as with a small one.
+// Most trials that are read of the run's own place, and of another place. A place is a workload, a
+// target, a device and layouts. If a place has more trials, only a part of them is read, so that a
+// run starts as quickly with a large database as with a small one.
 constexpr int64_t most_own_trials = 1024, most_trials_of_another = 256;
-// Most places that are compared: those whose numbers of operations are just below or just above
-// that of the workload.
+// Most places that are compared with the workload. They are the places whose numbers of operations
+// are just below or just above that of the workload.
 constexpr int64_t most_places = 256;
 constexpr size_t seeding_neighbours = 4, seeds_each = 2, tries_each = 4;
-// Distances (see distance()) that are added for trials of another device or instruction set, with
+// Distances that are added to distance() for trials of another device or instruction set, with
 // other layouts, or in another state of the caches. Trials of another device teach the model as
 // much as those of a shape with one extent of twice the size. The value of trials with other
 // layouts was not measured; it is assumed to be equal. A kernel that is fast in one state of the
@@ -54,10 +53,10 @@ double throughput_of(const db::Record& record) {
   return record.latency_ns > 0 ? 1e9 / record.latency_ns : 0;
 }
 
-/// The point of the run's space that stands for the schedule of a record; nullopt if there is none.
-/// The record's configuration gives the point if it means the same steps in this space, or if the
-/// record has other layouts or another target, for which the steps differ anyway. Otherwise the
-/// point is found from the steps.
+/// Returns the point of the run's space that stands for the schedule of a record; nullopt if there
+/// is none. The record's configuration gives the point if it means the same steps in this space. It
+/// also gives the point if the record has other layouts or another target, for which the steps
+/// differ anyway. Otherwise the point is searched for by the steps.
 std::optional<schedules::Point> point_of(const Question& q, const db::Record& record) {
   const bool differs =
       record.layouts != q.workload->asked() || record.target != q.target.to_string();
@@ -104,8 +103,8 @@ bool is_result(const Question& q, const db::RecalledTrial& trial) {
   return is_usable(trial) && is_exact_enough(*q.workload, trial.record, q.most_error);
 }
 
-/// Adds the latencies of the trials. Trials that were not read come first: none of them is the
-/// best, and the curve of gains depends mostly on the last trials.
+/// Adds the latencies of the trials. The trials that were not read are put first, with the latency
+/// 0: none of them is the best, and the curve of gains depends mostly on the last trials.
 void add_latencies(const Question& q, db::RecalledTrials recalled, Experience& out) {
   std::ranges::stable_sort(recalled.trials, {}, [](const db::RecalledTrial& trial) {
     return std::pair(trial.record.created_ms, trial.record.trial);
@@ -126,7 +125,7 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
   if (!tried || !recalled || q.stop.is_stopped()) return;
   out.known = tried->known;
   out.tried = std::move(tried->settled);
-  std::set<std::string_view> taken;  // a winner is stored twice
+  std::set<std::string_view> taken;  // the winner of a run is stored twice
   for (const db::RecalledTrial& trial : recalled->trials) {
     if (is_enough(q, out)) break;
     if (!out.tried.contains(db::schedule_key(trial.record.schedule))) continue;
@@ -139,8 +138,8 @@ void recall_own(db::Store& store, const Question& q, Experience& out) {
   add_latencies(q, std::move(*recalled), out);
 }
 
-/// A group of trials from which the run learns: those of another place than the run's, or trials of
-/// the run's place that come from database layers.
+/// A group of trials from which the run learns. These are the trials of another place than the
+/// run's own, or the trials of the run's own place that are in layers of the database.
 struct Neighbour {
   dsl::Workload workload;
   double distance;
@@ -148,9 +147,9 @@ struct Neighbour {
   std::vector<db::RecalledTrial> trials;  ///< sorted by latency
 };
 
-/// Distance between what a record's kernels were asked for and what the workload asks for. Both are
-/// layouts and a state of the caches; `other` has those of the record as text. Infinite if the text
-/// cannot be parsed.
+/// Returns the distance between what was asked for a record's kernels and what is asked for this
+/// workload: layouts and a state of the caches. `other` is the record's text of both. The distance
+/// is infinite if the text cannot be parsed.
 double distance_of_asked(const dsl::Workload& workload, const std::string& other) {
   const auto asked = dsl::parse_asked(other);
   if (!asked) return std::numeric_limits<double>::infinity();
@@ -158,8 +157,8 @@ double distance_of_asked(const dsl::Workload& workload, const std::string& other
          (asked->state == workload.state ? 0 : distance_of_states);
 }
 
-/// Distance between the trials of a place, whose workload is `workload`, and those of the run.
-/// Infinite if the run cannot learn from them.
+/// Returns the distance between the trials of a place, whose workload is `workload`, and the trials
+/// of the run. It is infinite if the run cannot learn from them.
 double distance_of(const db::Place& place, const dsl::Workload& workload, const Question& q) {
   const auto target = parse_target(place.target);
   if (!target || target->architecture != q.target.architecture)
@@ -170,9 +169,9 @@ double distance_of(const db::Place& place, const dsl::Workload& workload, const 
          (is_here ? 0 : distance_of_devices) + distance_of_asked(*q.workload, place.layouts);
 }
 
-/// The trials of a place in the database and its layers, sorted by latency. For the run's own place
-/// it returns only the trials in the layers: they were measured on other machines, even if their
-/// device is like this one.
+/// Returns the trials of a place in the database and its layers, sorted by latency. For the run's
+/// own place it returns only the trials in the layers, which were measured on other machines, even
+/// if the device of such a machine is like this one.
 std::vector<db::RecalledTrial> trials_at(db::Store& store, const db::Place& place,
                                          const Question& q) {
   const db::Key key = {place.workload, place.target,         place.device,
@@ -185,7 +184,7 @@ std::vector<db::RecalledTrial> trials_at(db::Store& store, const db::Place& plac
     note(q.notes, NoteKind::WarmStartUnread, own.error().message);
     return trials;
   }
-  std::set<std::string> hashes;  // a layer may hold records that were merged too
+  std::set<std::string> hashes;  // a record in a layer may have been merged into the database too
   for (const db::RecalledTrial& trial : own->trials) hashes.insert(trial.record.hash);
   for (db::RecalledTrial& trial : trials)
     if (!hashes.contains(trial.record.hash)) own->trials.push_back(std::move(trial));

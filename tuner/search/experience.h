@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Reads from a database what helps a new run. Schedules with trials of the same workload, with the
-// same layouts and on the same device, are not tried again, and the fastest of them are parents of
-// the search. Trials of similar workloads, or of the same workload with other layouts, on other
-// devices or for other instruction sets, train the cost model, and their fastest schedules are
-// among the first to be tried. Not thread-safe.
+// Reads from a database the trials that help a new run. Schedules with trials of the same workload,
+// with the same layouts and on the same device, are not tried again, and the fastest of them are
+// parents of the search. Two kinds of other trials train the cost model: trials of similar
+// workloads, and trials of the same workload with other layouts, on other devices or for other
+// instruction sets. Their fastest schedules are among the first to be tried. Not thread-safe.
 
 #include <cstdint>
 #include <set>
@@ -31,15 +31,15 @@ struct Question {
   /// records. If a sample is made of another record, the hash of that record is added. May be null.
   std::set<std::string>* learned = nullptr;
   StopToken stop = {};  ///< ends the reading; what was read until then is returned
-  /// Most schedules that are turned into points or samples. Faster schedules are taken first.
+  /// Most schedules that are turned into points or samples. Faster schedules are used first.
   size_t most_schedules = SIZE_MAX;
   /// The host of the run (Environment::host). A schedule that only one session on another host
   /// found wrong is tried again on this host. If `host` is empty, schedules that were found wrong
   /// are never tried again.
   std::string host = {};
   Notes* notes = nullptr;  ///< gets a note if reading fails; may be null
-  /// TaskSpec::most_error. Trials with larger errors are no parents, and count as failed in
-  /// latencies_ns.
+  /// TaskSpec::most_error: largest error that a kernel may have. Trials with larger errors are no
+  /// parents, and count as failed in latencies_ns.
   double most_error = std::numeric_limits<double>::infinity();
 };
 
@@ -78,27 +78,27 @@ struct TrialOfOthers {
 /// that is, !db::proves_nothing().
 TrialOfOthers trial_of_others(const Question& question, const db::Record& trial);
 
-/// The number that warm_start() returns as Experience::known, read by itself. Errors: those of
-/// reading the database.
+/// Returns the number that warm_start() returns as Experience::known, without reading anything
+/// else. Fails if the database cannot be read.
 Result<int64_t> count_known(db::Store& store, const dsl::Workload& workload, const Target& target,
                             int threads);
 
-/// Distance between two workloads of one operator: the sum of |log2((1 + a) / (1 + b))| over their
-/// attributes, where a and b are the values of an attribute. For example, workloads that differ
-/// only in a channel number of 64 or 128 have the distance log2(129 / 65) = 0.99. Infinite for
-/// different operators or element types, for workloads that are expressions, and if `b` lacks an
-/// attribute of `a`.
+/// Returns the distance between two workloads of one operator: the sum of |log2((1 + a) / (1 + b))|
+/// over their attributes, where a and b are the values of an attribute. For example, workloads that
+/// differ only in a number of channels, which is 64 or 128, have the distance log2(129 / 65) =
+/// 0.99. Infinite for different operators or element types, for workloads that are expressions, and
+/// if `b` lacks an attribute of `a`.
 double distance(const dsl::Workload& a, const dsl::Workload& b);
 
-/// A number that is equal for trials whose latencies the cost model may compare: trials of one
-/// workload with the same layouts, in the same state of the caches, on one device and for one
+/// Returns a number that is equal for trials whose latencies the cost model may compare: trials of
+/// one workload with the same layouts, in the same state of the caches, on one device and for one
 /// instruction set.
 size_t ranking_group(const dsl::Workload& workload, const Target& target);
 
-/// The cost model's sample of a record that was measured on `target`; its features are computed
-/// with the target's machine description. nullopt if the schedule does not apply to the workload,
-/// or if the trial proves nothing about the schedule, for instance because it was lost. A failed
-/// trial gives a sample that is marked as not valid.
+/// Returns the cost model's sample of a record that was measured on `target`. Its features are
+/// computed with the target's machine description. Returns nullopt if the schedule does not apply
+/// to the workload, or if the trial proves nothing about the schedule, for instance because it was
+/// lost. A failed trial gives a sample that is marked as not valid.
 std::optional<cost_model::Sample> sample_of(const dsl::Workload& workload, const db::Record& record,
                                             const Target& target, int threads);
 

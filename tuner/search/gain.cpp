@@ -37,7 +37,7 @@ void GainCurve::add_in_vain(int64_t trials) {
   if (trials <= 0) return;
   const auto before = static_cast<double>(trials_), added = static_cast<double>(trials);
   trials_ += trials;
-  // The same as calling add() for each trial: the product of the factors of the trials.
+  // One factor has the effect of calling add() for each trial: it is the product of their factors.
   if (best_ns_ > 0) steps_ *= std::pow(left_after_doubling, std::log2((before + added) / before));
 }
 

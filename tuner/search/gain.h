@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Estimates how much more trials will improve the best latency, from the trials so far.
+// Estimates from the trials so far by how much further trials will improve the best latency.
 //
 // The best of n trials improves by steps that become rarer and smaller. In recorded searches, both
 // guided and random, the gain of a doubling of the trials falls to a quarter from one doubling to
@@ -33,8 +33,8 @@ class GainCurve {
   /// Adds `trials` trials, none of which is faster than the best trial so far.
   void add_in_vain(int64_t trials);
   int64_t trials() const { return trials_; }
-  /// The share by which `more` trials are expected to shorten the best latency, from 0 to 1. Before
-  /// the first valid trial, every doubling is expected to halve the latency.
+  /// Returns the share, from 0 to 1, by which `more` trials are expected to shorten the best
+  /// latency. Before the first valid trial, every doubling is expected to halve the latency.
   double next(double more) const;
 
  private:
@@ -46,7 +46,7 @@ class GainCurve {
   double steps_ = 0.02;
 };
 
-/// The state of one of several searches, which get their time from one budget.
+/// The state of one of several searches that share one budget of time.
 struct SharedSearch {
   GainCurve curve;
   double total_ns = 0;      ///< the best latency of the search, times its weight
@@ -54,13 +54,13 @@ struct SharedSearch {
   double committed = 0;     ///< number of trials under way, whose results are not in `curve`
 };
 
-/// Index of the search that reduces the sum of total_ns the most if it gets the next `seconds`;
-/// nullopt if no search is expected to save anything.
+/// Returns the index of the search that reduces the sum of total_ns the most if it gets the next
+/// `seconds`; nullopt if no search is expected to save anything.
 std::optional<size_t> most_promising(const std::vector<SharedSearch>& searches, double seconds);
 
-/// The share, from 0 to 1, by which `seconds` are expected to reduce the sum of total_ns over the
-/// searches. The time is divided into 16 parts, and each part is spent on the search that then
-/// saves the most.
+/// Returns the share, from 0 to 1, by which `seconds` are expected to reduce the sum of total_ns
+/// over the searches. The time is divided into 16 parts, or not divided if there is one search.
+/// Each part is given to the search that then saves the most.
 double expected_improvement(std::vector<SharedSearch> searches, double seconds);
 
 }  // namespace tw::tuner

@@ -9,9 +9,10 @@ namespace {
 using schedules::Point;
 using schedules::Space;
 
-// Points that one proposal looks at, and those that it looks at before it finds the first new one.
-// A proposal without any point ends the search, so the second number is large: a resumed run
-// begins at the first point again, and has to get past all that were tried.
+// Most points that one proposal looks at: `usual` once it has found a new point, `most_known`
+// before. A proposal without any point ends the search, so `most_known` is large: a run that
+// continues an earlier run begins at the first point again, and must pass all points that were
+// tried.
 constexpr int usual = 20'000, most_known = 10'000'000;
 
 /// Enumerates the points of one algorithm after the other. The first decision changes fastest.
@@ -40,8 +41,8 @@ class Grid : public Search {
       if (schedules::concerns(space, d, next_) && counts_on(space, d)) return;
     done_ = first == 0 || !counts_on(space, 0);
   }
-  /// Takes the next value of decision `d`. Returns false after the last value, and starts again
-  /// with the first.
+  /// Sets decision `d` to its next value. After the last value, sets it to the first value and
+  /// returns false.
   bool counts_on(const Space& space, size_t d) {
     int& choice = next_.choices[d];
     if (++choice < static_cast<int>(space.decisions()[d].values.size())) return true;

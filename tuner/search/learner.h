@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The cost model of a run. A note is added for samples from which the model cannot learn. Not
-// thread-safe.
+// The cost model of a run, as an object that adds a note if the model cannot learn from samples.
+// Not thread-safe.
 
 #include <cstdint>
 #include <set>

@@ -17,8 +17,8 @@ Proposer::Proposer(schedules::Space space, std::unique_ptr<Search> search, int k
 void Proposer::learn(Experience known) {
   seen_.tried.merge(known.tried);
   history_ = std::move(known.parents);
-  // A single parent is not used: evolution needs two to mix, and would lose its first pool with the
-  // default point.
+  // A single parent is not used. Evolution needs two parents to mix, and with any history it would
+  // not make its first pool, which has the default point.
   if (history_.size() == 1) history_.clear();
   seeds_ = std::move(known.seeds);
   if (nearest_) seeds_.insert(seeds_.begin(), *nearest_);

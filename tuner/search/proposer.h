@@ -33,12 +33,12 @@ class Proposer {
            uint64_t seed);
 
   const schedules::Space& space() const { return space_; }
-  /// Takes over what warm_start() has read: the schedules tried before, the parents, and the points
-  /// to begin with.
+  /// Takes over the results of warm_start(): the schedules tried before, the parents, and the
+  /// seeds.
   void learn(Experience known);
   /// Makes `first` the first candidate that choose() returns. If `first` is no point of the space,
-  /// `nearest` is the point that is most similar to it, and is the first seed of the search;
-  /// otherwise nullopt.
+  /// `nearest` is the point that is most similar to it, and becomes the first seed of the search;
+  /// otherwise nullopt. Call it before learn(Experience), which sets the seeds.
   void begin_with(Candidate first, std::optional<schedules::Point> nearest);
   /// True if the candidate of begin_with() has yet to be chosen.
   bool has_first() const { return first_.has_value(); }
@@ -76,7 +76,7 @@ class Proposer {
   StopToken stop_;
   size_t most_points_ = SIZE_MAX;
   std::vector<Tried> history_;           ///< the best stored trials, then the trials of this run
-  std::vector<schedules::Point> seeds_;  ///< points to begin with, for the first proposal only
+  std::vector<schedules::Point> seeds_;  ///< seeds, for the first proposal only
   std::optional<Candidate> first_;       ///< chosen before any other candidate
   /// The point that is most similar to first_, if first_ is no point of the space.
   std::optional<schedules::Point> nearest_;

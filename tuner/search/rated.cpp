@@ -14,8 +14,8 @@ using schedules::Space;
 
 namespace {
 
-// Number of failed trials after which an algorithm that never succeeded is given up: an algorithm
-// whose rounding error is too large fails with every schedule.
+// Number of failed trials after which an algorithm that never succeeded is given up. So few are
+// enough, because an algorithm whose rounding error is too large fails with every schedule.
 constexpr int enough_failures = 2;
 // An algorithm is in doubt if its expected error is above this share of the allowed error: measured
 // errors are up to a quarter larger than expected ones.

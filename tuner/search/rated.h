@@ -36,8 +36,8 @@ std::vector<schedules::Point> random_pool(const schedules::Space& space, Random&
 /// propose other points in each run with the same seed.
 std::vector<schedules::Point> whole(std::vector<schedules::Point> points, const StopToken& stop);
 
-/// The conclusions from the trials so far about each algorithm of a space. The vectors are indexed
-/// by the number of the algorithm.
+/// The conclusions from the trials so far about the algorithms of a space. Element i of each vector
+/// is about the algorithm with index i.
 struct Algorithms {
   /// True if no point of the algorithm is proposed, because at least two were tried and all of them
   /// failed. Before the first trial of any algorithm, also true if the algorithm is in doubt.
@@ -47,12 +47,13 @@ struct Algorithms {
   std::vector<bool> in_doubt;
 };
 
-/// Judges the algorithms by the trials in `history`. The direct algorithm, number 0, is never left
-/// alone and never in doubt.
+/// Judges the algorithms by the trials in `history`. The direct algorithm, which has index 0, is
+/// never left alone and never in doubt.
 Algorithms judge_algorithms(const schedules::Space& space, const std::vector<Tried>& history);
 
-/// A score that returns Standing::Illegal for the points of each algorithm i with left_alone[i],
-/// and the result of `score` for all others. The space and `score` must outlive the returned score.
+/// Returns a score that gives Standing::Illegal for the points of each algorithm i with
+/// left_alone[i], and the result of `score` for all other points. The space and `score` must
+/// outlive the returned score.
 Score without(const schedules::Space& space, std::vector<bool> left_alone, const Score& score);
 
 }  // namespace tw::tuner

@@ -36,9 +36,9 @@ struct Heading {
   int threads = 1;
 };
 
-/// The text of a target's machine in a recording: the name of the machine if the table has exactly
-/// this machine; otherwise its whole description, because the caches and cores that a system
-/// reports may differ from the table.
+/// Returns the text of a target's machine in a recording. It is the name of the machine if the
+/// table has exactly this machine. Otherwise it is the whole description, because the caches and
+/// cores that a system reports may differ from the table.
 std::string machine_text(const Target& target) {
   if (!target.is_gpu()) {
     const auto row = machine_by_name(target.machine.name, vector_sizes(target));
@@ -100,7 +100,7 @@ Status read_line(const std::string& line, std::optional<Heading>& heading,
   return {};
 }
 
-/// Indices of the best scores, best first.
+/// Returns the indices of up to usual_batch_size trials with the highest scores, best first.
 std::vector<size_t> best_scored(const std::vector<const Sample*>& trials,
                                 const WorkloadModel& model) {
   std::vector<std::vector<float>> rows;

@@ -35,12 +35,13 @@ struct Recording {
   std::string name;      ///< name of the workload, "conv_7"; empty if the recording has none
   std::string workload;  ///< text of the workload
   Target target;         ///< target with the machine on which the trials were measured
-  std::vector<cost_model::Sample> trials;  ///< have a throughput in 1 / ns, and an expected time
+  std::vector<cost_model::Sample> trials;  ///< each with a throughput in 1 / ns and an expected
+                                           ///< time
   double best = 0;                         ///< largest throughput of a trial
 };
 
-/// Reads recordings. Recordings without a trial are left out. Invalid if a line cannot be read,
-/// with the number of the line, or if no recording has a trial.
+/// Reads recordings. Recordings without a trial are left out. Fails with Invalid if a line cannot
+/// be read (the message has its number) or if no recording has a trial.
 Result<std::vector<Recording>> read_recordings(std::istream& in);
 
 /// Writes a recording of the records to `out`. Only records with a timed kernel are written, and
@@ -60,8 +61,8 @@ void write_recording(std::ostream& out, const std::string& name, const dsl::Work
 enum class Guide { Random, Analytic, Learned, Pretrained, Corrected, Taught };
 std::string_view to_string(Guide guide);  ///< "random", "analytic", ...
 
-/// Element i is the best throughput of the first i + 1 trials, in a random order. There are at most
-/// `count` elements, and no more than the recording has trials.
+/// Returns a vector whose element i is the best throughput of the first i + 1 trials, in a random
+/// order. It has at most `count` elements, and no more than the recording has trials.
 std::vector<double> replay_random(const Recording& recording, size_t count, Random& random);
 
 /// As replay_random(), but the model chooses the next trials, eight at a time, by their predicted
@@ -70,13 +71,15 @@ std::vector<double> replay_random(const Recording& recording, size_t count, Rand
 Result<std::vector<double>> replay_guided(const Recording& recording, cost_model::CostModel model,
                                           bool learns, size_t count, Random& random);
 
-/// A cost model that has learned from all recordings except the one with the index `left_out`.
+/// Returns a cost model that has learned from all recordings except the one with the index
+/// `left_out`.
 Result<cost_model::CostModel> taught_by_others(const std::vector<Recording>& recordings,
                                                size_t left_out);
 
 struct Replayed {
-  /// shares[r][i] is the best throughput of the first i + 1 trials of recording r, divided by the
-  /// recording's best throughput: the geometric mean over the seeds.
+  /// For each seed, the best throughput of the first i + 1 trials of recording r is divided by the
+  /// recording's best throughput. shares[r][i] is the geometric mean of these quotients over the
+  /// seeds.
   std::vector<std::vector<double>> shares;
   /// Geometric mean, over all recordings, of the shares after `trials` trials. Requires: trials >=
   /// 1.

@@ -19,7 +19,7 @@ namespace {
 using schedules::Point;
 
 // Number of rows of features for which the pretrained trees predict in one call. A call costs some
-// tens of microseconds in addition.
+// tens of microseconds in addition to its rows.
 constexpr size_t rows_at_once = 64;
 
 struct Spelled {

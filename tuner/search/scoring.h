@@ -41,9 +41,9 @@ struct Seen {
 };
 
 /// The model that gives the expected times of candidates (cost_model/expected.h). Single workloads
-/// use the pretrained model; plans of networks use the analytic model. A plan takes the smallest of
-/// hundreds of expected times, and so prefers times that are predicted too low: with the pretrained
-/// trees, plans of MobileNetV2 and MobileNetV3 were up to a tenth slower.
+/// use the pretrained model; plans of networks use the analytic model. A plan is made from the
+/// smallest of hundreds of expected times, and so prefers times that are predicted too low: with
+/// the pretrained trees, plans of MobileNetV2 and MobileNetV3 were up to a tenth slower.
 enum class Prior {
   Pretrained,  ///< the trees that the program carries
   Analytic,    ///< the analytic model alone
@@ -52,7 +52,7 @@ enum class Prior {
 struct ScoringOptions {
   int kernel_threads = 1;  ///< number of threads that the candidates run on
   int workers = 1;         ///< number of threads that score points
-  /// Stops the scoring: points that were not scored when it stops are left out, as illegal.
+  /// Stops the scoring. Points that were not scored before are then judged as illegal.
   StopToken stop = {};
   Prior prior = Prior::Pretrained;
 };
@@ -73,29 +73,31 @@ std::vector<JudgedPoint> judge_points(const schedules::Space& space,
                                       const std::vector<schedules::Point>& points,
                                       const Target& target, const Seen& seen,
                                       const ScoringOptions& options);
-/// The candidates of judge_points(), one for each point; nullopt for a point that is not new.
+/// Returns the candidates of judge_points(), one for each point; nullopt for a point that is not
+/// new.
 std::vector<std::optional<Candidate>> candidates_of(const schedules::Space& space,
                                                     const std::vector<schedules::Point>& points,
                                                     const Target& target, const Seen& seen,
                                                     const ScoringOptions& options);
 
-/// The candidate of a schedule that was given and not proposed by a search, for instance by a user.
-/// If the schedule is no point of the space, the point of the candidate has no choices and its
-/// configuration is empty. Invalid if the schedule is illegal, or keeps tensors in other layouts
-/// than the problem asks for.
+/// Returns the candidate of a schedule that was given and not proposed by a search, for instance by
+/// a user. If the schedule is no point of the space, the point of the candidate has no choices and
+/// its configuration is empty. Fails with Invalid if the schedule is illegal, or keeps tensors in
+/// other layouts than the problem asks for.
 Result<Candidate> candidate_of(const schedules::Schedule& schedule, const schedules::Space& space,
                                const schedules::Problem& problem, int kernel_threads);
 
-/// A score that rates points by the model `prior`, without any trials. On GPUs, points whose
-/// registers are expected to spill are illegal. The space must outlive the score.
+/// Returns a score that rates points by the model `prior`, without any trials. On GPUs, points
+/// whose registers are expected to spill are illegal. The space must outlive the score.
 Score score_before_trials(const schedules::Space& space, int kernel_threads, Prior prior,
                           const StopToken& stop);
 
 /// Limits on the points that predicted_schedule() compares, and the model that rates them.
 struct PredictionEffort {
-  Descent descent;         ///< bounds of the descent that is the search on GPUs
+  Descent descent;         ///< on GPUs, limits of the descent, which is the search there
   size_t most_points = 0;  ///< on processors, Known::most_points of the first proposal
-  bool descends = true;  ///< on processors, true if a descent follows from the best of these points
+  bool descends = true;    ///< on processors, true if a descent follows, from the best of these
+                           ///< points
   Prior prior = Prior::Pretrained;
 };
 /// The effort for a single kernel. On GPUs the prediction takes seconds. There the predicted point
@@ -116,10 +118,11 @@ inline constexpr PredictionEffort effort_of_scheme{.descent = effort_of_network.
                                                    .prior = Prior::Analytic};
 
 /// Returns, as tw1 text, the schedule that a search prefers by the cost model alone, before
-/// anything is measured. On GPUs the search is a descent (descent.h); on processors it is the first
-/// proposal of evolution. If that proposes no legal point, the result is the default schedule of
-/// the space. Deterministic. Errors: as Space::derive(), and as check_not_stopped() if the token
-/// has stopped.
+/// anything is measured. On GPUs the search is a descent (descent.h). On processors it is the first
+/// proposal of evolution, from which a descent follows if effort.descends is true. If evolution
+/// proposes no legal point, the result is the default schedule of the space. Deterministic. Fails
+/// with the errors of Space::derive(), and with that of check_not_stopped() if the token has
+/// stopped.
 Result<std::string> predicted_schedule(const schedules::Problem& problem, const Target& target,
                                        int kernel_threads, const StopToken& stop = {},
                                        const PredictionEffort& effort = effort_of_kernel);

@@ -2,8 +2,9 @@
 #pragma once
 // Searches: methods that propose which points of a space are tried next. A search is given the
 // trials so far, with their times and the features of their kernels, and a score. For any point the
-// score says if the point is legal and new, how fast it is expected to be, and which features it
-// has. A search consists of a source file in this folder and a row in searches.def:
+// score says if the point is legal and new, how fast its kernel is expected to be, and which
+// features the kernel has. A search consists of a source file in this folder and a row in
+// searches.def:
 //
 //   class Nearest : public Search {
 //     std::vector<Point> propose(const Space& space, const Known& known, const Score& score,
@@ -50,11 +51,11 @@ struct Tried {
 /// Inputs of a search for one proposal: the points tried so far, seeds, and limits.
 struct Known {
   const std::vector<Tried>& history;
-  /// Points that were fast for similar workloads and that were not tried for this workload.
+  /// Points that were fast for similar workloads and were not tried for this workload yet.
   const std::vector<schedules::Point>& seeds;
   StopToken stop = {};
-  /// Limits the pool of points from which a search that uses a model chooses one proposal. A larger
-  /// pool is cut down to this number.
+  /// Most points in the pool from which a search that uses a model chooses one proposal. The pool
+  /// has at least as many points as are proposed.
   size_t most_points = SIZE_MAX;
 };
 
@@ -97,9 +98,9 @@ class Search {
 
 /// True if the expected error of the algorithm is close to the largest error that the accuracy
 /// class `fast` or the problem (Problem::most_error) allows. Predictions leave such an algorithm
-/// out, because they verify no result. A search leaves it out before its first trial of any
-/// algorithm. Then each of its batches has at most one point of the algorithm, until a trial of the
-/// algorithm succeeds.
+/// out, because they verify no result. A search leaves such an algorithm out as long as there is no
+/// trial of any algorithm. After that, each batch has at most one point of the algorithm, until a
+/// trial of the algorithm succeeds.
 bool is_in_doubt(const schedules::Space& space, size_t algorithm);
 
 /// A row of searches.def: the name of a search and a line about it for the command line.
@@ -109,7 +110,7 @@ struct SearchInfo {
 };
 /// All searches, sorted by name (searches.def).
 const std::vector<SearchInfo>& searches();
-/// A new search of that name. Usage if there is none.
+/// Returns a new search of that name. Fails with Usage if there is none.
 Result<std::unique_ptr<Search>> make_search(std::string_view name);
 
 }  // namespace tw::tuner

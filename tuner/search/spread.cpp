@@ -28,7 +28,8 @@ class Spread : public Search {
     std::vector<Rated> pool = rate(random_pool(space, random, size), score);
     sort_by_score(pool);
     const size_t others = count - preferred;
-    // The rank is drawn as a square, so that points of higher score are more frequent.
+    // The rank is proportional to the square of a random share, so that points of higher score are
+    // more frequent.
     for (size_t i = 0; i < others && !pool.empty(); ++i) {
       const double share = (static_cast<double>(i) + random.unit()) / static_cast<double>(others);
       const auto rank = static_cast<size_t>(share * share * static_cast<double>(pool.size()));

@@ -14,7 +14,8 @@ namespace {
 
 constexpr size_t digits_of_a_name = 64;
 
-/// A name may come from a worker, and becomes a part of a path.
+/// True if the text has the form of a name. A name may come from a worker, and becomes a part of a
+/// path, so it may contain nothing else.
 bool is_name(std::string_view text) { return text.size() == digits_of_a_name && is_hex(text); }
 
 }  // namespace

@@ -30,11 +30,11 @@ class ArtifactStore {
   /// Stores the bytes and returns their name, the SHA-256. Equal bytes are stored once.
   Result<std::string> put(std::string_view bytes) const;
   Result<std::string> put(const runtime::Artifact& artifact) const;
-  /// The bytes that are stored under `name`. Invalid if the name is no hash, or the stored bytes do
-  /// not match it; NotCompiled if no kernel has that name.
+  /// Returns the bytes that are stored under `name`. Fails with Invalid if the name is no hash or
+  /// the stored bytes do not match it, and with NotCompiled if no kernel has that name.
   Result<std::string> get(const std::string& name) const;
-  /// The kernel that is stored under `name`. It must be for a target that `machine` can run. Errors
-  /// as get(), runtime::parse_artifact() and runtime::check_target().
+  /// Returns the kernel that is stored under `name`. It must be for a target that `machine` can
+  /// run. Fails with the errors of get(), runtime::parse_artifact() and runtime::check_target().
   Result<runtime::Artifact> load(const std::string& name, const Target& machine) const;
 
  private:

@@ -17,10 +17,10 @@ namespace tw::tuner {
 namespace {
 
 constexpr double build_timeout_s = 60;
-// Number of kernels in a job. A builder compiles the kernels of a job as one module. A module takes
-// about 40 ms in addition to its kernels, as long as the smallest kernel takes.
+// Number of kernels in a job. A builder compiles the kernels of a job as one module. A module costs
+// about 40 ms in addition to its kernels, which is the time of the smallest kernel.
 constexpr size_t most_together = 8;
-// Jobs that a builder has at a time: one that it works on, and one that follows.
+// Number of jobs that a builder has at a time: one that it works on, and one that waits.
 constexpr size_t most_begun = 2;
 
 KernelSource source_of(const KernelRequest& request) {
@@ -34,13 +34,13 @@ using Outcomes = std::vector<std::optional<Result<runtime::Artifact>>>;
 /// The indices of the requests of one builder, in the order in which it builds them.
 struct Assigned {
   std::deque<size_t> waiting = {};
-  std::deque<std::vector<size_t>> begun = {};  ///< those of each job
-  size_t work = 0;                             ///< of all of them
+  std::deque<std::vector<size_t>> begun = {};  ///< the requests of each job
+  size_t work = 0;                             ///< work of all requests of this builder
 };
 
-/// Gives each builder an even share of the work. The work of a kernel is taken as the length of its
-/// schedule, since kernels with long schedules take the longest to build. Kernels with short
-/// schedules come last.
+/// Gives each builder an even share of the work. The work of a kernel is estimated as the length of
+/// its schedule, since kernels with long schedules take the longest to build. Kernels with short
+/// schedules are built last.
 std::vector<Assigned> assign(std::span<const KernelRequest> requests, size_t builders) {
   std::vector<size_t> order(requests.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -141,7 +141,7 @@ std::vector<runtime::Artifact> taken_from(const BuiltKernels& built,
   return artifacts;
 }
 
-/// True if the kernel was predicted and spills: the default schedule takes its place.
+/// True if the kernel was predicted and spills, so that the default schedule is built instead.
 bool is_replaced(const KernelRequest& request, const runtime::Artifact& artifact) {
   return request.is_predicted && !codegen::check_spills(artifact);
 }
@@ -188,7 +188,7 @@ Result<std::vector<runtime::Artifact>> build_kernels(std::span<const KernelReque
     if (is_built(outcomes[i]) && !is_replaced(missing[i], **outcomes[i]))
       built[source_of(missing[i])] = **outcomes[i];
   if (std::ranges::all_of(outcomes, is_built)) return taken_from(built, requests);
-  // Builds that an interrupt ended are failures, too.
+  // After an interrupt, some outcomes are errors only because of the interrupt.
   if (!environment.interrupted())
     for (const auto& outcome : outcomes)
       if (outcome && !*outcome) return tl::unexpected(outcome->error());

@@ -33,9 +33,9 @@ using BuiltKernels = std::map<KernelSource, runtime::Artifact>;
 /// Builds the kernels of these schedules and returns them in order. Packing kernels, which copy
 /// arrays of the caller into other layouts, are built only if calls of the kernel run them. The
 /// kernels are not verified. Kernels in `built` are not built again. Newly built kernels are added
-/// to `built`, even if other kernels fail. Errors: Invalid, naming the workload, for a schedule
-/// that does not apply or a default schedule whose registers spill; Environment if the compiler is
-/// missing or fails; Interrupted if the user stops the call.
+/// to `built`, even if other kernels fail. Fails with Invalid if a schedule does not apply or the
+/// registers of a default schedule spill; the message names the workload. Fails with Environment if
+/// the compiler is missing or fails, and with Interrupted if the user stops the call.
 Result<std::vector<runtime::Artifact>> build_kernels(std::span<const KernelRequest> requests,
                                                      const Target& target,
                                                      const Environment& environment,

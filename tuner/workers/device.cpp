@@ -53,7 +53,7 @@ Target described_by(Target target, std::string_view device) {
 
 namespace {
 
-// Larger numbers are ignored, because texts of records may come from anybody.
+// Numbers above these limits are ignored, because anybody may have written the texts of a record.
 constexpr int64_t most_cores = 1 << 16, most_cache_units = 1 << 20;
 
 // "AMD EPYC; 2 cores; L1 48 KiB; L2 1024 KiB; L3 32 MiB"

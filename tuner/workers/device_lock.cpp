@@ -23,7 +23,7 @@ constexpr int how_opened = O_RDONLY | O_NOFOLLOW | O_CLOEXEC;
 
 Result<std::shared_ptr<const int>> open_file(const std::string& path) {
   int fd = ::open(path.c_str(), how_opened);
-  // Another tuner may make it first.
+  // Another tuner may create the file first.
   if (fd < 0 && errno == ENOENT) fd = ::open(path.c_str(), how_opened | O_CREAT | O_EXCL, 0644);
   if (fd < 0 && errno == EEXIST) fd = ::open(path.c_str(), how_opened);
   const int problem = errno;
@@ -70,7 +70,7 @@ Result<DeviceLock> DeviceLock::open(const std::string& directory, std::string_vi
 }
 
 Result<DeviceTurn> DeviceLock::take(const Clock& clock, const Deadline& deadline) {
-  // The head of the queue holds `queue_` while it waits for the device.
+  // The tuner that is first in the queue holds the lock of `queue_` while it waits for the device.
   TW_TRY(const bool queued, take_file(*queue_, path_ + ".queue", clock, deadline));
   Result<bool> taken = false;
   if (queued) {

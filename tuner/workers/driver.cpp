@@ -9,12 +9,14 @@ namespace {
 void point_drivers_to(const std::string& directory) {
   ::setenv("POCL_CACHE_DIR", directory.c_str(), 1);
   ::setenv("CUDA_CACHE_PATH", directory.c_str(), 1);
-  // Two small modules are all that CUDA's driver compiles; its cache changes modes of files.
+  // The cache of CUDA's driver is turned off. It changes modes of files, which is forbidden, and
+  // the driver compiles only two small modules.
   ::setenv("CUDA_CACHE_DISABLE", "1", 1);
 }
 
-/// Opens the device and loads a module, so that the driver starts its threads. Null if the device
-/// does not open. If the module does not load, the runner fails later with its own kernels.
+/// Opens the device and loads a module, so that the driver starts its threads. Returns null if the
+/// device cannot be opened. If the module cannot be loaded, the runner fails later with its own
+/// kernels.
 std::shared_ptr<runtime::Device> warmed_up(const codegen::Backend& backend, int index) {
   const auto device = backend.open({.index = index});
   if (!device) return nullptr;

@@ -28,13 +28,13 @@ struct StartedDriver {
   Restrictions restrictions;  ///< empty if the process is not confined
 };
 
-/// The limits of a process that runs drivers of this back end. Drivers may write files below
-/// `directory`.
+/// Returns the limits of a process that runs drivers of this back end. Drivers may write files
+/// below `directory`.
 ProcessLimits driver_limits(const codegen::Backend& backend, const std::string& directory);
 
 /// Sets the environment variables that make drivers write their files to `directory`, starts the
 /// driver of a GPU, and limits this process unless `confined` is No. Requires: no driver is loaded,
-/// and no other thread runs yet. Errors as restrict_self().
+/// and no other thread runs yet. Fails with the errors of restrict_self().
 Result<StartedDriver> start_driver(const codegen::Backend& backend, int index,
                                    const std::string& directory, Confined confined);
 

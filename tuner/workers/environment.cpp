@@ -21,7 +21,8 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
-/// $NAME, or ~/otherwise; relative values are ignored, as the XDG specification says.
+/// Returns the path in the environment variable `name`. If it is unset or relative, returns
+/// `home`/`otherwise`, as the XDG specification says; empty if there is no home either.
 std::string xdg_directory(const char* name, const std::string& home, const std::string& otherwise) {
   const std::string value = variable(name);
   if (!value.empty() && value[0] == '/') return value;

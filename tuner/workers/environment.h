@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Everything that tune() needs from its process and machine, such as a clock. An Environment is
-// passed in, so that a run can be reproduced and tested. default_environment() and default_places()
-// read its values from the process. In the library only these two functions read the wall clock,
-// the host's name, a random source or the environment (except TILEWRIGHT_MAX_ISA, base/isa.h), and
-// only programs call them.
+// passed in, so that a run can be reproduced and tested. default_environment() reads the values of
+// an Environment from the process, and default_places() reads the default paths of files. In the
+// library only these two functions read the wall clock, the host's name, a random source or the
+// environment (except TILEWRIGHT_MAX_ISA, base/isa.h), and only programs call them.
 //
 //   int main(int argc, char** argv) {
 //     if (argc > 1 && std::string_view(argv[1]) == "worker")
@@ -51,16 +51,17 @@ struct Environment {
   /// Counts the user's interrupts. At 1 the run stops and keeps its results; at 2 it stops at once.
   /// nullptr: nothing interrupts.
   const std::atomic<int>* interrupts = nullptr;
-  /// The counter of interrupts for work that goes on after the first interrupt, such as building a
-  /// network from what is known. It is twice the number of interrupts after the first one: 0 after
-  /// one interrupt, and 2 after two, which stops the work at once. nullptr: nothing stops the work.
+  /// A counter of interrupts for work that continues after the first interrupt, such as building a
+  /// network from the kernels that are known so far. It is twice the number of interrupts after the
+  /// first one: 0 after one interrupt, and 2 after two, which stops the work at once. nullptr:
+  /// nothing stops the work.
   const std::atomic<int>* later_interrupts = nullptr;
-  Notes* notes = nullptr;  ///< collects what the run went on without (notes.h); may be null
+  Notes* notes = nullptr;  ///< collects what the run gave up or replaced (notes.h); may be null
   /// From this time on the clock, the run behaves as if the user had interrupted it once.
   int64_t ends_ns = INT64_MAX;
 
-  /// A token that stops when the user interrupts, or at `ends_ns`. The counter `interrupts` must
-  /// outlive it.
+  /// Returns a token that stops when the user interrupts, or at `ends_ns`. The counter `interrupts`
+  /// must outlive the token.
   StopToken stop() const {
     const StopToken user = stop_on_interrupt(interrupts);
     return ends_ns == INT64_MAX ? user : any_of(user, stop_at(clock, ends_ns));
@@ -68,8 +69,8 @@ struct Environment {
   bool interrupted() const { return stop().is_stopped(); }
 };
 
-/// The environment of this process. The worker program is this program (see above), NVRTC is
-/// searched for in $CUDA_HOME/lib64 and $CUDA_PATH/lib64, the session has a random name, and no
+/// Returns the environment of this process. The worker program is this program (see above), NVRTC
+/// is searched for in $CUDA_HOME/lib64 and $CUDA_PATH/lib64, the session has a random name, and no
 /// counter of interrupts is set.
 Environment default_environment();
 
@@ -84,14 +85,14 @@ struct Places {
 };
 Places default_places();
 
-/// Makes the directory and its parents, private to the user. Environment if the directory cannot be
-/// made. Invalid if the directory belongs to another user or others may write to it, since kernels
-/// in it would be run. `remedy` is the advice at the end of messages, such as "name another with
-/// --cache".
+/// Makes the directory and its parents; the directory is private to the user. Fails with
+/// Environment if it cannot be made. Fails with Invalid if it belongs to another user or others may
+/// write to it, since kernels in it would be run. `remedy` is the advice at the end of messages,
+/// such as "name another with --cache".
 Status make_private_directory(const std::string& path, std::string_view remedy = "name another");
 
-/// The database that was installed with a program: PREFIX/share/tilewright/shipped.db for the
-/// program PREFIX/bin/NAME. Empty if there is no such file.
+/// Returns the path of the database that was installed with a program. For the program
+/// PREFIX/bin/NAME it is PREFIX/share/tilewright/shipped.db. Empty if there is no such file.
 std::string shipped_database(const std::string& program);
 
 }  // namespace tw::tuner

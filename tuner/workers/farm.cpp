@@ -14,7 +14,8 @@
 namespace tw::tuner {
 namespace {
 
-// Resources of members. A device measures one kernel at a time, whoever asks.
+// Resources of members. Every measurement holds the resource "device" of its member, so a member
+// measures one kernel at a time.
 constexpr const char* device_token = "device";
 constexpr const char* build_token = "build";
 constexpr std::string_view device_prefix = "device:", version_prefix = "version:";
@@ -42,8 +43,8 @@ std::string labels_of(const std::vector<FarmMember>& members) {
   return labels.empty() ? "no labels" : join({labels.begin(), labels.end()}, ", ");
 }
 
-/// The members whose program has the version of this program. Other members are left out with a
-/// note. Environment if no member remains.
+/// Returns the members whose program has the version of this program. The others are left out with
+/// a note. Fails with Environment if only members of other versions are there.
 Result<std::vector<FarmMember>> members_of_version(const std::vector<FarmMember>& members,
                                                    Notes* notes) {
   std::vector<FarmMember> same;
@@ -68,7 +69,8 @@ Result<std::vector<FarmMember>> members_of_version(const std::vector<FarmMember>
   return same;
 }
 
-/// The resource of the devices of all members that have the label.
+/// Returns the resource of the device that all measuring members with the label have. Fails with
+/// TryLater if there is no such member, and with Usage if these members have different devices.
 Result<std::string> chosen_device(const std::vector<FarmMember>& members,
                                   const std::string& label) {
   std::set<std::string> devices;
@@ -92,12 +94,12 @@ Result<std::string> chosen_device(const std::vector<FarmMember>& members,
                   labels_of(members)));
 }
 
-/// The fault of a member whose reply does not decode.
+/// Returns the fault of a job whose reply does not decode.
 FarmFault garbled(const std::string& member, const Error& why) {
   return {fmt::format("a member at {}: {}", member, why.message), true};
 }
 
-/// The code of an error whose reason is the fault.
+/// Returns the code of the error that reports this fault.
 ErrorCode code_of(const FarmFault& fault) {
   return fault.is_garbled ? ErrorCode::TryLater : ErrorCode::Environment;
 }
@@ -144,7 +146,8 @@ Result<Farm> open_farm(const FarmOptions& options, const Environment& environmen
 
 Result<Workers> start_workers(const Farm& farm, int threads, const Environment& environment,
                               double timeout_s) {
-  // Builders of this machine are started by their first job: none where members build.
+  // A builder of this machine starts with its first job. So no builder starts here if members
+  // build.
   TW_TRY(Workers here, start_builders_for(farm.target, farm.processor, environment, timeout_s));
   const auto busy = std::make_shared<BusyTime>();
   const FarmRun run{farm, threads,       timeout_s, environment.clock, *here.cancellation,
@@ -173,7 +176,7 @@ Result<tl::expected<FarmReply, FarmFault>> FarmRun::wait(uint64_t number, double
 // ---- the builder ----------------------------------------------------------------------------
 
 double FarmBuilder::limit_s(size_t kernels) const {
-  // A member builds what its builder died of once more, one by one.
+  // If a builder of the member dies, the member builds the kernels once more, one by one.
   return start_s + timeouts_per_farm_build * run_.timeout_s * static_cast<double>(kernels + 1);
 }
 
@@ -183,7 +186,7 @@ Status FarmBuilder::begin(const BuildRequest& request) {
   for (size_t member = 0, next = 0; member < members; ++member) {
     const size_t count = (request.kernels.size() - next) / (members - member);
     const auto first = request.kernels.begin() + static_cast<ptrdiff_t>(next);
-    FarmJob job = run_.job_of(BuildJob{.target = "",  // the job's
+    FarmJob job = run_.job_of(BuildJob{.target = "",  // not read: the FarmJob has the target
                                        .kernels = {first, first + static_cast<ptrdiff_t>(count)},
                                        .packs = request.packs});
     job.is_reference = request.is_reference;
@@ -218,8 +221,9 @@ Result<FarmBuilder::Share> FarmBuilder::hand_over(FarmJob job) const {
   return Share{number, count, std::move(job)};
 }
 
-/// The outcomes of a share. If the share was lost with its member, another member builds it once
-/// more. The loss is not blamed on any kernel.
+/// Returns the outcomes of a share. If the share was lost with its member, another member builds it
+/// once more. If the share is lost again, its kernels have the status Lost, for which they are not
+/// blamed.
 std::vector<BuildOutcome> FarmBuilder::finish(const Share& share, const Begun& begun) {
   auto outcomes = outcomes_of(share, begun);
   const bool is_stopped = run_.cancellation.token(begun.needed).is_stopped();
@@ -240,8 +244,9 @@ Result<std::vector<BuildOutcome>> FarmBuilder::outcomes_of(const Share& share, c
   return built(*reply, share.kernels);
 }
 
-/// Stores the kernels of a reply. Outcomes name kernels by the hash of their bytes, so a kernel
-/// that is missing or has other bytes is not found when it is to be measured.
+/// Stores the kernels of a reply, and returns the outcomes. An outcome names its kernel by the hash
+/// of the kernel's bytes. If the reply lacks these bytes, the kernel is not found when it is to be
+/// measured.
 Result<std::vector<BuildOutcome>> FarmBuilder::built(const FarmReply& reply, size_t kernels) {
   if (reply.error) return tl::unexpected<Error>(*reply.error);
   BuildReply built;
@@ -266,7 +271,8 @@ Result<FarmRunner::Sent> FarmRunner::send(Job job, double seconds,
     TW_TRY(std::string bytes, run_.artifacts->get(name));
     whole.kernels.push_back(std::move(bytes));
   }
-  // Any of these jobs may be a member's first, which starts its workers and prepares the reference.
+  // Any of these jobs may be the first job of a member, which starts the member's workers and
+  // prepares the reference.
   const double limit_s =
       start_s + turn_s + 2 * run_.timeout_s + prepare_s(run_.timeout_s) + seconds;
   const int64_t started_ns = run_.clock();
@@ -351,8 +357,9 @@ Result<MeasureReply> FarmRunner::measure(const MeasureJob& job) {
   return measured(sent);
 }
 
-/// The reply to a measurement. If the member is lost, or its reply does not decode, the kernel is
-/// not blamed, because the member runs the kernel in a sandbox.
+/// Returns the reply to a measurement. If a reply does not decode, the kernel is not blamed,
+/// because the member runs the kernel in a sandbox. Any other fault of the job, such as the loss of
+/// several members, gives the status Lost, and the kernel may be the cause.
 Result<MeasureReply> FarmRunner::measured(const Sent& sent) {
   TW_TRY(const auto reply, receive(sent, Needed::ForResult));
   if (!reply)
@@ -366,7 +373,8 @@ Result<MeasureReply> FarmRunner::measured(const Sent& sent) {
   return measured;
 }
 
-/// A comparison that is lost with its member is left out, as one that fails on this machine.
+/// If the comparison is lost, the reply has an error, as for a comparison that fails on this
+/// machine. The run then leaves the comparison out.
 Result<CompareReply> FarmRunner::compare(const CompareJob& job) {
   TW_TRY(const auto answer,
          ask_twice<CompareReply>(job, 2 * run_.timeout_s, {job.a, job.b}, Needed::ForResult));

@@ -41,22 +41,22 @@ struct FarmOptions {
 /// A farm, and the kind of device on which a run measures.
 struct Farm {
   std::shared_ptr<FarmLink> link;
-  std::string device;  ///< resource that all members with such a device offer
+  std::string device;  ///< resource that all members with a device of this kind offer
   Target target;       ///< target with the numbers of the device
   Target processor;  ///< processor of the machine that has the device; references are built for it
   /// Number of members that measure on a device of this kind, and number of members that build.
   size_t devices = 0, builders = 0;
 };
 
-/// Connects to a farm and chooses a device. Errors: Environment if the client cannot be started, or
-/// if the members' device cannot run kernels for the target; TryLater if the farm cannot be reached
-/// or no member has the label; Usage if members have different devices and no label chooses among
-/// them.
+/// Connects to a farm and chooses a device. Fails with Environment if the client cannot be started,
+/// if all members have other versions of the program, or if the members' device cannot run kernels
+/// for the target. Fails with TryLater if the farm cannot be reached or no member that measures has
+/// the label, and with Usage if members have different devices and no label chooses among them.
 Result<Farm> open_farm(const FarmOptions& options, const Environment& environment,
                        double timeout_s);
 
-/// The workers of a run. Members of the farm measure. Members also build if any of them does;
-/// otherwise builders of this machine build. Verifying and measuring one candidate may take
+/// Returns the workers of a run. Members of the farm measure. If any member can build, members also
+/// build; otherwise builders of this machine build. Verifying and measuring one candidate may take
 /// `timeout_s`.
 Result<Workers> start_workers(const Farm& farm, int threads, const Environment& environment,
                               double timeout_s);
@@ -73,7 +73,8 @@ struct FarmRun {
 
   FarmJob job_of(Job job) const;
   /// Waits for the reply to the job `number`, which was sent at `started_ns` and may take
-  /// `limit_s`. Returns the reply, or the fault of the job. Errors as FarmLink::wait().
+  /// `limit_s`. Returns the reply, or the fault of the job. Fails with the errors of
+  /// FarmLink::wait().
   Result<tl::expected<FarmReply, FarmFault>> wait(uint64_t number, double limit_s,
                                                   int64_t started_ns, Needed needed) const;
 };
@@ -140,8 +141,9 @@ class FarmRunner : public Runner {
   Result<tl::expected<Answer, FarmFault>> ask_twice(const Job& job, double seconds,
                                                     const std::vector<std::string>& kernels,
                                                     Needed needed);
-  /// As ask_twice(), for a job without which the run cannot go on: a fault is an error. TryLater if
-  /// the second reply does not decode either; Environment for any other fault.
+  /// As ask_twice(), for a job without whose answer the run cannot continue, so a fault of the job
+  /// is an error: TryLater if the second reply does not decode either, and Environment for any
+  /// other fault.
   template <typename Answer>
   Result<Answer> ask(const Job& job, double seconds, const std::vector<std::string>& kernels,
                      Needed needed);

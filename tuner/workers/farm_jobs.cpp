@@ -40,7 +40,8 @@ std::string farm_bytes(const Json& value) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// The value that `read` makes of the bytes.
+/// Decodes the bytes and returns the result of `read`. Fails with Invalid if the bytes do not
+/// decode or `read` throws.
 template <typename Read>
 auto read_farm_message(std::string_view bytes, const Read& read) -> decltype(read(Json())) {
   try {
@@ -50,7 +51,8 @@ auto read_farm_message(std::string_view bytes, const Read& read) -> decltype(rea
   }
 }
 
-/// The codes are those of a Result that crossed; others would be no exit codes.
+/// Returns the ErrorCode with this number. Internal for an unknown number, because programs use the
+/// code as their exit code.
 ErrorCode code_of(int64_t number) {
   for (const ErrorCode code : {ErrorCode::Usage, ErrorCode::Unsupported, ErrorCode::Database,
                                ErrorCode::Invalid, ErrorCode::NoCandidate, ErrorCode::Environment,

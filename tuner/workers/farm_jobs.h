@@ -23,14 +23,14 @@ namespace tw::tuner {
 /// whenever worker_protocol is raised. Members and tuners must have the same version.
 inline constexpr int64_t farm_protocol = 6;
 
-/// The versions that members and tuners must share, as text: "6.5" for protocol 6 and kernel ABI
-/// version 5.
+/// Returns the versions that members and tuners must share, as text: "6.5" for protocol 6 and
+/// kernel ABI version 5.
 std::string farm_version();
 
 struct FarmJob {
   int64_t protocol = farm_protocol;
   std::string target = {};     ///< text of the target; empty: the target of the member's device
-  std::string processor = {};  ///< text of the target for the measuring machine's processor
+  std::string processor = {};  ///< text of the target of the measuring machine's processor
   int64_t threads = 1;
   double timeout_s = 10;      ///< time limit for verifying and measuring one candidate
   bool is_reference = false;  ///< for a BuildJob: as BuildRequest::is_reference
@@ -61,21 +61,22 @@ struct FarmDescription {
   int64_t protocol = farm_protocol;
 };
 FarmDescription describe(const Target& target, const std::string& program_version);
-/// The target of the member's device. Environment if the member's protocol or kernel version
-/// differs from this program's; Invalid if the texts do not parse.
+/// Returns the target of the member's device. Fails with Environment if the member's protocol or
+/// kernel ABI version differs from this program's, and with Invalid if the texts do not parse.
 Result<Target> described_target(const FarmDescription& description);
 
-/// The resource by which jobs are sent to members with one kind of device: "device:" and a hash of
-/// device_text() and the version. All members with the same device_text() and version offer this
-/// resource.
+/// Returns the name of the resource by which jobs are sent to members with one kind of device:
+/// "device:" and a hash of device_text() and the version. All members with the same device_text()
+/// and version offer this resource.
 std::string device_resource(const Target& target);
-/// The resource that names the version of a member, such as "version:6.5".
+/// Returns the resource that names the version of a member, such as "version:6.5".
 std::string version_resource();
 
 std::string encode(const FarmJob& job);
 std::string encode(const FarmReply& reply);
 std::string encode(const FarmDescription& description);
-/// Decode messages. Invalid if the bytes are no such message.
+/// Decode messages. Fail with Invalid if the bytes are no such message. decode_farm_job() fails
+/// with Environment if the message has another protocol.
 Result<FarmJob> decode_farm_job(std::string_view bytes);
 Result<FarmReply> decode_farm_reply(std::string_view bytes);
 Result<FarmDescription> decode_farm_description(std::string_view bytes);

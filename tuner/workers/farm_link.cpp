@@ -11,7 +11,8 @@
 namespace tw::tuner {
 namespace {
 
-// Starting Python and importing Dask takes half a second, and connecting is tried for ten.
+// Longest time until the client has sent its first message. It starts Python and imports Dask in
+// half a second, and tries for ten seconds to connect.
 constexpr double greeting_s = 60;
 constexpr size_t header_length_bytes = 4;
 
@@ -26,13 +27,13 @@ std::string packed(const nlohmann::json& header, std::string_view body) {
   return message;
 }
 
-/// The text under a name of an object; empty where there is none.
+/// Returns the text under `name` in the object; empty if there is none.
 std::string text_at(const nlohmann::json& object, const char* name) {
   const auto found = object.find(name);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-/// The last line that a client printed says why it ended.
+/// Returns the last line that a client printed, which says why it ended.
 std::string last_words(std::string_view tail) {
   const std::vector<std::string> lines = split(trim(tail), '\n');
   return lines.empty() || lines.back().empty() ? "it gave no reason" : lines.back();
@@ -116,7 +117,8 @@ Result<FarmLink::Message> FarmLink::receive(const Deadline& deadline) {
   return message;
 }
 
-/// A client that ends before it greets cannot run here.
+/// Ends the link, because the client has ended. If the client ended before its first message, it
+/// cannot run on this machine, so the error is not TryLater.
 tl::unexpected<Error> FarmLink::end(const Died& died) {
   const std::string why = "its client ended: " + last_words(died.tail);
   if (has_greeted_ || died.exit_code == static_cast<int>(ErrorCode::TryLater)) return lose(why);
@@ -136,7 +138,7 @@ tl::unexpected<Error> FarmLink::end(const Died& died) {
 Result<uint64_t> FarmLink::send(const FarmTicket& ticket, const FarmJob& job) {
   if (lost_) return tl::unexpected<Error>(*lost_);
   if (!process_.running()) {
-    // An interrupt ended the client with the jobs that nobody waits for any more.
+    // An interrupt ended the client. Nobody waits for its jobs any more.
     under_way_.clear();
     TW_RETURN_IF_ERROR(process_.restart());
     TW_RETURN_IF_ERROR(greet(user_.deadline(greeting_s, Needed::ForResult)));
@@ -158,7 +160,7 @@ Result<tl::expected<FarmReply, FarmFault>> FarmLink::wait(uint64_t number,
     if (!under_way_.contains(number) || !process_.running())
       return fail(ErrorCode::Interrupted, "[farm] interrupted while a job was on the farm");
     TW_TRY(const Message message, receive(deadline));
-    if (under_way_.erase(message.number()) == 0) continue;  // taken back
+    if (under_way_.erase(message.number()) == 0) continue;  // cancel() was called
     if (const std::string fault = message.text("fault"); !fault.empty()) {
       arrived_.emplace(message.number(), tl::unexpected(FarmFault{fault}));
       continue;
@@ -181,7 +183,7 @@ Result<tl::expected<FarmReply, FarmFault>> FarmLink::wait(uint64_t number,
 void FarmLink::cancel(uint64_t number) {
   arrived_.erase(number);
   if (under_way_.erase(number) == 0 || !process_.running()) return;
-  // An error is ignored: wait() drops the reply to a job that was taken back.
+  // An error is ignored, because wait() drops the reply to a cancelled job anyway.
   (void)process_.send(packed({{"cancel", number}}, ""));
 }
 

@@ -9,14 +9,14 @@
 //   TW_TRY(const uint64_t number, link->send({.resources = {"device"}, .limit_s = 30}, job));
 //   TW_TRY(const FarmReply reply, link->wait(number, deadline));
 //
-// A message is a frame (processes/frame.h). It has 4 bytes, least significant first, with the
-// length of a JSON header; then the header; then bytes that the client forwards unread. The first
-// message of the client lists the members: {"members": [{"address": "tcp://...", "resources":
-// ["device", ...]}]}. A request has the header {"id": 7, "kind": "measure", "resources": [...],
-// "limit_s": 30}, and {"cancel": 7} cancels it. A reply has the header {"id": 7, "member":
-// "tcp://..."} and the member's bytes. If the job was stopped at its limit, or if too many members
-// were lost while they did it, the header of the reply has the reason as "fault", and no bytes
-// follow. If the farm is lost, the client sends {"lost": "why"} and exits.
+// A message is a frame (processes/frame.h) whose payload has three parts: the length of a JSON
+// header in 4 bytes, least significant byte first; the header; bytes that the client forwards
+// unread. The first message of the client lists the members: {"members": [{"address": "tcp://...",
+// "resources": ["device", ...]}]}. A request has the header {"id": 7, "kind": "measure",
+// "resources": [...], "limit_s": 30}, and {"cancel": 7} cancels it. A reply has the header {"id":
+// 7, "member": "tcp://..."} and the member's bytes. If the job was stopped at its limit, or if too
+// many members were lost while they did it, the header of the reply has the reason as "fault", and
+// no bytes follow. If the farm is lost, the client sends {"lost": "why"} and exits.
 //
 // Belongs to one thread.
 
@@ -61,20 +61,20 @@ struct FarmFault {
 
 class FarmLink {
  public:
-  /// Starts the client by its command line and connects to the farm. Environment if the client
-  /// cannot be started; TryLater if the farm cannot be reached.
+  /// Starts the client by its command line and connects to the farm. Fails with Environment if the
+  /// client cannot be started, and with TryLater if the farm cannot be reached.
   static Result<std::unique_ptr<FarmLink>> open(std::vector<std::string> client,
                                                 const Environment& environment);
 
   /// The members of the farm when the client was last started.
   const std::vector<FarmMember>& members() const { return members_; }
 
-  /// Sends a job and returns its number at once, without waiting for the reply. TryLater if the
-  /// farm is lost; Invalid if the job is larger than a frame.
+  /// Sends a job and returns its number at once, without waiting for the reply. Fails with TryLater
+  /// if the farm is lost, and with Invalid if the job is larger than a frame.
   Result<uint64_t> send(const FarmTicket& ticket, const FarmJob& job);
-  /// Waits for the reply to a job, and returns the reply or the fault of the job. TryLater if the
-  /// farm is lost; all later calls then fail too. Interrupted if the deadline is cancelled, which
-  /// loses all jobs under way.
+  /// Waits for the reply to a job, and returns the reply or the fault of the job. Fails with
+  /// TryLater if the farm is lost; all later calls then fail too. Fails with Interrupted if the
+  /// deadline is cancelled, which loses all jobs under way.
   Result<tl::expected<FarmReply, FarmFault>> wait(uint64_t number, const Deadline& deadline);
   /// Cancels a job. Do not call wait() for a cancelled job.
   void cancel(uint64_t number);

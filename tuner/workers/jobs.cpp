@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-/// Statuses are text on the way, as in records.
+/// A message contains a status as text, as records do.
 template <>
 struct nlohmann::adl_serializer<tw::db::TrialStatus> {
   static void to_json(json& value, tw::db::TrialStatus status) {
@@ -45,7 +45,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DescribeReply, error, name, multiprocessors, 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CalibrateJob, target, machine, budget_ns)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CalibrateReply, error, machine)
 
-// A job without particulars.
+// DescribeJob has no members.
 void to_json(json& value, const DescribeJob&) { value = json::object(); }
 void from_json(const json&, DescribeJob&) {}
 
@@ -56,7 +56,8 @@ std::string to_bytes(const json& value) {
   return std::string(bytes.begin(), bytes.end());
 }
 
-/// Ok for the protocol of this program; a message that names none is of protocol 1.
+/// Ok if the message has the protocol of this program, otherwise Environment. A message without a
+/// protocol has protocol 1.
 Status check_protocol(const json& message) {
   const auto version = message.value("protocol", int64_t{1});
   if (version == worker_protocol) return {};

@@ -27,11 +27,12 @@ struct KernelSource {
   friend auto operator<=>(const KernelSource&, const KernelSource&) = default;
 };
 
-/// Compile these kernels and store them in the ArtifactStore.
+/// Asks a builder to compile these kernels and to store them in the ArtifactStore.
 struct BuildJob {
   std::string target;
   std::vector<KernelSource> kernels;
-  bool packs = false;  ///< build packing kernels too, even if trials need none (keeps_arrays)
+  bool packs = false;  ///< build packing kernels even if kernels of trials need none
+                       ///< (keeps_arrays())
   /// Text of a second target; empty: none. If the compiler for `target` is not installed, the
   /// default schedule for the second target is built in place of the first kernel.
   std::string otherwise = {};
@@ -53,9 +54,10 @@ struct BuildReply {
   std::string toolchain = {};  ///< name of the compiler in records; empty: there is no compiler
 };
 
-/// Prepare to measure kernels of this workload, and verify them against this reference kernel.
+/// Asks a runner to prepare for measuring kernels of this workload, and for verifying them against
+/// this reference kernel.
 struct PrepareJob {
-  std::string workload;   ///< text with the layouts that it asks for, in which arrays are kept
+  std::string workload;   ///< text of the workload, with the layouts that it asks for its arrays
   std::string reference;  ///< name of the reference kernel in the store
   int64_t threads = 1;
   /// True if the reference is a kernel of the device, false if of the processor.
@@ -69,21 +71,23 @@ struct PrepareReply {
   double reference_ns = 0;  ///< time of one call of the reference on one thread
 };
 
-/// Verify and time a kernel. If an incumbent is given, calls of the kernel and of the incumbent are
-/// timed by turns. Otherwise the kernel is timed alone: in `stretches` parts, with pauses of
-/// `pause_s` between them.
+/// Asks a runner to verify and time a kernel. If an incumbent is given, timing stops early when the
+/// kernel is slower, after the incumbent was timed again (sample_beside()). Otherwise the kernel is
+/// timed alone: in `stretches` parts, with pauses of `pause_s` between them (sample_spread()).
 struct MeasureJob {
   std::string artifact;        ///< name in the store
-  double incumbent_ns = 0;     ///< latency of the incumbent, for stopping early; 0: do not
+  double incumbent_ns = 0;     ///< latency of the incumbent; not read if there is none
   std::string incumbent = {};  ///< name in the store; empty: none
   bool verify_only = false;
   int64_t stretches = 1;
   double pause_s = 0;
-  double patience_s = 1;  ///< longest time to wait for the machine to be undisturbed
+  double patience_s = 1;  ///< longest time spent on timings that do not count
+                          ///< (Sampling::patience_ns)
 };
 struct MeasureReply {
-  /// Unstable if the machine was disturbed until MeasureJob::patience_s ran out. In this case
-  /// `reason` names the disturbance, and `latency_ns` is from timings that do not count, or 0.
+  /// Unstable if the machine was disturbed until MeasureJob::patience_s was over. In this case
+  /// `reason` names the disturbance, and `latency_ns` is from timings that do not count, or 0 if
+  /// there are none.
   db::TrialStatus status = db::TrialStatus::Ok;
   std::string reason = {};
   std::vector<double> samples_ns = {};
@@ -102,10 +106,10 @@ struct MeasureReply {
   /// ended the worker, or because memory was short. Such a failure is not recorded.
   bool blameless = false;
 };
-/// Makes a reply with the status Lost and this reason, which does not blame the candidate.
+/// Returns a reply with the status Lost and this reason, in which the candidate is blameless.
 MeasureReply blameless_loss(std::string reason);
 
-/// Time two kernels by turns (compare_abba()).
+/// Asks a runner to time two kernels by turns (compare_abba()).
 struct CompareJob {
   std::string a, b;  ///< names in the store
   int64_t rounds = 15;
@@ -118,7 +122,8 @@ struct CompareReply {
   Winner winner = Winner::Tie;
 };
 
-/// Measure the machine's peak rate of multiply-adds on the given number of threads.
+/// Asks a runner to measure the machine's peak rate of multiply-adds on the given number of
+/// threads.
 struct PeakJob {
   int64_t threads = 1;
 };
@@ -127,15 +132,16 @@ struct PeakReply {
   double gflops = 0;
 };
 
-/// Describe the device on which the worker measures.
+/// Asks a runner to describe the device on which it measures.
 struct DescribeJob {};
 struct DescribeReply {
   std::string error = {}, name = {};
   int64_t multiprocessors = 0, l2_bytes = 0, memory_bytes = 0;  ///< as runtime::DeviceFacts
 };
 
-/// Measure the processor with the vectors of a target (measure/calibration.h). `target` and
-/// `machine` are the texts of the target and of the Machine from which calibration starts.
+/// Asks a runner to measure the processor with the vectors of a target (measure/calibration.h).
+/// `target` and `machine` are the texts of the target and of the Machine from which calibration
+/// starts.
 struct CalibrateJob {
   std::string target, machine;
   int64_t budget_ns = 0;
@@ -157,8 +163,8 @@ std::string encode(const CompareReply& reply);
 std::string encode(const PeakReply& reply);
 std::string encode(const DescribeReply& reply);
 std::string encode(const CalibrateReply& reply);
-/// Decode replies. Invalid if the bytes are no reply of that type: messages of a worker are not
-/// trusted.
+/// Decode replies. A worker's messages are not trusted: the functions fail with Invalid if the
+/// bytes are no reply of that type, and with Environment if they have another protocol.
 Status decode(std::string_view bytes, BuildReply& reply);
 Status decode(std::string_view bytes, PrepareReply& reply);
 Status decode(std::string_view bytes, MeasureReply& reply);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Notes on things that a run gave up, left out or replaced in order to go on. A note does not end a
-// run, but the user learns of it. The first note of each kind is printed as one line; all notes are
-// counted, and the program prints the counts with its result.
+// Notes on things that a run gave up, left out or replaced in order to continue. A note does not
+// end a run, but the user is told. The first note of each kind is printed as one line; all notes
+// are counted, and the program prints the counts with its result.
 //
 //   Notes notes([](const std::string& line) { note(line); });      // the notes of the program
 //   environment.notes = &notes;                                    // and passes it in
@@ -20,7 +20,7 @@
 
 namespace tw::tuner {
 
-// enumerator, name in JSON, beginning of the line that is printed
+// Each row has an enumerator, its name in JSON, and the beginning of the line that is printed.
 #define TW_NOTE_KINDS(X)                                                                          \
   X(KnownUnusable, "known_unusable", "the best known kernel is of no use here")                   \
   X(WarmStartUnread, "warm_start_unread", "a part of what the database knows could not be read")  \
@@ -50,7 +50,7 @@ enum class NoteKind : uint8_t {
 #undef X
 };
 
-/// The name of the kind in JSON: "lost_trial".
+/// Returns the name of the kind in JSON: "lost_trial".
 std::string_view to_string(NoteKind kind);
 
 /// All notes of one kind.
@@ -59,7 +59,7 @@ struct Note {
   std::string text;  ///< reason that the first note gave
   int64_t count = 0;
 };
-/// The text of a note as a line: "[tune] a candidate failed through no fault of its own, and is not
+/// Returns a note as a line: "[tune] a candidate failed through no fault of its own, and is not
 /// counted as tried: SIGTERM".
 std::string line_of(const Note& note);
 
@@ -71,7 +71,7 @@ class Notes {
   explicit Notes(Tell tell = nullptr) : tell_(std::move(tell)) {}
 
   void add(NoteKind kind, std::string_view why);
-  /// One entry for each kind, in the order of their first notes.
+  /// Returns one entry for each kind of which there are notes, in the order of their first notes.
   std::vector<Note> all() const;
 
  private:

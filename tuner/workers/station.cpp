@@ -13,10 +13,12 @@
 namespace tw::tuner {
 namespace {
 
-// Kernels that a station keeps before it starts anew with an empty store: some ten thousand.
+// Bytes of kernels that a station stores, some ten thousand kernels. When they are reached, it
+// starts new workers with an empty store.
 constexpr int64_t most_kept_bytes = int64_t{512} << 20;
 
-// Another station of the same machine, or of the same device, has a turn of one job.
+// Time that a job waits for the device, in addition to two time limits of a candidate. Another
+// station on the same processor gives it back after one job.
 constexpr double turn_patience_s = 60;
 
 Status keep_kernels(const std::vector<std::string>& kernels, const ArtifactStore& artifacts,
@@ -67,7 +69,8 @@ Result<FarmReply> Station::perform(const FarmJob& job) {
 
 // ---- building -------------------------------------------------------------------------------
 
-/// The kernels of a job are built for machines that need not be like this one.
+/// Starts builders for the targets of a job, unless they run already. The kernels are for machines
+/// that need not be like this one.
 Status Station::start_building(const FarmJob& job) {
   if (building_ && building_->key == key_of(job) && building_->bytes < most_kept_bytes) return {};
   building_.reset();
@@ -186,8 +189,9 @@ Result<Station> station_of(const std::vector<std::string>& arguments, Confined c
   return Station(std::move(own), std::move(environment));
 }
 
-/// The error for a job that does not decode. It is TryLater, because the farm is at fault and the
-/// sender may repeat the job.
+/// Returns the error to send back for a job that could not be decoded. Invalid becomes TryLater,
+/// because the message was damaged on its way and the sender may send it again. Other errors, such
+/// as another protocol version, stay as they are.
 Error unread(const Error& error) {
   return error.code == ErrorCode::Invalid ? Error{ErrorCode::TryLater, error.message} : error;
 }
@@ -204,7 +208,7 @@ int station_main(const std::vector<std::string>& arguments, Confined confined) {
     const auto job = decode_farm_job(**request);
     const FarmReply reply = job ? station->answer(*job) : FarmReply{.error = unread(job.error())};
     if (const Status sent = write_frame(worker_fd, encode(reply)); !sent) {
-      // Kernels that are larger than a message together are the fault of their job alone.
+      // If the kernels of a reply are together larger than a message, only their job fails.
       if (!write_frame(worker_fd, encode(FarmReply{.error = sent.error()}))) return 0;
     }
   }

@@ -2,8 +2,8 @@
 #pragma once
 // The process that a member of a farm starts to do jobs. A station either measures on one device or
 // builds. It uses the workers of its machine (worker_pool.h), with their limits, deadlines and
-// locks. A station trusts the farm, since it runs kernels that other members build. It runs these
-// kernels within the same limits as any tuning run. Not thread-safe.
+// locks. A station trusts the farm, since it runs kernels that other members build; it runs them
+// within the same limits as any tuning run. Not thread-safe.
 //
 //   Station station(device, environment);
 //   const FarmReply reply = station.answer(job);
@@ -30,8 +30,8 @@ class Station {
 
   FarmReply answer(const FarmJob& job);
   /// Parses a target. A processor target gets the caches and other numbers of the station's
-  /// machine. An empty text gives the station's own target. Environment if the station's machine
-  /// cannot run kernels for the target.
+  /// machine. An empty text gives the station's own target. Fails with Environment if the station's
+  /// machine cannot run kernels for the target.
   Result<Target> target_of(const std::string& text);
 
  private:
@@ -66,8 +66,8 @@ class Station {
 
 /// The main function of the station's program, `worker station TARGET INDEX CODE_GENERATOR [CUDA
 /// DIRECTORY ...]`. Answers each FarmJob with a FarmReply until the parent closes the connection. A
-/// job and a reply are one frame each. If `confined` is Yes, each worker gives up what a kernel
-/// does not need (restrict_self() in processes/sandbox.h).
+/// job and a reply are one frame each. If `confined` is Yes, each worker of the station limits what
+/// it may do to what a kernel needs (restrict_self() in processes/sandbox.h).
 int station_main(const std::vector<std::string>& arguments, Confined confined = Confined::Yes);
 
 }  // namespace tw::tuner

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker program:
-//   worker build <store> <code generator> [<CUDA directory> ...]     compiles
+//   worker build <store> <code generator> [<CUDA directory> ...]     compiles beside timings
+//   worker build_alone <store> <code generator> [...]                compiles, nothing is timed
 //   worker run <store>                                               verifies and times
 //   worker run <store> <target> <index> <directory>                  the same on a device
 //   worker station ...                                               a member of a farm: station.h
@@ -99,7 +100,7 @@ struct Workshop {
   codegen::CompileOptions options;
 };
 
-/// Builds all kernels of the job together; one that fails has its reason.
+/// Builds all kernels of the job together. If a kernel cannot be built, its outcome has the reason.
 Result<BuildReply> build_all(const BuildJob& job, const Workshop& workshop) {
   TW_TRY(const Target target, parse_target(job.target));
   BuildReply reply;
@@ -135,7 +136,8 @@ Result<BuildReply> build_default(BuildJob job, const Workshop& workshop) {
   return build_all(job, workshop);
 }
 
-/// Builds the first kernel for the other target if the compiler for the job's is not installed.
+/// If the compiler for the job's target is not installed, builds the first kernel for the job's
+/// other target (BuildJob::otherwise).
 void build_otherwise(const BuildJob& job, const Workshop& workshop, BuildReply& reply) {
   BuildOutcome& first = reply.outcomes.front();
   if (job.otherwise.empty() || !first.installation) return;
@@ -161,7 +163,7 @@ BuildReply build(const BuildJob& job, const Workshop& workshop) {
 
 // ---- running --------------------------------------------------------------------------------
 
-// Bytes of references that a runner keeps: those of all layers of ResNet-50 are 250 MB.
+// Bytes of references that a runner keeps. Those of all layers of ResNet-50 have 250 MB.
 constexpr int64_t most_prepared_bytes = int64_t{512} << 20;
 
 int64_t bytes_of(const Reference& reference) {
@@ -172,14 +174,16 @@ int64_t bytes_of(const Reference& reference) {
   return bytes;
 }
 
-/// A lack of memory says nothing about the schedule: another process may hold the memory.
+/// Returns a reply with this status and reason. A lack of memory does not blame the candidate,
+/// because another process may hold the memory.
 MeasureReply failed(db::TrialStatus status, const std::string& reason) {
   MeasureReply reply{status, reason};
   reply.blameless = status == db::TrialStatus::Resource;
   return reply;
 }
 
-/// Invalid where the kernel has other arrays than the compute, as one of another workload does.
+/// Checks that the kernel has the arrays of the compute. Fails with Invalid if it has others, as a
+/// kernel of another workload does.
 Status check_arguments(const runtime::KernelInfo& kernel, const dsl::Compute& compute) {
   size_t outputs = 0;
   for (const runtime::ArgumentInfo& argument : kernel.arguments) {
@@ -202,7 +206,8 @@ Status check_arguments(const runtime::KernelInfo& kernel, const dsl::Compute& co
 /// Answers the jobs of a runner, and remembers between them what was prepared.
 class RunnerWorker {
  public:
-  /// Measures on the processor, or on the device of that index of the target.
+  /// Measures on the processor if there is no `target`, otherwise on the device with this index in
+  /// the target's list of devices.
   RunnerWorker(ArtifactStore artifacts, const std::optional<Target>& target, int index)
       : artifacts_(std::move(artifacts)),
         executor_(target ? accelerator(*target, index, clock_) : processor(threads_, clock_)) {}
@@ -296,7 +301,7 @@ class RunnerWorker {
     if (verdict.status != db::TrialStatus::Ok || job.verify_only) return reply;
     const auto timer = (*kernel)->timer();
     if (!timer) return failed(db::TrialStatus::Resource, timer.error().message);
-    // The fault of an incumbent that cannot be loaded is its own: the kernel is timed alone.
+    // If the incumbent cannot be loaded, the kernel is not to blame, and is timed alone.
     const Status beside = job.incumbent.empty() ? Status() : load_incumbent(job.incumbent);
     if (!beside) {
       reply.incumbent_fault = beside.error().message;
@@ -341,7 +346,7 @@ class RunnerWorker {
                          executor_->watch());
   }
 
-  /// Loads the incumbent, unless it is loaded.
+  /// Loads the incumbent, unless it is loaded already.
   Status load_incumbent(const std::string& artifact) {
     if (incumbent_.artifact == artifact) return {};
     incumbent_ = {};
@@ -419,10 +424,10 @@ int complain(const Error& error) {
 /// Role of a worker, as given by its command line.
 struct Role {
   bool builds = false;
-  bool beside_timing = false;  ///< of a builder: kernels are timed meanwhile
+  bool beside_timing = false;  ///< for a builder: true if kernels are timed while it builds
   std::string store;
-  codegen::CompileOptions options = {};  ///< of a builder
-  std::optional<Target> device = {};     ///< of a runner that measures on a device
+  codegen::CompileOptions options = {};  ///< for a builder: says where it finds compilers
+  std::optional<Target> device = {};     ///< for a runner on a device
   int device_index = 0;
   std::string driver_directory = {};
 };
@@ -447,7 +452,7 @@ Result<Role> role_of(const std::vector<std::string>& arguments) {
   return role;
 }
 
-/// Limits of builders, and of runners for the processor.
+/// Returns the limits of a builder, or of a runner for the processor.
 ProcessLimits limits_of_role(const Role& role) {
   ProcessLimits limits;
   if (role.builds) {

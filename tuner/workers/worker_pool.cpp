@@ -22,7 +22,8 @@ constexpr double timeouts_per_build = 6;
 // More builders would have less than two candidates of a batch each.
 constexpr int most_builders = 4;
 
-// Another tuner's turn at the device is one job of its own.
+// Time that a job waits for the device, in addition to two time limits of a candidate. Another
+// tuner gives the device back after one job.
 constexpr double device_patience_s = 60;
 
 // Most repetitions of a job whose worker was lost. A candidate may be the cause of the loss. Jobs
@@ -35,7 +36,8 @@ constexpr int peak_windows = 5;
 
 size_t builders_on(int cores) { return static_cast<size_t>(std::clamp(cores, 1, most_builders)); }
 
-/// A device is fed by one thread of the runner's.
+/// Returns the number of builders: one for each core that the runner leaves free, or for each core
+/// if it leaves none; at most most_builders. A runner for a device needs one core.
 size_t builders_for(const Target& target, int threads) {
   const int all = (target.is_gpu() ? host_target() : target).machine.cores;
   const int busy = target.is_gpu() ? 1 : threads;
@@ -57,8 +59,8 @@ MeasureReply fault_of(const Outcome& outcome) {
   return {status_of(fault.kind), fault.detail};
 }
 
-/// The outcome of a schedule whose builder ended with this fault. The status is CompileError if the
-/// schedule made the compiler crash.
+/// Returns the outcome of a schedule whose builder ended with this fault. The status is Lost if the
+/// builder was lost, and otherwise CompileError, as when the schedule made the compiler crash.
 BuildOutcome outcome_of(const MeasureReply& fault) {
   BuildOutcome outcome;
   outcome.reason = "the builder: " + fault.reason;
@@ -74,8 +76,9 @@ bool has_candidate(const Job& job) {
   return std::holds_alternative<MeasureJob>(job) || std::holds_alternative<CompareJob>(job);
 }
 
-/// True if a job is repeated with a new worker after such a fault. If no candidate runs in the job,
-/// the end of the worker is not the job's fault.
+/// True if a job is repeated with a new worker after this fault: if the worker was lost, or if a
+/// job without any kernel ended it by something else than a time-out. The end of the worker is not
+/// the fault of such a job.
 bool is_repeated(const Job& job, const MeasureReply& fault) {
   if (fault.status == db::TrialStatus::Lost) return true;
   return !has_candidate(job) && !std::holds_alternative<PrepareJob>(job) &&
@@ -223,7 +226,8 @@ Status BuilderPool::begin(const BuildRequest& request) {
   return {};
 }
 
-/// The members, those with the fewest kernels first.
+/// Returns the indices of the members, sorted by the number of their unfinished kernels, smallest
+/// first.
 std::vector<size_t> BuilderPool::least_busy() const {
   std::vector<size_t> kernels, order(members_.size());
   for (const Member& member : members_) {
@@ -242,7 +246,7 @@ Status BuilderPool::hand_over(Member& member, const BuildJob& job) {
   return status;
 }
 
-/// Starts the process where none runs. A new one has no jobs.
+/// Starts the member's process unless it runs. A new process has no jobs.
 Status BuilderPool::start(Member& member) {
   if (member.process && member.process->running()) return {};
   member.sent = 0;
@@ -259,13 +263,14 @@ Status BuilderPool::send_waiting(Member& member) {
   return {};
 }
 
-/// Ends the process, whose jobs then wait for another one.
+/// Ends the process. Its unfinished jobs are sent to the next process.
 void BuilderPool::stop(Member& member) {
   member.process->kill();
   member.sent = 0;
 }
 
-/// Takes back the shares of a request that could not be handed over whole.
+/// Takes the shares of a request back from the members, because another share of the request could
+/// not be handed over.
 void BuilderPool::give_up(const Begun& begun) {
   for (const size_t i : begun.members) {
     members_[i].jobs.pop_back();
@@ -296,14 +301,15 @@ std::vector<BuildOutcome> BuilderPool::finish_members(const Begun& begun) {
   return outcomes;
 }
 
-/// The outcomes of a member's oldest job. If the builder died, for instance because memory ran out,
-/// or timed out, a new process builds the kernels one by one, so that only the kernel at fault is
-/// blamed. Each kernel then gets its part of the job's time limit, so that a compiler that always
-/// hangs costs the limit twice and not once for each kernel. Waiting jobs are sent to the new
-/// process, unless the run was stopped.
+/// Returns the outcomes of a member's oldest job. If the builder died, for instance because memory
+/// ran out, or timed out, a new process builds the kernels one by one, so that only the kernel at
+/// fault is blamed. Each kernel then gets its part of the job's time limit, so that a compiler that
+/// always hangs costs the limit twice and not once for each kernel. Waiting jobs are sent to the
+/// new process, unless the run was stopped.
 std::vector<BuildOutcome> BuilderPool::finish(Member& member, const Begun& begun) {
   const auto is_stopped = [&] { return context_.cancellation.token(begun.needed).is_stopped(); };
-  // A process that could not be started before is tried again. Where it cannot, the job is lost.
+  // If the process could not be started before, starting it is tried again. If this fails, the job
+  // is lost.
   if (member.sent == 0 && !is_stopped()) (void)send_waiting(member);
   const BuildJob job = std::move(member.jobs.front());
   member.jobs.pop_front();
@@ -333,7 +339,7 @@ BuilderPool::Attempt BuilderPool::attempt(Member& member, const BuildJob& job, c
     context_.busy->add(started_ns, ended_ns);
     member.idle_since_ns = ended_ns;
   };
-  // The kernels that a builder had are lost with it.
+  // All kernels of the job are lost with the builder.
   const auto lost = [&](const MeasureReply& fault, bool repeats) {
     was_busy_until(context_.clock());
     return Attempt{std::vector<BuildOutcome>(count, outcome_of(fault)), repeats};
@@ -368,7 +374,7 @@ BuildOutcome BuilderPool::build_alone(Member& member, BuildJob job, const Kernel
   if (status) status = member.process->send(encode(Job(job)));
   if (!status) return outcome_of(blameless_loss(status.error().message));
   Attempt again = attempt(member, job, begun, limit_s);
-  if (again.repeats) stop(member);  // an answer to something else may be followed by more
+  if (again.repeats) stop(member);  // a wrong answer may be followed by more
   return std::move(again.outcomes[0]);
 }
 
@@ -407,7 +413,7 @@ Result<double> RunnerProcess::prepare(const std::string& workload, const Referen
 Status RunnerProcess::load_reference(Needed needed) {
   if (workload_.empty()) return {};
   const PrepareJob job{workload_, reference_.artifact, context_.threads, reference_.on_device};
-  // The reference runs untuned, on several fills: give it room.
+  // The time limit is long, because the reference is not tuned and runs on several fills.
   TW_TRY(const Answer<PrepareReply> answer,
          ask<PrepareReply>(Job(job), 30 + 10 * context_.timeout_s, needed));
   if (!answer) {
@@ -418,7 +424,7 @@ Status RunnerProcess::load_reference(Needed needed) {
           fmt::format("[tune] the worker was lost while it readied the reference kernel: {}; "
                       "try again",
                       fault.reason));
-    // A workload that is too large or too slow for this machine is no mistake of ours.
+    // If the workload is too large or too slow for this machine, this is no fault of the program.
     const bool is_too_much = fault.status == db::TrialStatus::Resource ||
                              fault.status == db::TrialStatus::Lost ||
                              fault.status == db::TrialStatus::Timeout;
@@ -451,7 +457,8 @@ Result<RunnerProcess::Answer<Reply>> RunnerProcess::ask(const Job& job, double t
   TW_TRY(Answer<Reply> answer, ask_once<Reply>(job, timeout_s, needed));
   const int most = has_candidate(job) ? repetitions_of_candidates : repetitions_of_others;
   for (int i = 0; i < most && !answer && is_repeated(job, answer.error()); ++i) {
-    // ensure_running() would ready the reference in a new worker, which this job does itself.
+    // ensure_running() would also prepare the reference in the new worker, which this job does
+    // itself.
     TW_RETURN_IF_ERROR(std::holds_alternative<PrepareJob>(job) ? process_.restart()
                                                                : ensure_running());
     TW_TRY(answer, ask_once<Reply>(job, timeout_s, needed));
@@ -462,7 +469,7 @@ Result<RunnerProcess::Answer<Reply>> RunnerProcess::ask(const Job& job, double t
 template <typename Reply>
 Result<RunnerProcess::Answer<Reply>> RunnerProcess::ask_once(const Job& job, double timeout_s,
                                                              Needed needed) {
-  // Most references are prepared on the processor.
+  // A reference that is prepared on the processor needs no turn of the device.
   DeviceTurn turn;
   if (const auto* prepares = std::get_if<PrepareJob>(&job); !prepares || prepares->on_device) {
     TW_TRY(turn, wait_for_device(needed));

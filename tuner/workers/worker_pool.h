@@ -26,14 +26,16 @@
 
 namespace tw::tuner {
 
-/// Says if kernels are timed while builders work. BesideTiming: they are, so builders get a tenth
-/// of the usual scheduling weight. Alone: nothing is timed, so builders get the usual weight.
+/// Says if kernels are timed while builders work. With BesideTiming they are, so builders get a
+/// tenth of the usual scheduling weight. With Alone nothing is timed, so builders get the usual
+/// weight.
 enum class Building { BesideTiming, Alone };
 
 /// Starts the workers of a run on this machine. The runner, for the processor or a device, starts
-/// at once. At most four builders start, each with its first job. Builders use the cores that a
-/// kernel on `threads` threads leaves free, or all cores if it leaves none. Verifying and measuring
-/// one candidate may take `timeout_s`. Environment if the runner cannot be started.
+/// at once. Up to four builders start, each with its first job. There is a builder for each core
+/// that a kernel on `threads` threads leaves free, or for each core if it leaves none. Verifying
+/// and measuring one candidate may take `timeout_s`. Fails with Environment if the runner cannot be
+/// started.
 Result<Workers> start_workers(const Target& target, int threads, const Environment& environment,
                               double timeout_s, Building building = Building::BesideTiming);
 
@@ -43,15 +45,16 @@ struct Builders {
   std::shared_ptr<const ArtifactStore> artifacts;
   std::vector<std::unique_ptr<Builder>> each;
 };
-/// Makes a builder for each core, but at most four; a builder starts with its first job. Requires
-/// that nothing is measured meanwhile. Building the kernels of a request may take six times
-/// `timeout_s`, and as long again if they are then built one by one.
+/// Makes a builder for each core, but at most four; for the target of a GPU, one core is left free.
+/// A builder starts with its first job. Requires that nothing is measured meanwhile. Building the
+/// kernels of a request may take six times `timeout_s`. If it fails, the kernels are built one by
+/// one, which may take as long again.
 Result<Builders> start_builders(const Target& target, const Environment& environment,
                                 double timeout_s);
 
-/// The workers of a run whose kernels another machine measures: builders on all cores of this
-/// machine, and no runner. `processor` is the target of the measuring machine's processor, for
-/// which references are built.
+/// Returns the workers of a run whose kernels another machine measures: builders on all cores of
+/// this machine, but at most four, and no runner. `processor` is the target of the measuring
+/// machine's processor, for which references are built.
 Result<Workers> start_builders_for(const Target& target, const Target& processor,
                                    const Environment& environment, double timeout_s);
 
@@ -68,8 +71,8 @@ struct PoolContext {
   std::string processor = host_target().to_string();
 };
 
-/// Compiles in up to four processes. Each process gets a share of every request, and builds its
-/// shares in order. A reference that was built before is not built again.
+/// Compiles in several processes. Each process gets a share of every request, and builds its shares
+/// in order. A reference that was built before is not built again.
 class BuilderPool : public Builder {
  public:
   /// `program` is the command line of a builder. Up to `builders` processes are started when there
@@ -87,14 +90,15 @@ class BuilderPool : public Builder {
     std::optional<Process> process = {};
     std::deque<BuildJob> jobs = {};  ///< unfinished jobs, oldest first
     size_t sent = 0;                 ///< number of these jobs that the present process has
-    int64_t idle_since_ns = 0;       ///< time when the last job before these was finished
+    int64_t idle_since_ns = 0;       ///< time when the job before these jobs was finished
   };
   /// A request that was begun and is not finished.
   struct Begun {
     Needed needed = Needed::No;
     int64_t started_ns = 0;
     std::optional<ReferenceKey> reference = {};  ///< nullopt: the request is for candidates
-    std::vector<size_t> members = {};  ///< the member that has each share, in the order of kernels
+    std::vector<size_t> members = {};  ///< index of the member that has each share, in the order of
+                                       ///< the kernels
   };
   /// The outcomes of a job. If `repeats` is true, the kernels that were not built are to be built
   /// once more, one by one.
@@ -142,14 +146,15 @@ class RunnerProcess : public Runner {
   Result<double> peak_gflops() override;
 
  private:
-  /// The worker's reply, or a MeasureReply with the fault that ended the worker.
+  /// The worker's reply. If there is none, a MeasureReply with the fault that ended the worker.
   template <typename Reply>
   using Answer = tl::expected<Reply, MeasureReply>;
 
   RunnerProcess(PoolContext context, Process process, std::optional<DeviceLock> device_lock,
                 std::optional<Scratch> driver_scratch);
   /// Sends the job and waits for the reply. If the worker is lost, the job is repeated with a new
-  /// worker: once if a candidate runs in the job, otherwise up to three times.
+  /// worker: once if a candidate is measured in the job, otherwise up to three times. Jobs without
+  /// any kernel are also repeated if the worker crashed.
   template <typename Reply>
   Result<Answer<Reply>> ask(const Job& job, double timeout_s, Needed needed);
   template <typename Reply>

@@ -18,7 +18,7 @@ Result<BuildOutcome> build_one(Builder& builder, const BuildRequest& request) {
   return fail(code, fmt::format("{}: {}", db::to_string(built.status), built.reason));
 }
 
-/// One device measures one kernel after the other.
+/// A runner with one device measures one kernel after the other, so it begins nothing ahead.
 Status Runner::begin(const std::vector<MeasureJob>&) { return {}; }
 
 void BusyTime::add(int64_t from_ns, int64_t to_ns) {

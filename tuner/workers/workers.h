@@ -30,7 +30,7 @@ namespace tw::tuner {
 /// Kernels to be compiled.
 struct BuildRequest {
   std::vector<KernelSource> kernels = {};
-  bool packs = false;          ///< build packing kernels too, even if trials need none
+  bool packs = false;          ///< build packing kernels even if kernels of trials need none
   Needed needed = Needed::No;  ///< kernels that are not needed are given up at the first interrupt
   /// True for the reference, the kernel with which the results of other kernels are compared. A
   /// reference is built for the processor, even if the candidates run on a device. If the compiler
@@ -42,11 +42,11 @@ class Builder {
  public:
   virtual ~Builder() = default;
   /// Hands a request to the builder and returns at once. Several requests may be begun before the
-  /// first one is finished; they are built in order. If an error is returned, the request was not
-  /// begun.
+  /// first one is finished; the builder works on them in order. If an error is returned, the
+  /// request was not begun.
   virtual Status begin(const BuildRequest& request) = 0;
-  /// Waits for the oldest request that is begun and not finished. Returns one outcome for each
-  /// kernel, in order. Requires: a request is begun and not finished.
+  /// Waits for the oldest request that is not finished. Returns one outcome for each of its
+  /// kernels, in order. Requires: a request was begun and is not finished.
   virtual std::vector<BuildOutcome> finish() = 0;
   /// Name and version of the compiler for the target, as in records: "nvrtc-13.0". Empty before the
   /// first outcome, and if no compiler is installed.
@@ -54,8 +54,8 @@ class Builder {
 };
 
 /// Builds one kernel and waits for it. Requires: the request has one kernel, and no other request
-/// is unfinished. Errors: Invalid if the schedule does not apply; TryLater if the builder was lost;
-/// Environment if the build failed for any other reason.
+/// is unfinished. Fails with Invalid if the schedule does not apply, with TryLater if the builder
+/// was lost, and with Environment if the build failed for any other reason.
 Result<BuildOutcome> build_one(Builder& builder, const BuildRequest& request);
 
 /// The kernel with which the results of other kernels of the workload are compared.
@@ -69,10 +69,10 @@ class Runner {
  public:
   virtual ~Runner() = default;
   /// Prepares the runner for kernels of a workload, given as text, and returns the time of one call
-  /// of the reference in ns. This costs nothing if the runner is prepared for this workload now,
-  /// and little if it was prepared for it earlier. Otherwise the reference is computed, which takes
-  /// long if it is large. Interrupted if the user or the budget stops the call: at once with
-  /// Needed::No, after a grace with Needed::ForResult.
+  /// of the reference in ns. The call costs nothing if the runner was prepared for this workload
+  /// last, and little if it was prepared for it earlier. Otherwise the reference is computed, which
+  /// takes long if it is large. Fails with Interrupted if the user or the budget stops the call,
+  /// which happens at once with Needed::No, and after a grace with Needed::ForResult.
   virtual Result<double> prepare(const std::string& workload, const ReferenceKernel& reference,
                                  Needed needed) = 0;
   /// Announces jobs for which the caller is likely to call measure(), so that a runner with several
@@ -80,21 +80,24 @@ class Runner {
   /// of begin() replaces the announcement.
   virtual Status begin(const std::vector<MeasureJob>& jobs);
   /// Verifies and times a kernel of the workload. A fault of the kernel is a status of the reply,
-  /// not an error. If the worker was lost both in this job and in its repetition, the reply has the
-  /// status Lost. Interrupted if the user or the budget stops the call.
+  /// not an error. If the worker was lost, the job is repeated; if the second worker is lost too,
+  /// the reply has the status Lost. Fails with Interrupted if the user or the budget stops the
+  /// call.
   virtual Result<MeasureReply> measure(const MeasureJob& job) = 0;
   virtual Result<CompareReply> compare(const CompareJob& job) = 0;
-  /// The target with the numbers of the machine that measures. A device's numbers are those that
-  /// its driver reports. Environment if there is no device for the target.
+  /// Returns the target with the numbers of the machine that measures. A device's numbers are those
+  /// that its driver reports. Fails with Environment if there is no device for the target.
   virtual Result<Target> machine() = 0;
   /// Measures the numbers of the processor, such as cache sizes and bandwidths, with the vectors of
-  /// the target, in at most `budget_s` seconds (measure/calibration.h). TryLater or Environment if
-  /// the measurement fails.
+  /// the target, in at most `budget_s` seconds (measure/calibration.h). Fails with TryLater or
+  /// Environment if the measurement fails.
   virtual Result<Machine> calibrate(double budget_s) = 0;
-  /// Peak rate of the machine in Gflop/s, on as many threads as the kernels use. It is measured
-  /// again from time to time, because clock rates change by 30 % within minutes on some machines.
+  /// Returns the peak rate of the machine in GFLOP/s, on as many threads as the kernels use. The
+  /// peak is measured again from time to time, because clock rates change by 30 % within minutes on
+  /// some machines.
   virtual Result<double> peak_gflops() = 0;
-  /// The reason why all further measurements fail; nullopt as long as kernels can be measured.
+  /// Returns the reason why all further measurements fail; nullopt as long as kernels can be
+  /// measured.
   virtual std::optional<Error> lost() const { return std::nullopt; }
 };
 
@@ -122,7 +125,7 @@ struct Workers {
   std::optional<Cancellation> cancellation = {};
 };
 
-/// The error of a run that was stopped before it had any result.
+/// Returns the error of a run that was stopped before it had any result.
 tl::unexpected<Error> interrupted_at_start();
 
 }  // namespace tw::tuner
