@@ -23,7 +23,7 @@ constexpr int calibration_version = 1;
 constexpr int depth_of_calibration = 1;  // a calibration is one object with numbers and texts
 
 constexpr int64_t year_9999_ms = 253'402'300'799'999;
-constexpr int64_t max_generation = int64_t{1} << 62;  // the next one is a number, too
+constexpr int64_t max_generation = int64_t{1} << 62;  // add_calibration() can still add 1
 
 std::string problem_of_machine(const std::string& text) {
   const Result<Machine> machine = parse_machine(text);

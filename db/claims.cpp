@@ -18,7 +18,7 @@
 namespace tw::db {
 namespace {
 
-/// Claims of schedules at one place, by one session.
+/// Claims schedules for one place (the group of a key) and one session.
 class Claiming {
  public:
   Claiming(Connection& connection, const Key& place, const std::string& session,
@@ -64,8 +64,8 @@ class Claiming {
   int64_t expires_ms() const { return now_ms_ + static_cast<int64_t>(claim_s * 1e3); }
 
   /// True if trials of other sessions have settled the schedule (TriedSchedules). One of these is
-  /// enough: a trial whose status says something else than that the schedule is wrong; a session on
-  /// this host that proves the schedule wrong; two sessions that prove it wrong.
+  /// enough: a trial whose status proves something else than a wrong schedule, such as Ok; a trial
+  /// on this host that proves the schedule wrong; trials of two sessions that prove it wrong.
   Result<bool> is_settled(const std::string& schedule) {
     if (!group_) return false;
     TW_TRY(Statement select,

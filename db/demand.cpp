@@ -27,7 +27,7 @@ namespace {
 
 constexpr size_t source_digits = 64;
 constexpr size_t most_kernels = 1 << 16;
-// Demands whose kernels one statement reads.
+// Number of demands whose kernels one statement reads.
 constexpr size_t demands_at_once = 256;
 
 bool is_hash_of_source(std::string_view text) {
@@ -72,7 +72,7 @@ std::string problem_of_demand(const Demand& demand) {
   return {};
 }
 
-/// Bytes that name the source and the place of a demand.
+/// Returns 32 bytes that identify the source, target, device, threads and codegen_abi of a demand.
 std::string digest_of(const Demand& demand) {
   std::string text;
   append_field(text, "source", demand.source);
@@ -88,7 +88,7 @@ GroupKey place_of(const Demand& demand, const WantedKernel& kernel) {
           demand.codegen_abi,          demand.device, kernel.layouts};
 }
 
-/// Writes the row of the demand, and returns its number.
+/// Writes the row of the demand and returns the id of the row.
 Result<int64_t> put_demand(Connection& connection, const Demand& demand) {
   TW_TRY(Statement put,
          Statement::prepare(

@@ -36,8 +36,9 @@ struct WantedKernel {
 
   // demands() computes the members below from the trials; keep_demand() ignores them.
   int64_t trials = 0;  ///< number of trials of this workload on the target and device of the demand
-  /// Latency of `schedule`, in ns. If the best record has this schedule, its latency; else the
-  /// smallest latency that was measured for this schedule. 0 if the schedule was not timed.
+  /// Latency of `schedule`, in ns. This is the latency of the best record if that record has this
+  /// schedule; else the smallest latency of a trial of this schedule with status Ok. 0 if there is
+  /// no such trial.
   double used_ns = 0;
   double best_ns = 0;  ///< latency of the best record of the workload; 0 if there is none
 };
@@ -72,15 +73,17 @@ struct DemandFilter {
   int64_t limit = 0;  ///< largest number of demands; 0: all
 };
 
-/// Ok if a database can store the demand; otherwise Invalid with what is wrong.
+/// Ok if a database can store the demand. Otherwise fails with Invalid; the message says what is
+/// wrong.
 Status check(const Demand& demand);
 
 /// Stores a demand in one durable transaction. It replaces the earlier demand with equal source,
-/// target, device, threads and codegen_abi. Fails with the error of check(demand), or with TryLater
-/// if another process holds the database for writing too long.
+/// target, device, threads and codegen_abi. Kernels with equal workload and layouts are merged:
+/// their `runs` are added, and the smallest `most_error` is kept. Fails with the error of
+/// check(demand), or with TryLater if another process holds the database for writing too long.
 Status keep_demand(Store& store, const Demand& demand);
-/// Returns the demands that match the filter, with all members. The demand that was stored last
-/// comes first.
+/// Returns the demands that match the filter, with all members. The demand with the latest
+/// `asked_ms` comes first.
 Result<std::vector<Demand>> demands(Store& store, const DemandFilter& filter = {});
 /// Deletes the demand with the given Demand::hash. Returns false if there is none.
 Result<bool> drop_demand(Store& store, const std::string& hash);

@@ -14,10 +14,11 @@
 namespace tw::db {
 namespace {
 
-/// The best schedules of a group, the best first: rows of `trials`.
+/// The best schedules of a group. `rows` has the number of a row of `trials` for each schedule, the
+/// best first.
 struct Winners {
   std::vector<int64_t> rows = {};
-  double efficiency = 0;  ///< of the best one
+  double efficiency = 0;  ///< efficiency of the best schedule; 0 if unknown
   double latency_ns = 0;
   std::string device;
 
@@ -31,10 +32,12 @@ struct Winners {
   }
 };
 
-/// Disturbed trials are no answers and so no winners.
+/// Returns the best `keep` schedules of a group. Disturbed trials are not among them, because they
+/// are never answers (Store::best()).
 Winners winners_of(std::vector<RankedTrial> group, const std::string& device, int64_t keep) {
   Winners winners{.device = device};
-  // Judged once: what a doubt rests on stays when a schedule has been taken.
+  // The trials are judged once, before schedules are taken, because trials of a taken schedule
+  // remain evidence about sessions and machines.
   std::ranges::sort(group, {}, &RankedTrial::hash);
   std::vector<Judgement> judgements = judge(group);
   while (std::ssize(winners.rows) < keep) {
@@ -52,7 +55,7 @@ Winners winners_of(std::vector<RankedTrial> group, const std::string& device, in
   return winners;
 }
 
-/// Returns a text for the class of a device: the model and, if the record has it, the
+/// Returns a text for the class of a device. It has the model and, if the record has it, the
 /// microarchitecture, because processors of several generations may have the same model name.
 Result<std::string> class_of(Store::State& state, const Winners& winners) {
   TW_TRY(const std::optional<Record> best, state.read(winners.rows.front()));

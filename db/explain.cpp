@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Evidence for the answers of a store, and the records that are doubted.
+// Implements explain(), doubted() and best_records().
 
 #include <fmt/format.h>
 
@@ -21,7 +21,8 @@
 namespace tw::db {
 namespace {
 
-/// Fills in how many sessions agree, and within which interval.
+/// Sets the numbers of sessions, hosts and trials that timed the answer's schedule, and the
+/// interval of its latency.
 void count_witnesses(const JudgedGroup& group, Explanation& out) {
   const std::vector<SessionTiming> timings =
       sessions_of(group.trials, group.judgements, schedule_key(out.record));
@@ -39,12 +40,13 @@ void count_witnesses(const JudgedGroup& group, Explanation& out) {
   out.high_ns = is_alone ? out.record.latency_high_ns : timings.back().latency_ns * scale;
 }
 
-/// A latency at the group's peak as text, on the clock of the answer.
+/// Returns the text of a latency that is scaled to the peak of the group. The text has the latency
+/// scaled to the peak that was measured with the answer.
 std::string on_clock_of(const Ranked& answer, const JudgedGroup& group, double latency_ns) {
   return time_text(latency_ns * (group.trials[answer.index].latency_ns / answer.latency_ns));
 }
 
-/// The reason why a trial with a smaller latency than the answer is not the answer.
+/// Returns the reason why a trial with a smaller latency than the answer is not the answer.
 std::string why_not(const JudgedGroup& group, size_t index, const Record& record,
                     const Ranked& answer) {
   const Judgement& judgement = group.judgements[index];
@@ -62,10 +64,11 @@ std::string why_not(const JudgedGroup& group, size_t index, const Record& record
                      counted(std::ssize(timings), "session"));
 }
 
-// Doubted records that are read before the limit is looked at.
+// Number of doubted records that are read at a time. The limit is checked in between.
 constexpr size_t read_together = 64;
 
-/// Calls visit(i, record) for trials of a group, given by their places in it.
+/// Calls visit(i, record) for trials of a group, given by their indexes in it. Damaged records are
+/// left out.
 Status each_record(Store::State& state, const JudgedGroup& group, const std::vector<size_t>& places,
                    const std::function<void(size_t, Record)>& visit) {
   std::vector<int64_t> rows;

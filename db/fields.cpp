@@ -25,8 +25,8 @@ bool is_between(char c, unsigned char low, unsigned char high) {
   return byte >= low && byte <= high;
 }
 
-/// Returns the length in bytes of the first character of the text; 0 if the text does not begin
-/// with valid UTF-8 (RFC 3629: the shortest form, no surrogates, at most U+10FFFF).
+/// Returns the length in bytes of the first character of the text. 0 if the text does not begin
+/// with valid UTF-8: RFC 3629 requires the shortest form, no surrogates, and at most U+10FFFF.
 size_t character_bytes(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
   if (first < 0x80) return 1;

@@ -22,7 +22,8 @@ bool is_exact(const std::optional<Record>& record, const Key& key) {
   return record && likeness_of(record->device, key.device) == Likeness::Exact;
 }
 
-/// Between equally near devices the upper layer answers.
+/// True if `lower`, the answer of a lower layer, is of a nearer device than `upper`, the answer so
+/// far. If both devices are equally near, `upper` stays the answer.
 bool is_nearer(const std::optional<Record>& lower, const std::optional<Record>& upper,
                const Key& key) {
   if (!lower || !upper) return lower.has_value();

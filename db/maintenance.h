@@ -22,17 +22,18 @@ namespace tw::db {
 /// It keeps records that prove a schedule wrong, records of the answer's schedule, and records with
 /// any other doubt (trust.h).
 ///
-/// In an old group, all of whose trials were made before `before_ms`, prune() keeps only the
-/// records that prove a schedule wrong and those of the answer's schedule. If the answer would then
-/// change, the old group is pruned as any other group. A group that has no answer, or whose answer
-/// would change even so, keeps its records. Demands that were stored last before `before_ms` are
-/// deleted.
+/// A group is old if all its trials were made before `before_ms`. In an old group, prune() keeps
+/// only the records that prove a schedule wrong and those of the answer's schedule. If this would
+/// change the answer, the old group is pruned as any other group. A group keeps all its records if
+/// it has no answer, or if pruning it as any other group would change the answer. Demands that were
+/// stored last before `before_ms` are deleted.
 struct PruneRules {
   /// Records with a smaller codegen_abi are deleted, because no lookup asks for them.
   int64_t codegen_abi = 0;
-  double slower_than = 2;  ///< clearly slower: more than this times the latency of the answer
-  /// Number of records that stay in each group that is not old, because cost models learn from
-  /// them. If the rules leave fewer, the fastest of the others stay too.
+  /// A record is clearly slower if its latency is more than this multiple of the answer's latency.
+  double slower_than = 2;
+  /// Smallest number of records to leave in each group that is not old, because cost models learn
+  /// from them. If the rules above leave fewer records, the fastest of the other records stay too.
   int64_t keep = 64;
   int64_t before_ms = 0;  ///< a group or demand from before this time is old; 0: none is old
 };
@@ -55,8 +56,8 @@ struct VerifyReport {
   bool ok() const { return damaged == 0 && wrong_best == 0 && integrity.empty(); }
 };
 
-/// Checks the whole database: the hashes of all facts, the derived tables, and the structure of the
-/// file.
+/// Checks the whole database: the hashes of all records and calibrations, the tables that are
+/// derived from records, and the structure of the file.
 Result<VerifyReport> verify(Store& store);
 /// Recomputes from the trials all tables that are derived from them, such as that of the best
 /// trials.

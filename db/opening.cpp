@@ -84,7 +84,7 @@ Status create_if_absent(const std::string& path, Gate& gate, const StoreOptions&
   TW_TRY(const Gate::Hold hold, gate.enter());
   if (fs::exists(path)) return {};
   const Status created = create_file(path, options);
-  if (!created) gate.remove_file(hold);  // on a full disk nothing stays
+  if (!created) gate.remove_file(hold);  // for example on a full disk: leaves no lock file behind
   return created;
 }
 
@@ -128,7 +128,8 @@ Status bring_up_to_date(SqliteConnection& connection, Gate& gate) {
 Result<std::unique_ptr<SqliteConnection>> open_checked(const std::string& path,
                                                        const StoreOptions& options, Gate* gate) {
   TW_RETURN_IF_ERROR(check_file(path));
-  // A reader too asks for write access: it may have to roll back the journal of a killed writer.
+  // A reader asks for write access too, because it may have to roll back the journal of a killed
+  // writer.
   TW_TRY(std::unique_ptr<SqliteConnection> connection,
          SqliteConnection::open(path, {.create = false,
                                        .writable = true,
@@ -169,8 +170,9 @@ Error no_tables(const std::string& address) {
                       address)};
 }
 
-// Creates or migrates the tables on a server. Another process may have done so in the meantime, so
-// the version is read again inside the transaction, which only one process at a time can hold.
+// Creates or migrates the tables on a server. Another process may have done this since the version
+// was read. So the version is read again inside the transaction, which only one process at a time
+// can hold.
 Status make_or_migrate(Connection& connection) {
   TW_TRY(Transaction transaction, Transaction::begin(connection));
   TW_TRY(const std::optional<int64_t> version, connection.schema_version());

@@ -17,15 +17,17 @@
 
 namespace tw::db {
 
-/// Returns the absolute path of a file without symbolic links; SQLite, the writer gate and the
-/// spool use this path. The address of a server is returned unchanged. Usage if an address is
-/// malformed or holds a password.
+/// Returns the absolute path of a file without symbolic links. SQLite, the writer gate and the
+/// spool use this path. The address of a server is returned unchanged. Fails with Usage if an
+/// address is malformed or holds a password, and with Database if a path cannot be resolved or has
+/// no file name.
 Result<std::string> canonical_path(const std::string& path);
 
 struct Opened {
   std::unique_ptr<Connection> connection;
-  std::optional<Gate> gate = {};     ///< present for a file that was opened for writing
-  SqliteConnection* file = nullptr;  ///< `connection` as its type for files; null for a server
+  std::optional<Gate> gate = {};  ///< present for a file that was opened for writing
+  /// `connection` with its derived type for files; null for a server
+  SqliteConnection* file = nullptr;
 };
 
 /// Opens the database at `canonical`, a result of canonical_path().

@@ -25,7 +25,8 @@ std::string shortened(std::string_view column, int64_t characters = most_text_ch
   return fmt::format("substr({}, 1, {})", column, characters);
 }
 
-// Entries that one statement reads. The reply of a server is in memory as a whole.
+// Number of entries that one statement reads. It limits memory, because a server's reply is in
+// memory as a whole.
 constexpr int64_t entries_at_once = 8'192;
 
 std::string groups_sql(std::string_view condition) {
@@ -46,7 +47,8 @@ std::string entries_sql(bool with_answers) {
       with_answers ? " LEFT JOIN best b ON b.group_id = g.id" : "");
 }
 
-/// workload_text() of what a summary has of a group.
+/// Returns an SQL expression for the workload_text() of a group, with key and layouts cut as in
+/// summaries.
 std::string name_sql() {
   return fmt::format("{} || CASE WHEN g.layouts = '' THEN '' ELSE ' {{' || {} || '}}' END",
                      shortened("g.workload", most_key_characters),
@@ -62,7 +64,9 @@ Result<std::vector<int64_t>> read_ids(Statement& statement) {
   return ids;
 }
 
-/// `from` and `order` are of the number of operations: the nearest come first.
+/// Returns a SELECT of places by their number of operations. `from` is the comparison with a given
+/// number, `order` the order that puts the nearest places first. For example, ">=" and "ASC" select
+/// places with at least the given number.
 std::string places_sql(const Dialect& d, std::string_view from, std::string_view order) {
   return fmt::format(
       "SELECT g.workload, g.target, g.device, g.layouts FROM groups g JOIN best b ON b.group_id = "
@@ -120,13 +124,14 @@ TrialSummary trial_of_row(const Row& row) {
   return trial;
 }
 
-/// The judgement of a trial, and the latency that counts for its schedule.
+/// The judgement of a trial, and its counted latency (counted_latencies()).
 struct Standing {
   Doubt doubt;
   double counted_ns;
 };
 
-/// The judgements of the trials of a workload within their groups, by row.
+/// Returns the standings of all trials of a workload and layouts, by row number. Each trial is
+/// judged by all trials of its group.
 Result<std::map<int64_t, Standing>> standings_of(Connection& connection,
                                                  const std::string& workload_hash,
                                                  const std::string& layouts) {

@@ -20,7 +20,8 @@ namespace tw::db {
 class Store;
 
 /// Longer texts are cut in summaries: the key of a workload and layouts after `most_key_characters`
-/// characters, all other texts after `most_text_characters`. Keys of long expressions may be cut.
+/// characters, all other texts after `most_text_characters`. So keys of long expressions may be
+/// cut.
 inline constexpr int64_t most_key_characters = 1024;
 inline constexpr int64_t most_text_characters = 256;
 
@@ -33,7 +34,7 @@ struct GroupSummary {
   int64_t threads = 0;
   int64_t codegen_abi = 0;
   int64_t trials = 0;
-  int64_t newest_ms = 0;  ///< when the trial that was stored last was made
+  int64_t newest_ms = 0;  ///< time of the trial that was stored last, in ms since 1970
   std::string best;       ///< hash of the best record; empty if no record is believed
   double latency_ns = 0;  ///< measured latency of the best record; 0 if there is none
   double efficiency = 0;  ///< efficiency of the best record; 0 if unknown
@@ -77,22 +78,25 @@ struct TrialSummary {
 Result<std::vector<GroupSummary>> groups(Store& store, int64_t limit);
 /// Visits the groups that groups() returns, in the same order, in one state of the database and
 /// without keeping all groups in memory. If `with_answers` is false, the entries have no latency
-/// and no efficiency. In a database file, they are then read from an index alone, which is faster.
+/// and no efficiency. In a database file, such entries are read from an index alone, which is
+/// faster.
 Status for_each_group(Store& store, int64_t limit, bool with_answers, const VisitEntry& visit);
 /// Returns at most `limit` of the groups that have the workload and the layouts of the group `id`.
 /// The group in which a trial was stored last comes first. Empty if no group has this id.
 Result<std::vector<GroupSummary>> workload_groups(Store& store, int64_t id, int64_t limit);
-/// As workload_groups() above, for a workload given by the hash of its key, and for its layouts.
+/// Returns at most `limit` of the groups of a workload, given by the hash of its key (64 hex
+/// digits), and of its layouts. The order is that of workload_groups() above.
 Result<std::vector<GroupSummary>> workload_groups(Store& store, const std::string& workload_hash,
                                                   const std::string& layouts, int64_t limit);
-/// Returns, in increasing order, the ids of the groups whose workload_text() contains `part`. The
-/// letters a to z match in either case. Reads the workloads of all groups.
+/// Returns, in increasing order, the ids of the groups whose workload_text() contains `part`. Of a
+/// longer key or layouts, only the first most_key_characters are searched. The letters a to z match
+/// in either case. Reads the workloads of all groups.
 Result<std::vector<int64_t>> groups_named(Store& store, const std::string& part);
 /// Returns the ids of all groups, sorted by workload_text(). Reads the workloads of all groups.
 Result<std::vector<int64_t>> groups_by_name(Store& store);
-/// Returns the last `limit` trials of a workload, given by the hash of its key, with the given
-/// layouts. The trial that was stored first comes first. Each trial is judged by all trials of its
-/// group. Trials are not checked against their hashes.
+/// Returns the `limit` trials that were stored last for a workload and layouts. The workload is
+/// given by the hash of its key (64 hex digits). The trial that was stored first comes first. Each
+/// trial is judged by all trials of its group. Trials are not checked against their hashes.
 Result<std::vector<TrialSummary>> trials(Store& store, const std::string& workload_hash,
                                          const std::string& layouts, int64_t limit);
 

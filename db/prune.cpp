@@ -21,7 +21,7 @@ namespace {
 /// A trial of a group that may be deleted.
 struct Removable {
   size_t index;
-  double latency_ns;  ///< at the group's peak; infinite where it was not timed
+  double latency_ns;  ///< scaled to the peak of the group; infinite if the trial was not timed
   const char* reason;
 };
 
@@ -50,7 +50,8 @@ std::vector<Removable> removable_of(const std::vector<RankedTrial>& group,
   return removable;
 }
 
-/// The trials of an old group that are not of the answer's schedule and prove no schedule wrong.
+/// Returns the trials of an old group that are not of the answer's schedule and prove no schedule
+/// wrong. Their latencies are as measured, because only removable_of() sorts by latency.
 std::vector<Removable> removable_of_old(const std::vector<RankedTrial>& group, const Ranked& best) {
   std::vector<Removable> removable;
   for (size_t i = 0; i < group.size(); ++i)
@@ -90,7 +91,7 @@ void plan_group(const std::vector<RankedTrial>& group, bool is_old, const PruneR
   if (!best) return;
   if (is_old) {
     const std::vector<Removable> old = removable_of_old(group, *best);
-    // Else the other trials carry the answer, and the group is judged as any other.
+    // If the answer would change, the group is pruned as any other group.
     if (answers_the_same(group, *best, old)) {
       for (const Removable& trial : old) plan.remove(group[trial.index].trial, trial.reason);
       return;
@@ -105,9 +106,9 @@ void plan_group(const std::vector<RankedTrial>& group, bool is_old, const PruneR
   for (const Removable& trial : removed) plan.remove(group[trial.index].trial, trial.reason);
 }
 
-/// Returns the groups all of whose trials were made before `before_ms`. The time of the trial that
-/// was stored last excludes most other groups at once. It is not enough, because a merge may store
-/// older trials after newer ones.
+/// Returns the ids of the groups in which every trial was made before `before_ms`. The column
+/// `newest_ms`, the time of the trial that was stored last, excludes most other groups at once. It
+/// alone is not enough, because a merge may store older trials after newer ones.
 Result<std::set<int64_t>> old_groups(Connection& connection, int64_t before_ms) {
   std::set<int64_t> old;
   if (before_ms <= 0) return old;
@@ -149,7 +150,7 @@ Result<Plan> plan_of(Connection& connection, const PruneRules& rules) {
   TW_TRY(const std::set<int64_t> old, old_groups(connection, rules.before_ms));
   TW_RETURN_IF_ERROR(each_group(connection, [&](const Group& group) -> Status {
     const bool is_old = old.contains(group.id);
-    // Nothing is removed of so few trials, so that they need not be read.
+    // Nothing is removed from a group with so few trials, so its trials need not be read.
     if (!is_old && group.key.codegen_abi >= rules.codegen_abi && group.trials <= rules.keep)
       return {};
     TW_TRY(const std::vector<RankedTrial> trials, candidates_of(connection, group.id));

@@ -30,13 +30,14 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr int layer_version = 1;
-// A manifest that nests deeper than a list of names was not written by this program.
+// Depth of nesting of a manifest, which is an object that holds a list of names.
 constexpr int depth_of_manifest = 2;
 constexpr size_t most_manifest_bytes = 64 << 10;
 constexpr int64_t most_data_bytes = int64_t{1} << 30;
 constexpr std::string_view kept_manifest = "manifest";
 
-/// True if the name is that of a file directly in a folder, not a path that leads elsewhere.
+/// True if the name can only be that of a visible file directly in a folder, not a path or URL that
+/// leads elsewhere.
 bool is_file_name(std::string_view name) {
   return !name.empty() && name.size() <= 255 && name[0] != '.' &&
          name.find_first_of("/\\?#%") == std::string_view::npos && is_valid_text(name);
@@ -132,7 +133,8 @@ Status write_file(const std::string& path, std::string_view text) {
   return fail(ErrorCode::Environment, fmt::format("{} cannot be written: check the disk", path));
 }
 
-/// The path of the copy. The name depends on the schema version, so newer programs make their own.
+/// Returns the path of the copy. It depends on the schema version, so a program with a newer schema
+/// makes a copy of its own.
 std::string database_of(const std::string& folder, const LayerManifest& manifest) {
   return fmt::format("{}/{}.v{}.db", folder, manifest.sha256, schema_version);
 }
@@ -160,7 +162,8 @@ Result<std::string> fetched_text(const LayerSource& source) {
   return text;
 }
 
-/// Fetches the records into a file, whose length the manifest states.
+/// Fetches the data file of a layer and writes it to `path`. Fails if its length or hash is not the
+/// one in the manifest.
 Status fetch_data(const LayerSource& source, const LayerManifest& manifest,
                   const std::string& path) {
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
@@ -188,7 +191,8 @@ Status fetch_data(const LayerSource& source, const LayerManifest& manifest,
   return {};
 }
 
-/// Makes a database from lines. Only records that agree with their hashes are stored.
+/// Makes a database at `path` from the file `lines`, in the form of export_jsonl(). Only records
+/// and calibrations that agree with their hashes are stored.
 Status make_database(const std::string& lines, const std::string& path, const Waiting& waiting) {
   TW_TRY(Store store, Store::open(path, OpenMode::ReadWrite, {.waiting = waiting}));
   TW_RETURN_IF_ERROR(import_jsonl(store, lines));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A published layer is a file of records that others fetch, with a manifest beside it. The manifest
-// states the SHA-256 of the file and is signed with the private key of the team. A user keeps a
-// copy of the layer as a database, which is updated when the manifest has changed. If the layer
-// cannot be fetched, or does not match the signature, the existing copy is used. docs/layers.md
-// describes the files. Thread-safe; several processes may share a folder of copies.
+// A published layer is a file of a team's records that others fetch, with a manifest beside it. The
+// manifest states the SHA-256 of the file and is signed with the private key of the team. A user
+// keeps a copy of the layer as a database, which is updated when the manifest has changed. If the
+// layer cannot be fetched, or does not match the signature, the existing copy is used.
+// docs/layers.md describes the files. Thread-safe; several processes may share a folder of copies.
 
 #include <cstdint>
 #include <functional>
@@ -41,8 +41,9 @@ struct LayerManifest {
 std::string canonical_text(const LayerManifest& manifest);
 LayerManifest signed_by(const SigningKey& key, LayerManifest manifest);
 std::string to_json(const LayerManifest& manifest);
-/// Parses the text of a manifest. Invalid if the text is malformed, or if its signature was not
-/// made with the private key that belongs to `public_key`. The message does not name a file.
+/// Parses the text of a manifest. Fails with Invalid if the text is malformed, or if its signature
+/// was not made with the private key that belongs to `public_key`. The message does not name a
+/// file.
 Result<LayerManifest> parse_manifest(std::string_view text, std::string_view public_key);
 
 /// A function that fetches the file `name` from the folder of the layer and passes its bytes to
@@ -62,14 +63,16 @@ struct LayerCopy {
   std::optional<Error> problem;  ///< why the copy was not updated; nullopt if it is up to date
 };
 
-/// Updates the copy of a layer in `folder`, and returns its path. The folder is created if it is
-/// absent, and must contain nothing but this layer. A copy that cannot be read is replaced by a new
-/// one. `waiting` has the options of waits for locks of the copy's database.
+/// Updates the copy of a layer in `folder`. Returns the path of the copy, and an error if it could
+/// not be updated. The folder is created if it is absent, and must contain nothing but this layer.
+/// A copy that cannot be read is replaced by a new one. `waiting` has the options of waits for
+/// locks of the copy's database.
 LayerCopy refreshed_copy(const std::string& folder, const LayerSource& source,
                          const Waiting& waiting);
 
-/// Returns the path of the copy that the last call of refreshed_copy() left in `folder`, without
-/// fetching anything; empty if there is none.
+/// Returns the path of the copy that the last call of refreshed_copy() left in `folder`. Empty if
+/// there is no copy, or if the manifest of the copy is not signed with the private key that belongs
+/// to `public_key`. Fetches nothing.
 std::string kept_copy(const std::string& folder, std::string_view public_key);
 
 }  // namespace tw::db

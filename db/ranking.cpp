@@ -13,30 +13,34 @@
 namespace tw::db {
 namespace {
 
-// A peak below this part of the group's median was measured beside a disturbed calibration.
+// A peak below this share of the group's peak (group_peak()) is not believed: something disturbed
+// its measurement.
 constexpr double lowest_peak = 2.0 / 3.0;
-// `flops` counts the direct algorithm; Winograd F(6,3), the leanest in use, needs a fifth of it.
+// The largest multiple of its peak that a trial may claim. It is above 1 because `flops` counts the
+// operations of the direct algorithm. Winograd F(6,3), the algorithm in use with the fewest
+// operations, needs a fifth of them.
 constexpr double plausible_efficiency = 6;
-// The largest bandwidth that is believed, as a multiple of the bandwidth by the description of the
-// machine. The description has the clock and the rates under load, but a short kernel may run at
-// the highest clock. The compulsory traffic may also count elements that a strided kernel does not
-// read.
+// The largest bandwidth that is believed, as a multiple of the bandwidth in the description of the
+// machine. A trial may exceed the described bandwidth for two reasons. The description has the
+// clock and the rates under load, but a short kernel may run at the highest clock. And the
+// compulsory traffic may count elements that a strided kernel does not read.
 constexpr double plausible_bandwidth = 2;
 constexpr double outlier_deviations = 3, least_outlier = 0.25;
 constexpr double deviations_per_mad = 1.4826;  // of a normal distribution
 // With fewer sessions there is no majority.
 constexpr size_t fewest_voters = 3;
-// Numbers of sessions that have to prove a schedule wrong to ban it, and of trials that protect a
-// schedule from a single such session. A crash may be the fault of the machine, and a record may be
-// forged, so a second session has to see it too. A schedule that only one trial timed is not
-// protected, so that a run does not get an answer that the run itself has proved wrong. The winner
-// of a run has two trials, because the comparison at the end of the run measures it again.
+// fewest_accusers is the number of sessions that have to prove a schedule wrong to ban it. A crash
+// may be the fault of the machine, and a record may be forged, so a second session has to see it
+// too. fewest_witnesses is the number of correct trials that protect a schedule from a single such
+// session. A schedule with only one correct trial is not protected. Otherwise a run might get an
+// answer that the run itself has proved wrong. The winner of a run has two trials, because the
+// comparison at the end of the run measures it again.
 constexpr size_t fewest_accusers = 2, fewest_witnesses = 2;
-// A schedule that a single host timed has to be confirmed before it is used, if it is more than
-// `wide_margin` times as fast as all schedules that at least `fewest_rivals` sessions of other
-// hosts measured. If these sessions are of one host, a second trial confirms the schedule. If they
-// are of several hosts, a trial on another host is needed, because a host that measures wrongly
-// would measure wrongly again.
+// A schedule that a single host timed may have to be confirmed before it is used. This is so if it
+// is more than `wide_margin` times as fast as all schedules that other hosts measured, in at least
+// `fewest_rivals` sessions. If these sessions are of one host, a second trial confirms the
+// schedule. If they are of several hosts, a trial on another host is needed, because a host that
+// measures wrongly would measure wrongly again.
 constexpr double wide_margin = 2;
 constexpr size_t fewest_rivals = 2;
 
@@ -48,8 +52,9 @@ struct Estimate {
   }
 };
 
-using Sessions = std::map<std::string_view, Estimate>;  // what each session measured of a schedule
-using Timings = std::map<std::string_view, Sessions>;   // by schedule
+// Timing of one schedule by each session, by name.
+using Sessions = std::map<std::string_view, Estimate>;
+using Timings = std::map<std::string_view, Sessions>;  // by hash of schedule
 
 template <typename T>
 T nth(std::vector<T> values, size_t index) {
@@ -58,7 +63,8 @@ T nth(std::vector<T> values, size_t index) {
   return *at;
 }
 
-// The upper one of the middle two: a doubtful second measurement does not make a schedule faster.
+// Returns the upper one of the two middle values. So a doubtful second measurement does not make a
+// schedule faster.
 template <typename T>
 T upper_median(const std::vector<T>& values) {
   return nth(values, values.size() / 2);
@@ -70,7 +76,8 @@ T lower_median(const std::vector<T>& values) {
 
 bool is_believed(const Judgement& judgement) { return judgement.doubt == Doubt::None; }
 
-/// The doubt that a trial raises by itself.
+/// Judges a trial by its own members and the peak of its group alone. Only trials with a latency
+/// and this status count as timed.
 Judgement judge_alone(const RankedTrial& trial, TrialStatus status, double group_peak) {
   const bool is_worse =
       status == TrialStatus::Ok && trial.status == TrialStatus::Unstable && trial.latency_ns > 0;
@@ -89,7 +96,8 @@ Judgement judge_alone(const RankedTrial& trial, TrialStatus status, double group
   return {Doubt::None, 0, trial.latency_ns * trial.peak_gflops / group_peak};
 }
 
-/// True if the trial found the result of its schedule correct, timed or not.
+/// True if the status implies that the result of the schedule was correct, even if there is no
+/// latency.
 bool was_correct(TrialStatus status) {
   return status == TrialStatus::Ok || status == TrialStatus::Unstable ||
          status == TrialStatus::Hopeless || status == TrialStatus::TooFast;
@@ -107,27 +115,29 @@ Timings timings_of(std::span<const RankedTrial> group, std::span<const Judgement
   return timings;
 }
 
-/// The estimate that counts for a schedule: the upper median of its sessions.
+/// Returns the estimate that counts for a schedule: the upper median of the estimates of its
+/// sessions.
 Estimate estimate_of(const Sessions& sessions) {
   std::vector<Estimate> estimates;
   for (const auto& [session, estimate] : sessions) estimates.push_back(estimate);
   return upper_median(estimates);
 }
 
-/// The sessions that timed one schedule with the same toolchain. Only such sessions are compared,
-/// because another version of the compiler generates other code for the schedule.
+/// The sessions that timed one schedule with one toolchain. Only these are compared, because
+/// another version of the compiler generates other code for the schedule.
 struct Voters {
   std::vector<double> latencies = {};
-  double low = 0, high = 0;  ///< the middle two
+  double low = 0, high = 0;  ///< the two middle latencies; equal if their number is odd
 
   bool are_enough() const { return latencies.size() >= fewest_voters; }
-  /// The ratio of a latency to the nearer one of the middle two; 1 if it lies between these.
+  /// Returns the ratio of a latency to the nearer one of `low` and `high`; 1 if the latency is
+  /// between them.
   double against_middle(double latency_ns) const {
     return latency_ns < low ? latency_ns / low : latency_ns > high ? latency_ns / high : 1;
   }
 };
 
-/// The voters of each toolchain.
+/// Returns the voters of each toolchain.
 std::map<std::string_view, Voters> voters_among(const Sessions& sessions) {
   std::map<std::string_view, Voters> all;
   for (const auto& [session, estimate] : sessions)
@@ -149,7 +159,8 @@ double outlier_distance(const std::vector<double>& latencies) {
   return std::max(least_outlier, outlier_deviations * deviation / median);
 }
 
-/// The timings of a schedule by each believed session. `latency_of(i)` is the latency of trial i.
+/// Returns for each session its timing of a schedule: the upper median of latency_of(i) over the
+/// session's believed trials i.
 template <typename LatencyOf>
 Sessions sessions_by(const JudgedSchedule& schedule, const LatencyOf& latency_of) {
   std::map<std::string_view, std::vector<Estimate>> all;
@@ -163,12 +174,12 @@ Sessions sessions_by(const JudgedSchedule& schedule, const LatencyOf& latency_of
   return sessions;
 }
 
-/// The timings of a judged schedule at the group's peak.
+/// Returns for each session its timing of a schedule, scaled to the peak of the group.
 Sessions sessions_of(const JudgedSchedule& schedule) {
   return sessions_by(schedule, [&](size_t i) { return schedule.judgements[i].latency_ns; });
 }
 
-/// Timing::cost of a trial.
+/// Returns Timing::cost of a trial.
 double timing_cost(const RankedTrial& trial) {
   return trial.peak_gflops > 0 ? trial.latency_ns * trial.peak_gflops : trial.latency_ns;
 }
@@ -179,8 +190,9 @@ bool has_believed(const JudgedSchedule& schedule) {
 
 }  // namespace
 
-// Each session has one vote, however many trials it has. Of two middle peaks the lower one is
-// taken, so that a foreign session with a high peak does not outvote the only other session.
+// Each session has one vote, however many trials it has. If there are two middle peaks, the lower
+// one is used. Otherwise, of only two sessions, a session on a foreign machine with a high peak
+// would determine the peak.
 double group_peak(const std::vector<TimingSession>& sessions) {
   std::vector<double> peaks;
   for (const TimingSession& session : sessions)
@@ -196,10 +208,10 @@ double ratio_of(const std::vector<double>& ratios) {
 
 namespace {
 
-/// Sessions that speak against a schedule, and trials that speak for it.
+/// The evidence of trials for and against the correctness of a schedule.
 struct Evidence {
-  std::set<std::string_view> accusers;  ///< sessions that prove it wrong
-  size_t witnesses = 0;                 ///< trials of other sessions that found it right
+  std::set<std::string_view> accusers;  ///< sessions that prove the schedule wrong
+  size_t witnesses = 0;  ///< number of trials of other sessions with a correct result
 };
 
 Evidence evidence_of(const std::vector<RankedTrial>& schedule) {
@@ -237,9 +249,9 @@ class Rule {
     if (const auto known = ratios_on_.find(schedule); known != ratios_on_.end())
       return &known->second;
     TW_TRY(const JudgedSchedule* const judged, timed(schedule));
-    // The ratios are computed from costs, not from scaled latencies. Both have equal ratios, but
-    // those of costs do not change in the last bit when the peak of the group changes. This matters
-    // because the ratios are stored.
+    // The ratios are computed from costs, not from scaled latencies. In exact arithmetic both give
+    // the same ratios. But the ratios of costs do not change in the last bit when the peak of the
+    // group changes. This matters because the ratios are stored.
     const Sessions sessions =
         sessions_by(*judged, [&](size_t i) { return timing_cost(judged->trials[i]); });
     const std::map<std::string_view, Voters> voters = voters_among(sessions);
@@ -251,7 +263,7 @@ class Rule {
     return &ratios_on_.emplace(schedule, std::move(ratios)).first->second;
   }
 
-  /// The sessions with their ratios, which are computed if the source does not know them.
+  /// Returns the sessions with their ratios. Ratios that the source does not know are computed.
   Result<std::vector<TimingSession>> sessions_with_ratios() {
     std::vector<TimingSession> sessions = sessions_;
     for (TimingSession& session : sessions) {
@@ -279,7 +291,8 @@ class Rule {
       if (session.ratio) ratios_.emplace(session.name, *session.ratio);
   }
 
-  /// The schedule, judged with the doubts that its own trials raise.
+  /// Returns the trials of a schedule, judged without comparing sessions: by judge_alone() and by
+  /// the trials that prove the schedule wrong.
   Result<const JudgedSchedule*> timed(const std::string& schedule) {
     if (const auto known = timed_.find(schedule); known != timed_.end()) return &known->second;
     JudgedSchedule result;
@@ -290,11 +303,11 @@ class Rule {
     return &timed_.emplace(schedule, std::move(result)).first->second;
   }
 
-  /// Doubts the timings of a schedule that was proved wrong. A proof by one session counts only
-  /// against the timings of this session. If two sessions have a proof, it counts against the
-  /// timings of all sessions. If at most one trial of the other sessions found the schedule right,
-  /// a single session is enough, provided that one of its timings in the group raises no doubt by
-  /// itself.
+  /// Doubts the timings of a schedule that sessions have proved wrong. If at least two sessions
+  /// have, the timings of all sessions are doubted. If only one session has, its own timings are
+  /// doubted. The timings of all other sessions are then doubted too if two conditions hold: at
+  /// most one trial of the other sessions had a correct result, and the accusing session has a
+  /// timing in the group that raises no doubt by itself.
   Status doubt_refuted(JudgedSchedule& schedule) {
     const Evidence evidence = evidence_of(schedule.trials);
     if (evidence.accusers.empty()) return {};
@@ -309,7 +322,7 @@ class Rule {
     return {};
   }
 
-  /// True if a trial of the session raises no doubt by itself.
+  /// True if the session has a timing in the group about which judge_alone() has no doubt.
   Result<bool> has_timed(const std::string& name) {
     const auto session = std::ranges::find(sessions_, name, &TimingSession::name);
     if (session == sessions_.end() || session->least_cost == 0) return false;
@@ -328,7 +341,8 @@ class Rule {
     return found;
   }
 
-  /// The schedule, judged also with the doubts in sessions that differ from the majority.
+  /// Returns the trials of a schedule, judged as by timed() and then by comparing sessions: trials
+  /// of sessions that differ from the majority are doubted.
   Result<const JudgedSchedule*> voted_on(const std::string& schedule) {
     if (const auto known = voted_.find(schedule); known != voted_.end()) return &known->second;
     TW_TRY(const JudgedSchedule* const before, timed(schedule));
@@ -383,8 +397,8 @@ class Rule {
   }
 
   /// Doubts a schedule that only one host timed and that is far faster than all schedules that
-  /// other hosts measured, until it is confirmed: by a second trial, or by a trial of another host
-  /// if there are several other hosts.
+  /// other hosts measured. A second trial confirms the schedule if there is only one other host. If
+  /// there are several other hosts, only a trial of another host confirms it.
   Status doubt_unconfirmed(JudgedSchedule& schedule) {
     const Sessions sessions = sessions_of(schedule);
     if (sessions.empty()) return {};
@@ -404,7 +418,7 @@ class Rule {
     return {};
   }
 
-  /// Sessions with trials of other hosts.
+  /// Returns the sessions that may have timings on other hosts than `host`.
   std::vector<const TimingSession*> others_than(std::string_view host) const {
     std::vector<const TimingSession*> others;
     for (const TimingSession& session : sessions_)
@@ -413,8 +427,8 @@ class Rule {
     return others;
   }
 
-  /// Returns the smallest latency that a session of another host measured for any schedule; 0 if
-  /// there is none.
+  /// Returns the smallest believed latency that a session on another host measured for any
+  /// schedule; 0 if there is none.
   Result<double> fastest_of_others(const std::string& host) {
     if (const auto known = fastest_.find(host); known != fastest_.end()) return known->second;
     std::set<std::string_view> names;
@@ -438,7 +452,8 @@ class Rule {
     return fastest_.emplace(host, fastest).first->second;
   }
 
-  /// Believed sessions of other hosts and these hosts: so many of each that the rule needs no more.
+  /// Sessions on other hosts that have a believed timing, and these hosts. rivals_of() stops when
+  /// it has found fewest_rivals of each, because the rule needs no more.
   struct Rivals {
     std::set<std::string> sessions, hosts;
   };
@@ -565,7 +580,8 @@ Result<std::vector<Judgement>> judge_as(std::span<const RankedTrial> group, Tria
   return judgements;
 }
 
-/// judge_as() with status Ok. If no trial is believed then, Unstable trials are judged as timed.
+/// Judges a group with Ok as the status of timed trials. If no trial is believed then, judges the
+/// Unstable trials as timed.
 Result<std::vector<Judgement>> judge_group(std::span<const RankedTrial> group) {
   TW_TRY(std::vector<Judgement> judgements, judge_as(group, TrialStatus::Ok));
   if (std::ranges::any_of(judgements, is_believed)) return judgements;
@@ -582,7 +598,8 @@ Result<std::optional<BestTrial>> best_trial_of(TrialSource& group) {
   std::optional<BestTrial> best;
   std::set<std::string> seen;
   const auto visit = [&](const Timing& timing, double latency_ns) -> Result<bool> {
-    // No session's timing of a schedule is faster than the fastest of its trials.
+    // The latency of a schedule is never smaller than that of its fastest trial. So no schedule
+    // that is first visited here can win.
     if (best && latency_ns > best->latency_ns) return false;
     const std::string schedule(timing.schedule_hash);
     if (!seen.insert(schedule).second) return true;

@@ -5,8 +5,8 @@
 // gives the same answer. docs/database_format.md, "Best", states the rule.
 //
 // The rule reads trials from a TrialSource. It visits the timings of a group from the fastest to
-// the slowest and stops when no later timing can win, so a database with indexes reads few trials
-// of a large group. A session is one run that measured trials. The peak of a group is the
+// the slowest and stops when no later timing can win. So a database with indexes reads only few
+// trials of a large group. A session is one run that measured trials. The peak of a group is the
 // multiply-add rate in GFLOP/s to which latencies are scaled: latency * peak of the trial / peak of
 // the group.
 
@@ -39,15 +39,15 @@ struct RankedTrial {
   double bytes = 0;          ///< compulsory traffic; 0: unknown
   double peak_gb_per_s = 0;  ///< 0: unknown
   std::string toolchain = {};
-  /// The share of `flops` that no kernel can skip (dsl/least_flops.h). Only a trial that
-  /// asks_for_share() needs it.
+  /// The share of `flops` that no kernel can skip (dsl/least_flops.h), from 0 to 1. The rule uses
+  /// it only if asks_for_share() is true for the trial.
   double needed_share = 1;
 };
 /// Returns the RankedTrial of a record whose hashes are set; its member `trial` is 0.
 RankedTrial ranked_trial(const Record& record);
 
-/// True if the judgement of the trial depends on its member `needed_share`, because the trial would
-/// be beyond its peak if every operation were needed.
+/// True if the judgement of the trial depends on its member `needed_share`. This is so if the trial
+/// would be faster than its peak allows, supposing that every operation were needed.
 bool asks_for_share(const RankedTrial& trial);
 
 struct Ranked {
@@ -56,16 +56,16 @@ struct Ranked {
   double efficiency = 0;  ///< 0 if unknown
 };
 
-/// Summary of the timings of a group by one session. It covers only trials that count as timed:
-/// those with a latency and the status of the source (TrialSource::status(), such as Ok).
+/// Summary of one session's timings in a group. It covers only trials that count as timed: they
+/// have a latency, and their status is TrialSource::status(), such as Ok.
 struct TimingSession {
   std::string name;
   std::string host;        ///< empty if the session may have several hosts
   double peak_gflops = 0;  ///< the lower median of the peaks of the session's trials; 0: unknown
   double least_cost = 0;   ///< the least Timing::cost of the session's trials
-  /// The latencies of the session, divided by those of the majority of sessions. It is the median
-  /// over the schedules on which the session is compared, 1 if there are none. For example, 1.1:
-  /// the session is slower by a tenth. nullopt: the rule has to compute the ratio.
+  /// The latencies of the session relative to those of the majority of sessions, as ratio_of()
+  /// computes them. For example, 1.1: the session is slower by a tenth. 1 if the session is
+  /// compared on no schedule. nullopt: the rule has to compute the ratio.
   std::optional<double> ratio = {};
 };
 
@@ -87,11 +87,11 @@ class TrialSource {
   virtual Result<std::vector<TimingSession>> sessions() = 0;
   /// Returns all trials of a schedule, whatever their status.
   virtual Result<std::vector<RankedTrial>> trials_of(const std::string& schedule_hash) = 0;
-  /// Returns the hashes of the schedules of which `session` and at least two other sessions have
-  /// trials.
+  /// Returns the hashes of schedules. `session` and at least two other sessions have trials of each
+  /// of them.
   virtual Result<std::vector<std::string>> shared_by(const std::string& session) = 0;
-  /// Visits the trials that count as timed, from the smallest cost, until `visit` returns false.
-  /// Leaves out trials with a cost below `least_cost` or a peak below `least_peak`.
+  /// Visits the trials that count as timed, the smallest cost first, until `visit` returns false or
+  /// an error. Leaves out trials with a cost below `least_cost` or a peak below `least_peak`.
   virtual Status by_cost(double least_cost, double least_peak,
                          const std::function<Result<bool>(const Timing&)>& visit) = 0;
 };
@@ -108,7 +108,8 @@ struct BestTrial {
   double efficiency = 0;  ///< 0 if unknown
 };
 Result<std::optional<BestTrial>> best_trial_of(TrialSource& group);
-/// As best_trial_of() above, for a group in memory, of which the trials with status Ok are ranked.
+/// Does the same as best_trial_of() above, for a group in memory. Trials with status Ok count as
+/// timed.
 Result<std::optional<BestTrial>> best_trial_of(std::span<const RankedTrial> group);
 
 /// Returns the peak of a group: the lower median of the peaks of its sessions; 0 if all are
@@ -118,15 +119,17 @@ double group_peak(const std::vector<TimingSession>& sessions);
 /// for a group with the given peak.
 double least_undisturbed_peak(double group_peak);
 
-/// For one schedule, the ratio of each session: the latency of the session divided by that of the
-/// majority of sessions. Keys are the names of sessions. Only sessions that are compared on this
-/// schedule have a ratio.
+/// The ratios of sessions on one schedule, by name of session. Sessions are compared if at least
+/// three of them have believed timings of the schedule with one toolchain. The ratio of a session
+/// is its latency divided by the median latency of these sessions, itself included. If the number
+/// of sessions is even, the latency is divided by the nearer of the two middle latencies; between
+/// these two, the ratio is 1.
 using SessionRatios = std::map<std::string, double, std::less<>>;
 /// Returns the ratios of sessions on each of the given schedules of a group, by schedule.
 Result<std::map<std::string, SessionRatios>> ratios_on(TrialSource& group,
                                                        const std::set<std::string>& schedules);
-/// Returns TimingSession::ratio of a session from its ratios on single schedules: their upper
-/// median, 1 if there are none.
+/// Returns TimingSession::ratio of a session, given its ratios on single schedules: their upper
+/// median, or 1 if there are none.
 double ratio_of(const std::vector<double>& ratios);
 
 /// All trials of a schedule, and the judgement of each trial at the same index.
@@ -149,9 +152,9 @@ std::optional<Ranked> best_of(std::span<const RankedTrial> group,
                               std::span<const Judgement> judgements);
 std::optional<Ranked> best_of(std::span<const RankedTrial> group);
 
-/// Returns for each trial of a group the latency in ns that the rule uses for its schedule, scaled
-/// to the peak that was measured with the best trial; 0 for a trial that is not believed. So all
-/// trials of the best schedule have the measured latency of the best trial.
+/// Returns for each trial of a group the latency in ns that the rule uses for the trial's schedule.
+/// The latency is scaled to the peak that was measured with the best trial. So all trials of the
+/// best schedule have the measured latency of the best trial. 0 for a trial that is not believed.
 std::vector<double> counted_latencies(std::span<const RankedTrial> group,
                                       std::span<const Judgement> judgements);
 

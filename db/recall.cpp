@@ -19,12 +19,13 @@
 namespace tw::db {
 namespace {
 
-// A number of trials that no group has.
+// Upper bound on the number of trials of a group.
 constexpr int64_t most_known = 1'000'000'000;
 
 using RowsAndSchedules = std::vector<std::pair<int64_t, std::string>>;
 
-/// True if the record is at the place. A row may be in a group that it does not belong to.
+/// True if the record is at the place. In a database that somebody changed, a row may be in a group
+/// to which its record does not belong.
 bool is_at(const Record& record, const Key& place) {
   return record.workload == place.workload && record.target == place.target &&
          record.device == place.device && record.threads == place.threads &&
@@ -40,7 +41,7 @@ Result<RowsAndSchedules> rows_and_schedules(Statement& statement) {
   return rows;
 }
 
-/// Judgements by row.
+/// Doubts about trials, by row number.
 using Doubts = std::map<int64_t, Doubt>;
 
 Result<Doubts> doubts_of_all(Connection& connection, int64_t group) {
@@ -51,9 +52,9 @@ Result<Doubts> doubts_of_all(Connection& connection, int64_t group) {
   return doubts;
 }
 
-/// Judges some trials of a group. These are the fastest trials, without those whose measured peak
-/// was disturbed and which therefore look too fast; and the first trials in the order of the hashes
-/// of their schedules, which are a sample of all trials.
+/// Judges at most `most` trials of a group. Three quarters are the fastest trials, without trials
+/// whose measured peak was disturbed, because these look too fast. One quarter are the first trials
+/// in the order of the hashes of their schedules, which are a sample of all trials.
 Result<Doubts> doubts_of_some(Connection& connection, int64_t group, int64_t most) {
   TrialsInTable trials(connection, group);
   TW_TRY(const std::vector<TimingSession> sessions, trials.sessions());
@@ -93,8 +94,8 @@ void sort_by_latency(std::vector<RecalledTrial>& trials) {
 /// The verdicts of the trials of one schedule.
 struct Verdicts {
   std::string schedule;
-  std::set<int64_t> accusers;  ///< sessions that prove it wrong
-  bool is_settled = false;     ///< a trial says something else
+  std::set<int64_t> accusers;  ///< sessions that prove the schedule wrong
+  bool is_settled = false;     ///< a trial proves something else (TriedSchedules)
 };
 
 /// True if one of the sessions that prove a schedule wrong (`verdicts`) ran on the given host.
@@ -135,7 +136,7 @@ Result<RecalledTrials> recall(Store& store, const Key& place, int64_t most) {
   for (StoredRecord& of : stored)
     if (is_at(of.record, place))
       recalled.trials.push_back({std::move(of.record), doubts.at(of.row)});
-  // A table that somebody changed may say anything.
+  // In a table that somebody changed, the number of trials may be wrong.
   recalled.known = std::clamp(group->trials, std::ssize(recalled.trials), most_known);
   sort_by_latency(recalled.trials);
   return recalled;
@@ -143,7 +144,7 @@ Result<RecalledTrials> recall(Store& store, const Key& place, int64_t most) {
 
 RecalledTrials recall_below(Store& store, const Key& place, int64_t most) {
   RecalledTrials recalled;
-  std::set<std::string> hashes;  // of layers that have a record both
+  std::set<std::string> hashes;  // several layers may have the same record
   store.state().each_layer([&](OpenLayer& layer) -> Status {
     TW_TRY(RecalledTrials of_layer, recall(layer.store, place, most));
     recalled.known += of_layer.known;
@@ -166,7 +167,7 @@ Result<TriedSchedules> tried(Store& store, const Key& place, const std::string& 
          Statement::prepare(store.state().connection,
                             "SELECT schedule, session_id, status FROM trials WHERE group_id = ? "
                             "ORDER BY schedule"));
-  std::vector<Verdicts> accused;  // schedules of which nothing else is known
+  std::vector<Verdicts> accused;  // schedules that one session proves wrong
   Verdicts now;
   const auto finish = [&] {
     if (now.is_settled || now.accusers.size() > 1)

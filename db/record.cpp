@@ -23,13 +23,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // The efficiency above which a record is refused. Efficiencies are computed from the operations of
-// the direct algorithm. By these, Winograd variants and products of split bf16 on matrix units
-// reach about five times the f32 peak, and no kernel reaches ten times.
+// the direct algorithm, although other algorithms need fewer. So Winograd variants, and products of
+// split bf16 on matrix units, reach about five times the f32 peak. No kernel reaches ten times.
 constexpr double impossible_efficiency = 10;
-// The description of a machine is of its clock under load; no clock is ten times that.
+// The multiple of the machine's bandwidth above which a record is refused. The bandwidth is
+// computed for the clock under load, and no machine has a clock that is ten times as high.
 constexpr double impossible_bandwidth = 10;
 
-constexpr size_t max_long_text_bytes = 256 << 10;  // workload, schedule, configuration
+constexpr size_t max_long_text_bytes = 256 << 10;  // limit for workload, schedule and configuration
 constexpr size_t max_samples = 10'000;
 
 // A record is one object with numbers, texts and one list of samples.
@@ -46,7 +47,8 @@ std::string text_of(double value) {
 }
 std::string_view text_of(TrialStatus value) { return to_string(value); }
 
-// The longest text of a double: a sign, 17 digits, a point and an exponent; with a space.
+// Largest number of characters for a double and the space after it: a sign, 17 digits, a point and
+// an exponent.
 constexpr size_t longest_real = 25;
 
 std::string text_of(const std::vector<double>& values) {
@@ -65,7 +67,8 @@ bool finite(const std::vector<double>& values) {
   return true;
 }
 
-// Says of one field what is impossible about it; empty where nothing is.
+// A visitor of the fields of a record. After the visit, `problem` says what is impossible about the
+// first field that is not valid; empty if all fields are valid.
 struct FieldCheck {
   std::string problem;
 
@@ -146,7 +149,7 @@ double real_from(const Json& value, const char* name) {
   return value.get<double>();
 }
 
-// These throw std::invalid_argument, which from_json turns into an error.
+// The read_field() functions throw std::invalid_argument, which from_json() turns into an error.
 void read_field(const Json& object, const char* name, std::string& out) {
   out = text_field(object, name);
 }
@@ -183,7 +186,7 @@ Record record_from(const Json& object) {
   return record;
 }
 
-/// The error for a record with this problem; Ok where it has none.
+/// Returns the error for a record with this problem; Ok if `problem` is empty.
 Status status_of(const std::string& problem) {
   if (problem.empty()) return {};
   return fail(
@@ -246,7 +249,7 @@ int record_version_of(const Record& record) {
 }
 
 std::string canonical_text(const Record& record) {
-  constexpr size_t usual_bytes = 1024;  // of all but the long fields
+  constexpr size_t usual_bytes = 1024;  // size of all fields except the long ones
   const int version = record_version_of(record);
   std::string text;
   text.reserve(usual_bytes + record.workload.size() + record.schedule.size() +

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Record is one trial: what was measured for one schedule of one workload on one device. A stored
+// A Record is one trial: the measurement of one schedule of one workload on one device. A stored
 // record never changes, and its hash covers every field, so databases merge as sets of records. The
-// hash is that of the canonical text, which docs/database_format.md defines. Everything here is
+// hash is that of the canonical text, which docs/database_format.md defines. All functions are
 // thread-safe.
 //
 //   Record record;                         // fill in what was measured
@@ -53,10 +53,10 @@ bool proves_wrong(TrialStatus status);
 /// schedule again, and cost models do not learn from the trial.
 bool proves_nothing(TrialStatus status);
 
-// All fields that the hash covers, in the order of the canonical text, each with the record version
-// that added the field. Short fields come first, so that a query over numbers does not read the
-// pages that hold long texts. Fields of later versions are appended, so that the canonical text and
-// the hash of older records stay the same.
+// Columns: a field that the hash covers; the record version that added this field. The rows have
+// the order of the canonical text. Short fields come first, so that a query that reads only numbers
+// does not read the pages that hold long texts. Fields of later versions are appended, so that the
+// canonical text and the hash of older records stay the same.
 #define TW_RECORD_FIELDS(X) \
   X(op, 1)                  \
   X(target, 1)              \
@@ -99,8 +99,9 @@ struct Record {
   std::string toolchain;
   int64_t codegen_abi = 1;
   int64_t threads = 1;
-  /// Layouts that the caller asked for, such as "in=NCHW16c out=NHWC", then the state of the caches
-  /// unless it was hot. Empty if the schedule was free to choose all layouts and was timed hot.
+  /// Layouts that the caller asked for, such as "in=NCHW16c out=NHWC". If the kernel was not timed
+  /// with hot caches, the state of the caches follows. Empty if the schedule was free to choose all
+  /// layouts and was timed hot.
   std::string layouts;
   std::string schedule;  ///< begins with its language version, "tw1"
   /// Text that identifies the description of the machine (Machine) for which the schedule was
@@ -123,8 +124,8 @@ struct Record {
   /// element, each counted once. 0 if unknown, and in records of versions 1 and 2.
   double bytes = 0;
   /// Largest bandwidth of loads and stores according to the description of the machine, in GB/s
-  /// (1e9 bytes/s): of the cores from and to L1, or of the L2 of a GPU. 0 if unknown, and in
-  /// records of versions 1 and 2.
+  /// (1e9 bytes/s). For processors, it is the bandwidth between all cores and their L1 caches; for
+  /// GPUs, that of the L2 cache. 0 if unknown, and in records of versions 1 and 2.
   double peak_gb_per_s = 0;
   double noise = 0;  ///< relative noise of the samples
   double verified_error = 0;
@@ -154,16 +155,17 @@ void visit_fields(AnyRecord& record, Visitor&& visit, int version = record_versi
 #undef X
 }
 
-/// Returns the lowest record version that has all fields of the record which are neither empty nor
-/// 0. The canonical text and the hash of the record are those of this version.
+/// Returns the lowest record version that has every field that is set in the record, i.e. neither
+/// empty nor 0. The canonical text and the hash of the record are those of this version.
 int record_version_of(const Record& record);
 
 /// True if the latency measures the speed of the schedule: the latency is positive, and the trial
 /// is Ok, Hopeless, or a Duplicate of an Ok or Hopeless trial.
 bool is_timed(const Record& record);
 
-/// Returns the share of the peak that the kernel reached: floating-point operations per nanosecond,
-/// divided by the peak in GFLOP/s. 0 if the latency, the operations or the peak are unknown.
+/// Returns the share of the peak that the kernel reached: the direct algorithm's floating-point
+/// operations (`flops`) per nanosecond, divided by the peak in GFLOP/s. May exceed 1, because other
+/// algorithms need fewer operations. 0 if the latency, the operations or the peak are unknown.
 double efficiency(const Record& record);
 
 std::string canonical_text(const Record& record);
@@ -181,8 +183,8 @@ Status check(const Record& record);
 std::string to_json(const Record& record);
 
 /// Parses a line that to_json() wrote. Takes the hash from the line without checking it: call
-/// check() on the result. Invalid if the line is malformed, longer than 1 MiB, nested or of a newer
-/// record version.
+/// check() on the result. Fails with Invalid if the line is malformed, longer than 1 MiB, nested or
+/// of a newer record version.
 Result<Record> from_json(std::string_view line);
 
 inline constexpr size_t max_line_bytes = 1 << 20;

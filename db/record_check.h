@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: check() for records whose hashes have just been computed, and so need no check.
-// Thread-safe.
+// Private to db/: a form of check() for records whose hashes have just been computed. Thread-safe.
 
 #include "base/result.h"
 #include "db/record.h"
 
 namespace tw::db {
 
-/// As check(), but ignores the hashes of the record.
+/// Does the same as check(), but does not check the hashes of the record, or that its workload is
+/// not empty and its schedule begins with "tw1".
 Status check_facts(const Record& record);
 
 }  // namespace tw::db

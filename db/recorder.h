@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Recorder writes the records of a tuner in batches, and loses no measurement if the database is
+// A Recorder writes the records of a tuner in batches. It loses no measurement if the database is
 // locked or the disk is full. It appends a batch to the store or, if that fails, to the spool (a
 // file for records that the database could not take). If both fail, the batch stays in memory, and
 // the error names both failures, so that the tuner can stop. Not thread-safe.
@@ -21,9 +21,9 @@
 namespace tw::db {
 
 struct RecorderOptions {
-  size_t batch = 64;  ///< records per transaction; a killed process loses at most these
-  /// Called when records are spooled, and once if the records in the spool cannot be moved to the
-  /// store; may be empty.
+  size_t batch = 64;  ///< records per transaction; a killed process loses at most this number
+  /// Called each time records are appended to the spool. Also called the first time that records in
+  /// the spool cannot be moved to the store. May be empty.
   OnMessage on_message = {};
 };
 
@@ -36,9 +36,10 @@ class Recorder {
   /// an error the record is still in the batch.
   Status add(Record record);
 
-  /// Writes all records of the batch. If the store takes them, the records in the spool are moved
-  /// to the store too; records for which this fails stay in the spool. After an error the batch
-  /// stays in memory.
+  /// Writes all records of the batch. If this succeeds, the records in the spool are moved to the
+  /// store too. If moving them fails, they stay in the spool, and flush() still returns Ok. If
+  /// neither the store nor the spool can be written, the batch stays in memory, and the error is
+  /// returned.
   Status flush();
 
   size_t pending() const { return pending_.size(); }

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view schemes[] = {"postgresql://", "postgres://"};
 
-/// The part of the address after the scheme; empty if there is no scheme.
+/// Returns the part of the address after the scheme; empty if there is no scheme.
 std::string_view after_scheme(std::string_view name) {
   for (const std::string_view scheme : schemes)
     if (name.starts_with(scheme)) return name.substr(scheme.size());
@@ -67,7 +67,8 @@ Status check_address(std::string_view address) {
     return refused("holds a space or a control character", "write it as %20 and the like");
   const size_t at = rest.find('@');
   if (at != std::string_view::npos) {
-    // libpq ends the user at the first of both characters, a person may mean another.
+    // libpq looks for the @ that ends the user's name only before the first /. A person may mean an
+    // @ behind a / or ?, or a later @. Such addresses are refused.
     if (rest.find('@', at + 1) != std::string_view::npos || rest.find('/') < at ||
         rest.find('?') < at)
       return refused("has an @ that ends no name of a user", "write it as %40");

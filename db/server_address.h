@@ -19,8 +19,8 @@ bool is_server(std::string_view name);
 /// message does not quote the address. Requires: is_server(address).
 Status check_address(std::string_view address);
 
-/// Returns the name of a database as messages and reports show it. Of an address that
-/// check_address() refuses they show only the beginning, because the address may hold a password.
+/// Returns the name of a database as messages and reports show it. If check_address() refuses the
+/// address of a server, only its beginning is returned, because it may hold a password.
 std::string shown_database(const std::string& name);
 
 }  // namespace tw::db

@@ -45,7 +45,8 @@ Status write_all(int descriptor, std::string_view bytes) {
   return {};
 }
 
-// A writer that was killed may have left half a line.
+// True if the file is empty or ends with a complete line. A writer that was killed may have left
+// half a line.
 bool ends_in_a_line(int descriptor, off_t size) {
   char last = '\n';
   return size == 0 || (::pread(descriptor, &last, 1, size - 1) == 1 && last == '\n');
@@ -93,7 +94,7 @@ Status Spool::append(std::span<const Record> records) {
   if (!ends_in_a_line(file.descriptor(), before.st_size)) lines += '\n';
   for (const Record& record : records) lines += to_json(record) + '\n';
   if (const Status status = write_all(file.descriptor(), lines); !status) {
-    // Best effort: where even this fails, the half line is quarantined when the spool is drained.
+    // If truncating fails too, drain() will quarantine the incomplete line.
     if (::ftruncate(file.descriptor(), before.st_size) != 0) errno = 0;
     return tl::unexpected(cannot_write(path_, status.error().message));
   }

@@ -2,8 +2,8 @@
 #pragma once
 // The spool is a file of JSON lines for records that the database could not take, for example
 // because it was locked. The file lies beside the database or on another disk. The next Recorder
-// that writes to the database moves the records there; other writers leave them in the spool.
-// Several processes may use one spool; a Spool object is not thread-safe.
+// that writes to the database moves the records to the database. Other writers leave them in the
+// spool. Several processes may use one spool; a Spool object is not thread-safe.
 
 #include <span>
 #include <string>
@@ -29,8 +29,8 @@ class Spool {
   Status append(std::span<const Record> records);
 
   /// Moves all records into the store. The store quarantines lines that a killed writer left
-  /// incomplete. After an error no record is lost: the file still has all of them, and the next
-  /// drain() counts those that the store has by then as duplicates.
+  /// incomplete. After an error the file still has all records. The next drain() then counts the
+  /// records that the store has already as duplicates.
   Result<AppendSummary> drain(Store& store);
 
  private:

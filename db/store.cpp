@@ -64,7 +64,7 @@ struct CalibrationPosition {
 /// The calibrations that one statement has read.
 struct CalibrationPage {
   std::vector<Calibration> calibrations;    ///< those that agree with their hashes
-  int64_t damaged = 0;                      ///< number of the others
+  int64_t damaged = 0;                      ///< number of rows that do not agree with their hashes
   std::optional<CalibrationPosition> last;  ///< position of the last row; nullopt: no row was read
 };
 
@@ -82,10 +82,12 @@ Result<CalibrationPage> read_page(Statement& statement) {
   return page;
 }
 
-/// Reads the calibrations after a position; nullopt: from the first on.
+/// Reads at most calibrations_at_once calibrations after a position; nullopt: from the first one
+/// on.
 Result<CalibrationPage> page_after(Connection& connection,
                                    const std::optional<CalibrationPosition>& position) {
-  // In a file the primary key serves the first comparison, so that earlier rows are not read.
+  // The first comparison follows from the other two. It is there because SQLite can use the primary
+  // key for it, so that earlier rows of a file are not read.
   constexpr std::string_view after =
       " WHERE (target, device) >= (?, ?) AND ((target, device) > (?, ?) OR (generation, "
       "created_ms, hash) < (?, ?, ?))";
@@ -98,7 +100,8 @@ Result<CalibrationPage> page_after(Connection& connection,
     statement.bind(std::string_view(position->target)).bind(std::string_view(position->device));
   statement.bind(position->generation).bind(position->created_ms).bind_blob(position->hash);
   TW_TRY(CalibrationPage page, read_page(statement));
-  // A table that is damaged could lead in a circle.
+  // In a damaged table the position may move backwards, and the caller would then never reach the
+  // end.
   if (page.last && !position->is_before(*page.last))
     return tl::unexpected(damaged("read", connection.path(), "its calibrations are out of order"));
   return page;
@@ -124,7 +127,7 @@ Result<std::vector<Calibration>> calibrations_of(Store::State& state, const std:
   return std::move(page.calibrations);
 }
 
-// One row of `best` that matches a key.
+// One row of the table `best` that matches a key.
 struct Served {
   std::string device;
   int64_t trial;
@@ -193,7 +196,8 @@ Result<std::optional<Record>> best_of_device(Store::State& state, const Key& key
   return next_best(state, key, accepts, served);
 }
 
-/// The hash in a row; nullopt if the row is gone or cannot be read.
+/// Returns the hash (32 bytes) in row `seq` of `trials`; nullopt if the row is gone or cannot be
+/// read.
 std::optional<std::string> hash_of_row(Connection& connection, int64_t seq) {
   auto statement = Statement::prepare(connection, "SELECT hash FROM trials WHERE seq = ?");
   std::optional<std::string> hash;
@@ -219,7 +223,8 @@ bool asks_for_groups(const Filter& filter) {
   return filter.workload || filter.op || filter.target || filter.device || filter.layouts;
 }
 
-/// Conditions on rows of `trials`, whose parameters bind_condition() binds.
+/// Returns a WHERE clause for rows of `trials`; bind_condition() binds its parameters. The rows may
+/// be more than the filter selects, so matches() tests their records again.
 std::string condition_of(const Filter& filter, const Dialect& dialect) {
   std::string sql = " WHERE true";
   if (asks_for_groups(filter)) {
@@ -267,7 +272,8 @@ std::string_view order_clause(Order order) {
   return "";
 }
 
-// Rows whose numbers are in memory, where they are read in the order of these.
+// Number of row numbers that one statement reads, if records are read in the order of these
+// numbers.
 constexpr int64_t numbers_at_once = 4096;
 
 /// Selects the numbers of the rows that match a filter. State::read() reads the records afterwards,
@@ -279,7 +285,7 @@ class RowNumbers {
         filter_(filter),
         last_(filter.order == Order::Newest ? INT64_MAX : 0) {}
 
-  /// The next row numbers; empty at the end.
+  /// Returns the next row numbers; empty at the end.
   Result<std::vector<int64_t>> next() {
     const bool is_paged =
         is_by_number() && !asks_for_groups(filter_) && !filter_.session && !filter_.hash_prefix;
@@ -299,7 +305,8 @@ class RowNumbers {
     }));
     is_ended_ = !is_paged || std::ssize(rows) < numbers_at_once;
     if (rows.empty() || !is_paged) return rows;
-    // A table that is damaged could lead in a circle.
+    // In a damaged table the numbers may run backwards, and the caller would then never reach the
+    // end.
     if (is_down ? rows.back() >= last_ : rows.back() <= last_)
       return tl::unexpected(damaged("read", connection_.path(), "its rows are out of order"));
     last_ = rows.back();
@@ -317,7 +324,7 @@ class RowNumbers {
   bool is_ended_ = false;
 };
 
-// Records that are read by one statement, and under one lock.
+// Number of records that are read by one statement and under one lock.
 constexpr size_t rows_at_once = 64;
 
 /// Reads the records that match a filter, some rows at a time, and holds no lock while the caller
@@ -346,7 +353,8 @@ class Matching {
   }
 
  private:
-  /// True if the record is believed by all trials of its group, which are read once.
+  /// True if the record is believed when it is judged by all trials of its group. The trials of a
+  /// group are read at the first call for this group.
   Result<bool> believes(const Record& record, int64_t seq) {
     const auto [known, is_new] = believed_.try_emplace(group_key_of(record));
     if (is_new) {
@@ -361,7 +369,8 @@ class Matching {
 
   Store::State& state_;
   const Filter& filter_;
-  std::map<GroupKey, std::set<int64_t>> believed_;  ///< rows, of the groups that were asked about
+  /// Rows of believed trials, for each group that was read.
+  std::map<GroupKey, std::set<int64_t>> believed_;
 };
 
 }  // namespace
@@ -379,7 +388,7 @@ namespace {
 
 using FoundRecords = std::map<int64_t, Result<Record>>;
 
-/// SELECT of rows_at_once rows by number.
+/// Returns a SELECT with rows_at_once parameters, which are numbers of rows.
 const std::string& select_rows_sql() {
   static const std::string sql = [] {
     std::string marks = "?";

@@ -4,7 +4,7 @@
 // one SQLite file that processes on a machine share, or lies on a PostgreSQL server that a team
 // shares. Records for which append() returned Ok survive kills and power loss;
 // docs/database_format.md explains how. A Store is not thread-safe: open a Store of its own in each
-// thread. Do not use a Store in a forked child that has not called exec.
+// thread. After fork(), the child must not use a Store of the parent.
 //
 //   TW_TRY(Store store, Store::open("team.db", OpenMode::ReadWrite));
 //   TW_TRY(AppendSummary summary, store.append(records));           // sealed records
@@ -53,8 +53,8 @@ struct StoreOptions {
   bool allow_network_filesystem = false;  ///< safe only if a single machine uses the file
   bool create_directories = false;        ///< create missing parent directories of a new file
   std::string vfs = {};                   ///< a registered SQLite VFS; empty: the default one
-  /// Time in ms after opening from which on all functions of a store that was opened for reading
-  /// fail with TryLater; 0: no limit.
+  /// Time limit in ms for a store that was opened for reading. Once this time has passed since
+  /// opening, all functions of the store fail with TryLater. 0: no limit.
   int64_t read_limit_ms = 0;
   /// Directory of the spool file for records that a server cannot take; empty: there is no spool.
   std::string spool_directory = {};
@@ -65,8 +65,10 @@ struct StoreOptions {
 
 struct AppendSummary {
   int64_t inserted = 0;
-  int64_t duplicates = 0;    ///< records that the database had already
-  int64_t quarantined = 0;   ///< lines stored apart with a reason, never returned as records
+  int64_t duplicates = 0;  ///< records that the database had already
+  /// Number of lines that are not valid records or calibrations (Quarantined). The database keeps
+  /// at most 10,000 of them.
+  int64_t quarantined = 0;
   int64_t calibrations = 0;  ///< inserted calibrations; the counts above concern records
   /// Records and calibrations that merge_from() left out because they do not agree with their
   /// hashes; 0 for other functions.
@@ -75,8 +77,8 @@ struct AppendSummary {
   friend bool operator==(const AppendSummary&, const AppendSummary&) = default;
 };
 
-/// A line that is not a valid record or calibration, and the reason. Such lines are stored in a
-/// table of their own and never returned as records.
+/// A line that is not a valid record or calibration, and the reason. The database stores
+/// quarantined lines in a table of their own and never returns them as records.
 struct Quarantined {
   std::string line;  ///< the line; the database stores its first 4 KiB
   std::string reason;
@@ -100,10 +102,12 @@ struct Key {
 using Accept = std::function<Result<bool>(const Record& record)>;
 
 enum class Order {
-  Oldest,   ///< the record that was stored first comes first
-  Newest,   ///< the record that was stored last comes first
-  Fastest,  ///< the record with the smallest latency comes first; those without one come last
-  Created,  ///< by created_ms, then by hash: equal in all databases with the same records
+  Oldest,  ///< the record that was stored first comes first
+  Newest,  ///< the record that was stored last comes first
+  /// The record with the smallest latency comes first; records without a latency come last.
+  Fastest,
+  /// Sorted by created_ms, then by hash, so databases with the same records have the same order.
+  Created,
 };
 
 /// Selects the records that agree with all members that have a value. Members without a value are
@@ -166,8 +170,8 @@ class Store {
   std::string spool_path() const;
 
   /// Appends records in one durable transaction: either all of them, or none and an error. Records
-  /// that fail check() are quarantined. TryLater if another process holds the database for writing
-  /// too long.
+  /// that fail check() are quarantined. Fails with Database if the store was opened for reading,
+  /// and with TryLater if another process holds the database for writing too long.
   Result<AppendSummary> append(std::span<const Record> records);
 
   /// Returns the best record for the key that `accepts` accepts; nullopt if there is none. Records
@@ -181,9 +185,9 @@ class Store {
   Result<std::optional<Record>> find(const std::string& hash);
 
   /// While a Reading exists, all reads of its store see one state of the database, and no read
-  /// waits for a lock. During this time nobody can write to a database file, so keep a Reading only
-  /// for a sequence of reads without other work in between. Do not call db::verify() or functions
-  /// that write while it exists. It must not outlive the store.
+  /// waits for a lock. During this time no process can write to a database file. So keep a Reading
+  /// only for a sequence of reads, without other work in between. While a Reading exists, do not
+  /// call db::verify() or functions that write. A Reading must not outlive its store.
   class Reading {
    public:
     Reading(Reading&&) noexcept;
@@ -204,8 +208,8 @@ class Store {
 
   /// True unless the store was opened for reading.
   bool may_write() const;
-  /// True if the database is on a server and this store may write to it. Only such databases divide
-  /// schedules between runs (claims.h).
+  /// True if the database is on a server and this store may write to it. Runs divide schedules
+  /// among themselves only if this function returns true (claims.h).
   bool is_shared() const;
 
   Result<StoreInfo> info();

@@ -20,7 +20,7 @@
 
 namespace tw::db {
 
-/// A record and the number of its row.
+/// A record and the number of its row in the table `trials`.
 struct StoredRecord {
   int64_t row;
   Record record;
@@ -41,7 +41,7 @@ struct Store::State {
   Opened opened;
   Connection& connection;  ///< the connection of `opened`
   int64_t damaged = 0;
-  int64_t newer = 0;  ///< number of reads that met a record whose status only a newer program knows
+  int64_t newer = 0;  ///< number of records read whose status only a newer program knows
   ReadRecords read_records = {};
   std::vector<OpenLayer> below = {};
 
@@ -56,17 +56,19 @@ struct Store::State {
     if (options.waiting.on_message) options.waiting.on_message(message);
   }
 
-  /// Returns the record of the row with number `seq`; nullopt if there is no such row, or if the
-  /// record is damaged, which is counted and reported to on_message.
+  /// Returns the record of the row with number `seq`; nullopt if there is no such row or
+  /// leave_out() left out its record.
   Result<std::optional<Record>> read(int64_t seq);
-  /// Returns the records of these rows, in the order of `rows`, without damaged records and rows
-  /// that do not exist. Reads up to 64 records by one request to a server.
+  /// Returns the records of these rows, in the order of `rows`. Leaves out rows that do not exist,
+  /// and records that are damaged or from a newer program (leave_out()). Reads up to 64 records by
+  /// one request to a server.
   Result<std::vector<StoredRecord>> read(std::span<const int64_t> rows);
-  /// As read(seq), but keeps the record in a cache, for rows that are read many times.
+  /// Does the same as read(seq), but keeps the record in a cache. It is meant for rows that are
+  /// read many times.
   Result<std::optional<Record>> read_again(int64_t seq);
 
-  /// As the functions of Store with these names, but they search this database alone, not the
-  /// layers (read-only databases of a team) below it.
+  /// These do the same as Store::best() and the functions of answers.h with these names. But they
+  /// search this database alone, not the layers (read-only databases of a team) below it.
   Result<std::optional<Record>> best(const Key& key, const Accept& accepts);
   Result<std::vector<Record>> best_elsewhere(const Key& key, int64_t most, const Accept& accepts);
   Result<std::optional<Explanation>> explain(const Key& key, int64_t limit);
@@ -77,15 +79,18 @@ struct Store::State {
   /// goes to on_message, and the layer is not asked again.
   void each_layer(const std::function<Status(OpenLayer&)>& ask);
 
-  /// Counts the record of row `seq`, which cannot be used, and reports the reason to on_message.
+  /// Counts the record of row `seq`, which cannot be used because of `why`, and reports it to
+  /// on_message. If the error is Unsupported, the record is from a newer program: it counts as
+  /// `newer` and is reported only the first time. Other records count as `damaged`.
   void leave_out(int64_t seq, const Error& why);
 
   /// Runs `write` in one transaction, during which no other process can write. Commits the
-  /// transaction if `write` returns Ok, else undoes it.
+  /// transaction if `write` returns Ok, else undoes it. Fails with Database if the store was opened
+  /// for reading.
   Status write(const std::function<Status()>& write);
 };
 
-/// Records and calibrations that passed check(), and lines that did not.
+/// Records and calibrations that passed check(), and the lines of those that did not.
 struct Checked {
   std::vector<Record> records = {};
   std::vector<Calibration> calibrations = {};

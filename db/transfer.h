@@ -21,33 +21,34 @@ Result<AppendSummary> merge_from(Store& store, const std::string& path);
 Result<AppendSummary> merge_from(Store& store, Store& other);
 /// Imports lines in the form in which export_jsonl() writes them. A bad line is quarantined, and
 /// the other lines are stored. If none of the first 64 lines is a record or calibration, the input
-/// is not an export: the import fails with Invalid and stores nothing. `name` is the name of the
+/// is no export. Then the import fails with Invalid and stores nothing. `name` is the name of the
 /// input in messages.
 Result<AppendSummary> import_jsonl(Store& store, std::istream& in, const std::string& name);
 Result<AppendSummary> import_jsonl(Store& store, const std::string& path);
-/// As import_jsonl(), for the lines of a spool file. Stores the valid lines even if the first 64
-/// lines are all bad.
+/// Does the same as import_jsonl(), for the lines of a spool file. But stores the valid lines even
+/// if the first 64 lines are all bad.
 Result<AppendSummary> import_spooled(Store& store, std::istream& in);
-/// As import_jsonl(), for rows in the form in which export_csv() writes them. The first row has the
-/// names of the columns.
+/// Does the same as import_jsonl(), for rows in the form in which export_csv() writes them. The
+/// first row has the names of the columns.
 Result<AppendSummary> import_csv(Store& store, std::istream& in, const std::string& name);
 Result<AppendSummary> import_csv(Store& store, const std::string& path);
-/// As import_jsonl(), for a document of results in the form in which export_t4() writes it.
+/// Does the same as import_jsonl(), for a document of results in the form in which export_t4()
+/// writes it.
 Result<AppendSummary> import_t4(Store& store, std::istream& in, const std::string& name);
 Result<AppendSummary> import_t4(Store& store, const std::string& path);
-/// Writes all records as lines of JSON in Order::Created, and then all calibrations. Equal sets of
-/// records give equal bytes.
+/// Writes all records as lines of JSON in Order::Created, and then all calibrations. Databases with
+/// equal records and calibrations give equal bytes.
 Status export_jsonl(Store& store, std::ostream& out);
 /// Writes all records as rows of CSV with a column for each field (db/exchange/csv.h). Calibrations
 /// are left out.
 Status export_csv(Store& store, std::ostream& out);
 /// Writes all records in T4, the format in which autotuners share results (db/exchange/t4.h).
 Status export_t4(Store& store, std::ostream& out);
-/// Writes a copy to a new file; other processes may write to the database meanwhile. The ending of
-/// the path selects the format: ".db" a database, ".jsonl" lines, ".csv" rows, ".json" T4. A
-/// database that is copied from a file has one state of it. Any other copy has the records that
-/// exist from the beginning to the end of the export, and perhaps some that are stored or deleted
-/// meanwhile. Requires: no file has this path.
+/// Writes a copy of the database to a new file. Other processes may write to the database
+/// meanwhile. The ending of the path selects the format: ".db" a database, ".jsonl" lines, ".csv"
+/// rows, ".json" T4. If a database file is copied to a ".db" file, the copy is one state of the
+/// database. Any other copy has the records that exist from the beginning to the end of the export,
+/// and perhaps some that are stored or deleted meanwhile. Requires: no file has this path.
 Status export_to(Store& store, const std::string& path);
 
 /// Ok if `path` may have something to import: a readable file that is not a database, or a pipe,

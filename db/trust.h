@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Judgement of trials: each trial is believed, or doubted for a reason, in view of all trials of
-// its group (the comparable trials of one workload). docs/database_format.md, "Best", states the
-// rule. A doubted trial stays in the database, is listed with its reason, and is used again once
-// more measurements support it. Here are also the types of the evidence for an answer. Plain
-// values; thread-safe.
+// Judges trials. Each trial is believed, or doubted for a reason. The judgement depends on all
+// trials of its group (the comparable trials of one workload). docs/database_format.md, "Best",
+// states the rule. A doubted trial stays in the database and is listed with the reason. It is used
+// again once more measurements support it. This header also has the types of the evidence for an
+// answer. Plain values; thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -45,8 +45,8 @@ bool is_listed(Doubt doubt);
 /// The judgement of one trial.
 struct Judgement {
   Doubt doubt = Doubt::None;
-  /// The number that is the reason of the doubt, such as 7.2 for a trial that claims 7.2 times its
-  /// peak; describe() says what it means.
+  /// The number that is the reason for the doubt; describe() puts it into words. For example, 7.2
+  /// for a trial that claims 7.2 times its peak. 0 if the doubt has no number.
   double ratio = 0;
   double latency_ns = 0;  ///< latency scaled to the peak of the group; 0 if not timed
 };
@@ -59,9 +59,9 @@ std::vector<Judgement> judge_records(std::span<const Record> group);
 struct Ranking {
   std::optional<size_t> best;         ///< index of the answer; nullopt if no record is believed
   std::vector<Judgement> judgements;  ///< one for each record
-  /// For each record the latency in ns that the rule uses for its schedule, scaled to the peak that
-  /// was measured with the answer. So the smallest number is the latency of the answer. 0 for a
-  /// record that is not believed.
+  /// For each record, the latency in ns that the rule uses for the schedule of the record, scaled
+  /// to the peak that was measured with the answer. So the smallest number above 0 is the latency
+  /// of the answer. 0 for a record that is not believed.
   std::vector<double> counted_ns;
 };
 /// Ranks the records of a group. Requires: `group` has all known records of the group, as for
@@ -117,8 +117,8 @@ struct Explanation {
   /// Records with a smaller latency that are not used, fastest first, up to the limit of explain().
   std::vector<Doubted> not_used;
   int64_t not_used_count = 0;  ///< number of all records with a smaller latency that are not used
-  /// Trials that prove the answer's schedule wrong, but are all of one session, which is not enough
-  /// to ban the schedule (Doubt::Contradicted).
+  /// Trials that prove the answer's schedule wrong. All are of one session, which is not enough to
+  /// ban the schedule (Doubt::Contradicted).
   std::vector<Doubted> against;
 };
 

@@ -65,8 +65,8 @@ void ArenaCache::give_back(std::unique_ptr<Arena> arena) {
     arena.release();
     return;
   }
-  // All places are taken. The larger of this arena and the one at place 0 stays, since it serves
-  // more calls.
+  // All places are occupied. The larger one of this arena and the arena at place 0 is kept, because
+  // it can be used for more calls.
   std::unique_ptr<Arena> other(kept_[0].exchange(nullptr, std::memory_order_acquire));
   if (other && other->bytes() > arena->bytes()) std::swap(other, arena);
   Arena* empty = nullptr;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Arenas: the working memory of kernel calls. An Arena is an aligned block of memory; an ArenaCache
-// keeps arenas for later calls. Arenas of at least 2 MiB ask for huge pages. ArenaCache is
-// thread-safe and never blocks, not even in a child of fork().
+// The working memory of kernel calls. An Arena is an aligned block of memory. An ArenaCache keeps
+// arenas for later calls. For arenas of at least 2 MiB, the system is asked for huge pages.
+// ArenaCache is thread-safe and never blocks, not even in a child of fork().
 
 #include <array>
 #include <atomic>
@@ -19,8 +19,8 @@ inline constexpr int64_t arena_alignment = 64;
 
 class Arena {
  public:
-  /// Allocates at least `bytes` bytes. Environment, "out of memory", if `bytes` exceeds the
-  /// machine's memory; no page is touched before this check.
+  /// Allocates at least `bytes` bytes. Fails with Environment ("out of memory") if `bytes` exceeds
+  /// the machine's physical memory, or if the system refuses. No page is touched.
   static Result<Arena> allocate(int64_t bytes);
 
   Arena() = default;
@@ -35,7 +35,8 @@ class Arena {
   }
   ~Arena();
 
-  /// The first byte, aligned to arena_alignment; null for an arena of 0 bytes.
+  /// Returns the address of the first byte, aligned to arena_alignment; null for an arena of 0
+  /// bytes.
   char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
 
@@ -53,11 +54,12 @@ class ArenaCache {
   ArenaCache(const ArenaCache&) = delete;
   ArenaCache& operator=(const ArenaCache&) = delete;
 
-  /// Takes an arena of at least `bytes` bytes from the cache, or allocates a new arena. Its content
-  /// is arbitrary, and the pointer is never null. Fails as Arena::allocate().
+  /// Takes an arena of at least `bytes` bytes from the cache, or allocates a new arena. The content
+  /// of the arena is arbitrary. The pointer is never null. Fails with the errors of
+  /// Arena::allocate().
   Result<std::unique_ptr<Arena>> take(int64_t bytes);
-  /// Keeps the arena for a later take(). If the cache is full, it compares the arena with one that
-  /// it has: it keeps the larger of the two and frees the other.
+  /// Keeps the arena for a later take(). If the cache is full, it keeps the larger one of this
+  /// arena and one kept arena, and frees the other one.
   void give_back(std::unique_ptr<Arena> arena);
 
  private:

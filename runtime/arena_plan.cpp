@@ -21,7 +21,7 @@ constexpr size_t most_rounds = 200;
 /// True if there is a step at which both arrays are alive.
 bool meet(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
-/// The lifetimes with sizes rounded up to the alignment of the arena.
+/// Returns the lifetimes with sizes rounded up to the alignment of the arena.
 std::vector<Lifetime> padded(std::span<const Lifetime> lifetimes) {
   std::vector<Lifetime> result(lifetimes.begin(), lifetimes.end());
   for (Lifetime& lifetime : result) {
@@ -31,10 +31,11 @@ std::vector<Lifetime> padded(std::span<const Lifetime> lifetimes) {
   return result;
 }
 
-/// The sum of the sizes of the arrays that are alive at a step, for the step where it is largest.
+/// Returns the largest sum, over all steps, of the sizes of the arrays that are alive at the step.
 /// No plan has a smaller arena.
 int64_t most_alive(std::span<const Lifetime> lifetimes) {
-  std::vector<std::pair<int64_t, int64_t>> events;  // step, change; an end comes after its step
+  // (step, change of the sum); an array is removed at the step after its last
+  std::vector<std::pair<int64_t, int64_t>> events;
   for (const Lifetime& lifetime : lifetimes) {
     events.push_back({lifetime.first, lifetime.bytes});
     events.push_back({int64_t{lifetime.last} + 1, -lifetime.bytes});
@@ -45,10 +46,10 @@ int64_t most_alive(std::span<const Lifetime> lifetimes) {
   return most;
 }
 
-/// Makes a plan: goes through the arrays in this order and places each in the lowest gap that fits.
+/// Makes a plan by placing the arrays in this order, each in the lowest gap that fits.
 ArenaPlan place_in(const Order& order, std::span<const Lifetime> lifetimes) {
   ArenaPlan plan{std::vector<int64_t>(lifetimes.size(), 0), 0};
-  Order placed;  // by offset
+  Order placed;  // placed arrays, sorted by offset
   for (const size_t array : order) {
     const Lifetime& lifetime = lifetimes[array];
     if (lifetime.bytes == 0) continue;
@@ -67,7 +68,8 @@ ArenaPlan place_in(const Order& order, std::span<const Lifetime> lifetimes) {
   return plan;
 }
 
-/// The numbers of the arrays, sorted by falling key; arrays with equal keys are sorted by number.
+/// Returns the indices of the arrays, sorted by decreasing key; arrays with equal keys are sorted
+/// by index.
 template <typename Key>
 Order ordered_by(std::span<const Lifetime> lifetimes, const Key& key) {
   Order order(lifetimes.size());
@@ -86,9 +88,10 @@ std::vector<Order> promising_orders(std::span<const Lifetime> lifetimes) {
           ordered_by(lifetimes, earliness)};
 }
 
-/// Improves a plan step by step. Each step moves the array that ends highest to the front of the
-/// order and places all arrays again. Stops if the arena is as small as `bound`, if that array is
-/// at the front already, or after a limited number of steps. Returns the smallest plan.
+/// Improves a plan in rounds. Each round moves the array with the highest end in the arena to the
+/// front of the order and places all arrays again. Stops if the arena is as small as `bound`, if
+/// the array to move is at the front already, or after a limited number of rounds. Returns the
+/// smallest plan.
 ArenaPlan improved(ArenaPlan best, Order order, std::span<const Lifetime> lifetimes,
                    int64_t bound) {
   const size_t count = lifetimes.size();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Plans the arena of a model, which is the working memory of one call: assigns each intermediate
-// tensor an offset in that memory. Pure functions; thread-safe.
+// Plans the arena of a model. The arena is the working memory of one call, in which each
+// intermediate tensor gets an offset. Pure functions; thread-safe.
 
 #include <cstdint>
 #include <span>
@@ -28,9 +28,9 @@ struct ArenaPlan {
 /// Requires: 0 <= bytes, first <= last, and a sum of all bytes that fits 63 bits.
 ArenaPlan plan_arena(std::span<const Lifetime> lifetimes);
 
-/// Lower bound on the size in bytes of any plan: the sum of the sizes of the arrays that are alive
-/// at a step, for the step where this sum is largest. Each size is rounded up to a multiple of 64.
-/// Requires: as plan_arena().
+/// Returns a lower bound on the size in bytes of any plan. For each step, the sizes of the arrays
+/// that are alive are added, each rounded up to a multiple of 64; the bound is the largest of these
+/// sums. Requires the same as plan_arena().
 int64_t least_arena_bytes(std::span<const Lifetime> lifetimes);
 
 }  // namespace tw::runtime

@@ -25,15 +25,15 @@ struct Buffer {
   std::vector<int64_t> strides = {};
 };
 
-/// Makes a Usage error about the argument, such as "[kernel] input 'x': null pointer"; `what` is
-/// the part after the colon. For an output the message says "output".
+/// Makes a Usage error about the argument, such as "[kernel] input 'x': null pointer". `what` is
+/// the part after the colon. If the argument is an output, the message says "output".
 tl::unexpected<Error> wrong_argument(const ArgumentInfo& argument, const std::string& what);
 
 /// Checks that `count`, the number of arrays that the caller gave, equals the number of arguments.
 Status check_count(std::span<const ArgumentInfo> arguments, size_t count);
 
-/// Makes a strided view of the array. Fails if the array is null, or if its type, rank, shape or
-/// number of strides does not fit the argument.
+/// Makes a strided view of the array. Fails if the array is null although the argument has
+/// elements, or if its type, rank, shape or number of strides does not fit the argument.
 Result<StridedView> view_of(const ArgumentInfo& argument, const Buffer& buffer);
 
 /// Checks that the arrays of two arguments share no memory. `written` are the bytes of the array of

@@ -26,7 +26,7 @@ constexpr std::string_view kMagic = "TWARTF01";
 constexpr int64_t kMaxHeaderBytes = 4 << 20;
 constexpr int64_t kMaxObjectBytes = 256 << 20;
 static_assert(most_artifact_bytes == header_prefix_bytes + kMaxHeaderBytes + kMaxObjectBytes);
-constexpr int most_threads = 1024;  // limit of a block on every GPU
+constexpr int most_threads = 1024;  // most threads that a block may have on any GPU
 
 tl::unexpected<Error> invalid(std::string message) {
   return fail(ErrorCode::Invalid, std::move(message));
@@ -165,7 +165,7 @@ Status check_preparation(const KernelInfo& info, const Target& target) {
   return {};
 }
 
-/// Only CUDA artifacts may carry PTX.
+/// Checks the description, and that an artifact with PTX is for CUDA.
 Status check_artifact(const Artifact& artifact) {
   TW_RETURN_IF_ERROR(check_info(artifact.info));
   TW_TRY(const Target target, parse_target(artifact.info.target));
@@ -233,8 +233,8 @@ Json info_json(const KernelInfo& info) {
   return json;
 }
 
-/// The oldest version of the kernel ABI that this runtime reads. abi_of() returns the oldest
-/// version that has all features of the kernel, so that older runtimes can read as many artifacts
+/// oldest_abi is the oldest version of the kernel ABI that this runtime reads. abi_of() returns the
+/// oldest version that has all features of the kernel. So older runtimes can read as many artifacts
 /// as possible.
 constexpr int oldest_abi = 2;
 int abi_of(const KernelInfo& info) { return info.preparation ? kRuntimeAbi : oldest_abi; }

@@ -11,8 +11,8 @@
 // (runtime/devices/device_kernel.h runs these). Only a cubin may be followed by PTX.
 //
 // Before the loader runs any code, it checks the ABI version, the size of the code, and the hashes
-// of header and code. It checks the same bytes in memory that it then runs, so a change of the file
-// cannot come between.
+// of header and code. It checks the bytes in memory that it then runs. So a change of the file
+// between check and run has no effect.
 //
 // The kernel ABI, kRuntimeAbi: a kernel is a list of phases. Each phase is an exported function
 //
@@ -56,12 +56,12 @@ inline constexpr int64_t current_codegen_abi = 5;
 struct PhaseInfo {
   std::string symbol;
   int64_t tasks = 1;
-  int threads = 0;  ///< threads of one task on a GPU; 0 on a CPU, whose tasks are single calls
+  int threads = 0;  ///< threads of one task on a GPU; 0 on a CPU, where one call computes a task
   /// Bytes of dynamic shared memory of a GPU launch, in addition to the shared memory that the code
   /// declares.
   int64_t shared_bytes = 0;
-  /// Tensor maps, for GPUs only. The code takes them as parameters after its pointers, that is,
-  /// after the buffers and scratch.
+  /// Tensor maps, for CUDA GPUs only. Their parameters follow the pointers to buffers and scratch
+  /// in the parameters of the function.
   std::vector<TensorMap> maps = {};
   /// True if a block of a GPU may run several tasks: the task with the number `blockIdx.x` and
   /// every gridDim.x-th task after it. Example: with 4 blocks, block 1 runs the tasks 1, 5, 9 and
@@ -78,8 +78,8 @@ struct ArgumentInfo {
   std::string layout;  ///< layout of the storage as text; empty: the row-major logical array
   int64_t storage_elements = 0;  ///< elements in storage layout, padding included
   /// Name of the code that converts the layout, a key of KernelInfo::packs. Empty if the layout
-  /// needs no conversion, and also if the artifact has no code for the conversion; then only
-  /// Kernel::run() takes the argument.
+  /// needs no conversion. Also empty if the artifact has no code for the conversion; then
+  /// Kernel::call() fails, but Kernel::run() works.
   std::string pack = {};
   /// True for an input that only the preparation reads. The phases of a call do not read it, so
   /// calls may pass null for it.
@@ -90,9 +90,10 @@ struct ArgumentInfo {
 /// The preparation: buffers that a kernel computes from constant inputs, and the code that computes
 /// them.
 struct PreparationInfo {
-  std::vector<int> inputs;            ///< the constant inputs, as indices of KernelInfo::arguments
-  std::vector<ArgumentInfo> buffers;  ///< the results, which a call takes after the arguments
-  std::vector<PhaseInfo> phases;      ///< they take pointers to `inputs`, then to `buffers`
+  std::vector<int> inputs;  ///< the constant inputs, as indices of KernelInfo::arguments
+  /// The results; in a call their pointers follow those of the arguments.
+  std::vector<ArgumentInfo> buffers;
+  std::vector<PhaseInfo> phases;  ///< they take pointers to `inputs`, then to `buffers`
   int64_t scratch_bytes = 0;
   friend bool operator==(const PreparationInfo&, const PreparationInfo&) = default;
 };
@@ -106,8 +107,9 @@ struct KernelInfo {
   std::vector<ArgumentInfo> arguments;  ///< inputs, then outputs
   std::vector<PhaseInfo> phases;
   int64_t scratch_bytes = 0;
-  /// Code that converts layouts; the keys are names. Each is a kernel without scratch memory that
-  /// takes two buffers: {logical, storage} for an input and {storage, logical} for an output.
+  /// Code that converts layouts, by name. Each value is the list of phases of a kernel without
+  /// scratch memory that takes two buffers: {logical, storage} for an input and {storage, logical}
+  /// for an output.
   std::map<std::string, std::vector<PhaseInfo>> packs;
   std::optional<PreparationInfo> preparation = std::nullopt;
   int spills = 0;     ///< register spills that the compiler left in the object
@@ -122,29 +124,30 @@ struct Artifact {
   friend bool operator==(const Artifact&, const Artifact&) = default;
 };
 
-/// The owners whose artifact files are trusted. The file contains code: whoever can write the file,
-/// or rename another file over it, can run code as this process.
+/// The owners whose artifact files are trusted. The file contains code. So whoever can write the
+/// file, or rename another file over it, can run code as this process.
 enum class Trust {
   Own,        ///< files of the effective user
   OwnOrRoot,  ///< also files of root: artifacts that were installed with the system
 };
 
-/// The file name, "<16 hex digits>.twart", of the kernel with this workload, schedule, target and
-/// ABI. The compiler puts the artifact under this name into a cache directory, where a Session
-/// looks for it.
+/// Returns the file name, "<16 hex digits>.twart", of the kernel with this workload, schedule,
+/// target and ABI. The compiler writes the artifact to a cache directory under this name, and a
+/// Session looks for this name there.
 std::string artifact_name(std::string_view workload, std::string_view schedule,
                           std::string_view target, int64_t codegen_abi);
 
-/// Checks that a kernel with this description can satisfy the kernel ABI: inputs come first, sizes
-/// fit 64 bits, symbols are identifiers, the packs that arguments name exist, the target parses.
-/// Invalid, naming the field, if not.
+/// Checks that a kernel with this description can satisfy the kernel ABI. For example, inputs come
+/// first, sizes fit 64 bits, symbols are identifiers, the packs that arguments name exist, and the
+/// target parses. Fails with Invalid; the message names the field.
 Status check_info(const KernelInfo& info);
 
-/// Checks that kernels for `target` (canonical text) run on `machine`. Invalid, naming the missing
-/// features, if they do not.
+/// Checks that kernels for `target` (canonical text) run on `machine`. If they do not, fails with
+/// Invalid; the message names the missing features.
 Status check_target(std::string_view target, const Target& machine);
 
-/// Describes all buffers of a call: the arguments, then the results of the preparation.
+/// Returns descriptions of all buffers of a call: of the arguments, then of the preparation's
+/// results.
 std::vector<ArgumentInfo> call_buffers(const KernelInfo& info);
 
 /// Size in bytes of an argument's array. storage_bytes() is the size in storage layout, padding
@@ -161,29 +164,30 @@ inline constexpr int64_t most_memory_bytes = int64_t{1} << 56;
 /// code.
 inline constexpr int64_t most_artifact_bytes = 12 + (int64_t{4} << 20) + (int64_t{256} << 20);
 
-/// Returns the bytes of the artifact's file; equal artifacts have equal bytes. Invalid if
-/// check_info() fails, or if the file would be too large.
+/// Returns the bytes of the artifact's file; equal artifacts have equal bytes. Fails with the error
+/// of check_info(), and with Invalid if the file would be too large.
 Result<std::string> artifact_bytes(const Artifact& artifact);
 
-/// Parses the bytes of an artifact's file. Invalid if the bytes are truncated, were changed or have
-/// another ABI version. Unlike read_artifact(), it does not check that the machine can run the
-/// code. Requires: bytes whose origin the caller trusts.
+/// Parses the bytes of an artifact's file. Fails with Invalid if the bytes are truncated, were
+/// changed or have another ABI version. Unlike read_artifact(), it does not check that the machine
+/// can run the code. Requires: bytes whose origin the caller trusts.
 Result<Artifact> parse_artifact(std::string_view bytes);
 
-/// Writes the artifact to `path`, as replace_file() does: only the owner may write the file, and it
-/// is replaced atomically, so a reader sees the old file or the new one, also after a crash.
+/// Writes the artifact to `path` by replace_file(). Only the owner may write the file. The file is
+/// replaced atomically, so a reader sees either the old file or the new one, even after a crash.
 Status write_artifact(const std::string& path, const Artifact& artifact);
 
 /// Reads and checks an artifact, without loading its code. The file is opened once, and no symbolic
 /// link in the last component of the path is followed. The bytes that are returned are those that
-/// were checked. NotCompiled: there is no such file. Invalid: the file or its directory belongs to
-/// another user or is writable by others; or the file is truncated, was changed, has another ABI
-/// version, or is for a machine with features that `machine` lacks.
+/// were checked. Fails with NotCompiled if there is no such file. Fails with Invalid if the file or
+/// its directory belongs to another user or is writable by others. Also fails with Invalid if the
+/// file is truncated, was changed, has another ABI version, or is for a machine with features that
+/// `machine` lacks.
 Result<Artifact> read_artifact(const std::string& path, Trust trust = Trust::Own,
                                const Target& machine = host_target());
 
-/// As read_artifact(), but accepts every target: the device that loads the artifact decides whether
-/// it can run the code.
+/// Does the same as read_artifact(), but accepts every target. The device that loads the artifact
+/// decides whether it can run the code.
 Result<Artifact> read_artifact_of_any_target(const std::string& path, Trust trust = Trust::Own);
 
 }  // namespace tw::runtime

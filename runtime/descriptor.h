@@ -32,7 +32,8 @@ class Descriptor {
   int descriptor_ = -1;
 };
 
-/// Writes all bytes to the descriptor. Environment if the system fails; the message names `path`.
+/// Writes all bytes to the descriptor. Fails with Environment if the system fails; the message
+/// names `path`.
 Status write_all(int descriptor, const std::string& path, std::string_view bytes);
 
 }  // namespace tw::runtime

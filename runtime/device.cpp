@@ -12,7 +12,8 @@
 namespace tw::runtime {
 namespace {
 
-/// "sm_90a": {90, 'a'}.
+/// The parts of an architecture's name. For example, "sm_90a" is {90, 'a'}; without a letter,
+/// `variant` is a space.
 struct Generation {
   int64_t number = 0;
   char variant = ' ';
@@ -179,8 +180,8 @@ Status Device::check(std::span<const Launch> launches) const {
   return {};
 }
 
-// Checks a launch. The number of arguments matters most: a driver that gets too few arguments reads
-// past their end.
+// Checks a launch. The number of arguments matters most, because a driver that gets too few
+// arguments reads past their end.
 Status Device::check(const Launch& launch) const {
   const FunctionFacts& function = launch.function.facts();
   const auto refuse = [&](const std::string& message) {

@@ -12,15 +12,16 @@
 //     TW_RETURN_IF_ERROR(device->launch({&launch, 1}));
 //     TW_RETURN_IF_ERROR(y.read(results, bytes));
 //
-// Work goes to the device's own queue in the order of the calls, so a read sees the results of
-// earlier launches. Everything is thread-safe. Buffers, modules and functions are values: their
-// copies share one driver object, and keep the device alive. Drivers do not survive fork(), so a
-// process must open the devices that it uses.
+// Unless a call names another queue, work is enqueued on the device's own queue in the order of the
+// calls. So a read sees the results of earlier launches. All functions are thread-safe. Buffers,
+// modules and functions are values: their copies share one driver object, and keep the device
+// alive. Drivers do not survive fork(), so a process must open the devices that it uses.
 //
-// Errors: Usage for an argument, Invalid for code that this device cannot run, Environment for
-// calls that the driver refuses. After an error that the driver does not recover from (an illegal
-// address, a failed launch) the device is lost: lost() returns true, and every later call fails at
-// once with the first reason. The process and its other devices stay usable.
+// Functions fail with Usage for a wrong argument, with Invalid for code that this device cannot
+// run, and with Environment for calls that the driver refuses. After an error from which the driver
+// does not recover (an illegal address, a failed launch), the device is lost. Then lost() returns
+// true, and every later call fails at once with the first reason. The process and its other devices
+// stay usable.
 
 #include <atomic>
 #include <cstdint>
@@ -41,10 +42,11 @@ namespace tw::runtime {
 /// Properties of a device as its driver reports them. A number that the driver does not report is
 /// 0.
 struct DeviceFacts {
-  std::string name;          ///< "NVIDIA H200"
+  std::string name;          ///< such as "NVIDIA H200"
   int index = 0;             ///< index among the devices of its kind, as in DeviceOptions
-  std::string architecture;  ///< "sm_90", or "opencl"
-  int driver_version = 0;    ///< the newest CUDA that the driver knows, 1000 * major + 10 * minor
+  std::string architecture;  ///< such as "sm_90"; "opencl" for all devices of OpenCL
+  /// Newest version of CUDA that the driver supports, as 1000 * major + 10 * minor.
+  int driver_version = 0;
   int multiprocessors = 0;
   int warp_size = 1;          ///< threads that run in lockstep
   bool is_processor = false;  ///< true for an OpenCL device that is this machine's processor
@@ -59,26 +61,27 @@ struct DeviceFacts {
   bool is_cuda() const { return architecture.starts_with("sm_"); }
 };
 
-/// Code to load. The device uses `binary` if the binary is for this device, else `text`, which the
-/// driver compiles.
+/// Code to load. If the binary is for this device, the device uses it. Otherwise the driver
+/// compiles `text`.
 struct DeviceCode {
-  std::string architecture = {};  ///< architecture of the binary: "sm_90a"
+  std::string architecture = {};  ///< architecture of the binary, such as "sm_90a"
   std::string binary = {};        ///< a cubin
   std::string text = {};          ///< PTX; for OpenCL: OpenCL C
   /// Version of the CUDA toolkit that made the code, encoded as DeviceFacts::driver_version.
   int toolkit = 0;
 };
 
-/// True if a binary for the architecture `code` runs on a device of the architecture `device`, both
-/// written as "sm_90": the major numbers are equal and the device's minor number is not smaller. A
-/// binary for "sm_90a" runs on sm_90 only; a binary for "sm_100f" runs on sm_100 and on newer
-/// devices of the same major number.
+/// True if a binary for the architecture `code` runs on a device of the architecture `device`.
+/// Architectures are written as "sm_90", where 9 is the major and 0 the minor number. The major
+/// numbers must be equal, and the device's minor number must not be smaller. A binary for "sm_90a"
+/// runs on sm_90 only; a binary for "sm_100f" runs on sm_100 and on newer devices of the same major
+/// number.
 bool runs_on(std::string_view code, std::string_view device);
 
 /// Device memory as a kernel argument: a CUdeviceptr or a cl_mem. Null stands for no memory.
 using DeviceAddress = void*;
 
-/// The queue that a call goes to: a CUstream (null: CUDA's default stream) or a cl_command_queue of
+/// The queue that runs a call: a CUstream (null: CUDA's default stream) or a cl_command_queue of
 /// the caller's; nullopt means the device's own queue.
 using DeviceStream = std::optional<void*>;
 
@@ -89,16 +92,18 @@ inline void* const cuda_per_thread_stream = reinterpret_cast<void*>(2);
 
 class Device;
 
-/// The moment when a copying call returns: once the copy is done, or once it is queued.
+/// The moment when a call that copies returns. Waits: when the copy is done. Queued: when the copy
+/// is enqueued.
 enum class Copying { Waits, Queued };
 
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
   /// Makes a buffer of `bytes` bytes of the caller's memory, from byte `offset` on. CUDA memory
-  /// must outlive the buffer; OpenCL memory is retained by it. Usage: the memory is too small, or
-  /// it is OpenCL memory of another context. Unsupported: the OpenCL device does not accept the
-  /// offset. The messages do not name the argument; the caller adds its name.
+  /// must outlive the buffer, and its size is not checked. OpenCL memory is retained by the buffer.
+  /// Fails with Usage if OpenCL memory is too small or belongs to another context. Fails with
+  /// Unsupported if an OpenCL device does not accept the offset. The messages do not name the
+  /// argument; the caller adds its name.
   static Result<DeviceBuffer> borrow(std::shared_ptr<Device> device, DeviceAddress address,
                                      int64_t bytes, int64_t offset);
 
@@ -106,16 +111,16 @@ class DeviceBuffer {
   int64_t bytes() const { return bytes_; }
 
   /// write() copies to the device, read() copies from the device, and fill() sets every byte. They
-  /// return when the work is done. Usage: the range exceeds the buffer.
+  /// return when the work is done. They fail with Usage if the range exceeds the buffer.
   Status write(const void* data, int64_t bytes, int64_t offset = 0) const;
   Status read(void* data, int64_t bytes, int64_t offset = 0) const;
   Status fill(uint8_t value) const;
   /// Fills the first `bytes` bytes by repeating the two bytes of the pattern, low byte first.
   Status fill(uint16_t pattern, int64_t bytes) const;
 
-  /// queue_write() and queue_read() copy as write() and read(), on the device's own queue, but may
-  /// return before the copy is done. `data` must stay valid and unchanged until
-  /// Device::synchronize() has returned. Usage: the range exceeds the buffer.
+  /// queue_write() and queue_read() copy like write() and read(), on the device's own queue, but
+  /// may return before the copy is done. `data` must stay valid and unchanged until
+  /// Device::synchronize() has returned. Both fail with Usage if the range exceeds the buffer.
   Status queue_write(const void* data, int64_t bytes, int64_t offset = 0) const;
   Status queue_read(void* data, int64_t bytes, int64_t offset = 0) const;
 
@@ -132,15 +137,15 @@ class DeviceBuffer {
 /// report is -1.
 struct FunctionFacts {
   int arguments = -1;
-  int registers = -1;         ///< per thread
-  int64_t local_bytes = -1;   ///< per thread: stack and spilled registers
+  int registers = -1;         ///< registers of a thread
+  int64_t local_bytes = -1;   ///< stack and spilled registers of a thread
   int64_t shared_bytes = -1;  ///< declared in the code, without the dynamic part that a launch adds
-  int max_threads = -1;       ///< per block: the most that the function can run with
+  int max_threads = -1;       ///< largest number of threads of a block
 };
 
 class DeviceFunction {
  public:
-  DeviceFunction() = default;  ///< an empty function: launching it is a Usage error
+  DeviceFunction() = default;  ///< an empty function; launching it fails with Usage
   const std::string& name() const { return name_; }
   const FunctionFacts& facts() const { return facts_; }
 
@@ -156,7 +161,7 @@ class DeviceFunction {
 class DeviceModule {
  public:
   DeviceModule() = default;
-  /// Finds a kernel by its name. Invalid: the code has no kernel of that name.
+  /// Finds a kernel by its name. Fails with Invalid if the code has no kernel of this name.
   Result<DeviceFunction> function(const std::string& name) const;
 
  private:
@@ -169,15 +174,15 @@ class DeviceModule {
 struct Launch {
   DeviceFunction function;
   int64_t blocks = 1;
-  int threads = 1;  ///< per block
+  int threads = 1;  ///< threads of each block
   /// Bytes of `extern __shared__` memory of each block. Must be 0 for OpenCL C, which has no
   /// equivalent.
   int64_t shared_bytes = 0;
   std::vector<DeviceAddress> arguments = {};
-  /// Tensor maps, which the function takes after its pointer parameters. Each describes the memory
-  /// of one of the pointers. CUDA only.
+  /// Tensor maps, which are parameters of the function after its pointers. Each map describes the
+  /// memory of one of the pointers. CUDA only.
   std::vector<TensorMap> maps = {};
-  /// True if blocks loop over the tasks: the device then launches `blocks` blocks, or fewer if the
+  /// True if blocks loop over the tasks. The device then launches `blocks` blocks, or fewer if the
   /// GPU cannot run as many at once. CUDA only.
   bool persistent = false;
 };
@@ -204,12 +209,13 @@ using DeviceWork = std::function<Status(void* queue)>;
 
 struct TimingOptions {
   int repeats = 1;
-  std::span<const Launch> before = {};  ///< launched before each sample, outside of its time
-  /// Memory that is overwritten before each sample, outside of its time, to evict the L2 cache.
+  std::span<const Launch> before = {};  ///< launches that run before each sample and are not timed
+  /// Memory that is overwritten before each sample to evict the L2 cache; this is not timed. Null:
+  /// none.
   const DeviceBuffer* evicting = nullptr;
   /// True to submit each sample as one CUDA graph, for kernels that are shorter than the overhead
-  /// of a launch. The graph runs once, untimed, before the samples. OpenCL has no graphs: there a
-  /// sample is the sum of the times of the launches.
+  /// of a launch. The graph runs once, untimed, before the samples. OpenCL has no graphs and
+  /// ignores this member.
   bool graph = false;
 };
 
@@ -231,9 +237,10 @@ class Device : public std::enable_shared_from_this<Device> {
 
   /// Allocates uninitialised memory; for 0 bytes the result has a null address.
   Result<DeviceBuffer> allocate(int64_t bytes);
-  /// Loads code. Unsupported: the code has no kind of text or binary that this device accepts.
-  /// Invalid: the binary is damaged or for another architecture (checked before the driver gets
-  /// it), or the text does not compile.
+  /// Loads code. Fails with Invalid if the binary is damaged or for another architecture (this is
+  /// checked before the driver gets the binary), if no PTX can run either, or if the text does not
+  /// compile. Fails with Environment if the CUDA driver is older than the code's toolkit. Fails
+  /// with Unsupported if an OpenCL device gets code without text.
   Result<DeviceModule> load(const DeviceCode& code);
   /// Enqueues the launches on `stream`. Returns before they have run.
   Status launch(std::span<const Launch> launches, DeviceStream stream = {});
@@ -246,13 +253,14 @@ class Device : public std::enable_shared_from_this<Device> {
   Status submit(const DeviceWork& work);
   /// Waits until all work on the device's own queue is done.
   Status synchronize();
-  /// Takes `options.repeats` timing samples. A sample is the time in nanoseconds, by the device's
-  /// clock, from the start of the first launch to the end of the last. CUDA's clock ticks every 500
-  /// ns, so list a short launch several times and divide.
+  /// Measures `options.repeats` samples, in nanoseconds of the device's clock. On CUDA, a sample is
+  /// the time from the start of the first launch to the end of the last one. On OpenCL, it is the
+  /// sum of the times of the single launches. CUDA's clock ticks every 500 ns, so list a short
+  /// launch several times and divide.
   Result<std::vector<double>> time_ns(std::span<const Launch> launches,
                                       const TimingOptions& options = {});
-  /// As time_ns(), for another library's work. Unsupported on OpenCL, which can time only launches
-  /// of its own.
+  /// Does the same as time_ns(), for another library's work. Fails with Unsupported on OpenCL,
+  /// which can time only its own launches.
   Result<std::vector<double>> time_work_ns(const DeviceWork& work,
                                            const TimingOptions& options = {});
 
@@ -260,11 +268,11 @@ class Device : public std::enable_shared_from_this<Device> {
   Device() = default;
 
   /// Makes an Environment error that says that the device cannot do `what` (such as "write
-  /// memory"), and gives the driver's `reason`. Unless `lost_by` is Nobody, the device is lost from
-  /// then on.
+  /// memory"), and states the driver's `reason`. Unless `lost_by` is Nobody, the device is lost
+  /// from then on.
   tl::unexpected<Error> failed(std::string_view what, std::string_view reason, LostBy lost_by);
 
-  /// The driver's handle of the launched function, as find_function() returned it.
+  /// Returns the driver's handle of the launched function, which find_function() made.
   static void* handle(const Launch& launch) { return launch.function.handle_.get(); }
 
   DeviceFacts facts_;
@@ -283,14 +291,15 @@ class Device : public std::enable_shared_from_this<Device> {
                               Copying copying) = 0;
   virtual Status read_memory(DeviceAddress from, int64_t offset, void* data, int64_t bytes,
                              Copying copying) = 0;
-  /// Repeats the pattern, as DeviceBuffer::fill(). Requires: an even number of bytes.
+  /// Fills `bytes` bytes by repeating the pattern, low byte first. Requires: an even number of
+  /// bytes.
   virtual Status fill_memory(DeviceAddress to, uint16_t pattern, int64_t bytes) = 0;
   virtual Result<std::shared_ptr<void>> load_module(const DeviceCode& code) = 0;
   virtual Result<std::shared_ptr<void>> find_function(const std::shared_ptr<void>& module,
                                                       const std::string& name,
                                                       FunctionFacts& facts) = 0;
   virtual Status enqueue(std::span<const Launch> launches, DeviceStream stream) = 0;
-  /// Records the launches as a graph of the driver. Null if the driver has no graphs.
+  /// Records the launches as a graph of the driver. Returns null if the driver has no graphs.
   virtual Result<std::shared_ptr<void>> record_graph(std::span<const Launch> launches) = 0;
   /// Enqueues a graph. Requires: a result of record_graph() that is not null.
   virtual Status enqueue_graph(void* graph, DeviceStream stream) = 0;
@@ -319,8 +328,10 @@ struct DeviceOptions {
   std::string library = {};
 };
 
-/// Opens a CUDA device. An Environment error names the cause: no driver, a driver that does not
-/// start or is too old, no device, or a device in exclusive use.
+/// Opens a CUDA device. Fails with Environment if there is no driver, if the driver does not start
+/// or is too old, or if there is no device. Fails with TryLater if another process has the device
+/// for exclusive use, and with Usage if there is no device with this index. The message names the
+/// cause.
 Result<std::shared_ptr<Device>> open_cuda_device(const DeviceOptions& options = {});
 Result<std::shared_ptr<Device>> open_opencl_device(const DeviceOptions& options = {});
 

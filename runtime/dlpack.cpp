@@ -21,7 +21,7 @@ static_assert(kDLUInt == static_cast<int>(NumberKind::UInt));
 static_assert(kDLFloat == static_cast<int>(NumberKind::Float));
 static_assert(kDLBfloat == static_cast<int>(NumberKind::BFloat));
 
-/// "CUDA device 1".
+/// Returns a text for messages, such as "CUDA device 1".
 std::string show(DLDevice device) {
   switch (static_cast<int>(device.device_type)) {
     case kDLCPU:
@@ -41,8 +41,8 @@ std::string show(DLDevice device) {
 
 /// The device on which a kernel runs, and the kinds of memory that the kernel can use there.
 struct DevicePlace {
-  std::optional<DLDevice> own;   ///< a device of this type and index
-  std::vector<int> others = {};  ///< device types of which any index will do
+  std::optional<DLDevice> own;   ///< memory of a device of this type and index is accepted
+  std::vector<int> others = {};  ///< memory of these device types is accepted with any index
   std::string remedy;
 
   bool reaches(DLDevice device) const {
@@ -109,7 +109,7 @@ Result<std::vector<DeviceArray>> arrays_of(std::span<const ArgumentInfo> argumen
   return arrays;
 }
 
-/// The tensors as arrays that kernels and models of the processor take.
+/// Returns the tensors as arrays for kernels and models of the processor.
 Result<std::vector<Buffer>> buffers_of(std::span<const ArgumentInfo> arguments,
                                        std::span<const void* const> tensors) {
   TW_TRY(auto arrays, arrays_of(arguments, tensors, processor()));
@@ -122,8 +122,8 @@ Result<std::vector<Buffer>> buffers_of(std::span<const ArgumentInfo> arguments,
   return buffers;
 }
 
-/// Converts the number of a stream, as Python's array API defines it, to a queue. 0 is an error:
-/// the API leaves it open, because libraries mean different streams by it.
+/// Converts the number of a stream, as Python's array API defines it, to a queue. 0 is an error,
+/// because the API does not define it and libraries use it for different streams.
 Result<DeviceStream> stream_of(const Device& device, int64_t stream) {
   if (stream == dlpack_own_queue) return DeviceStream();
   const bool cuda = device.facts().is_cuda();

@@ -7,10 +7,10 @@
 //     TW_RETURN_IF_ERROR(call_dlpack(kernel, tensors, stream));
 //
 // A tensor is a DLTensor*, taken from a DLManagedTensor or, since DLPack 1.0, from a
-// DLManagedTensorVersioned. It is borrowed: the caller keeps it until the work has run, and deletes
-// it. Each call takes one tensor for each argument, inputs first. A tensor that does not fit its
-// argument is a Usage error that names the argument. Outputs must be writable, which a DLTensor
-// does not state. Thread-safe.
+// DLManagedTensorVersioned. Tensors are borrowed: the caller keeps them until the work has run, and
+// deletes them. Each call gets one tensor for each argument, inputs first. A tensor that does not
+// fit its argument is a Usage error that names the argument. Outputs must be writable, which a
+// DLTensor does not state. Thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -28,25 +28,27 @@ namespace tw::runtime {
 /// nullopt if there is no such DType.
 std::optional<DType> dlpack_dtype(uint8_t code, uint8_t bits);
 
-/// Like Kernel::call(), for tensors in memory that the processor can access, which is its main
-/// memory and CUDA's pinned or managed memory.
+/// Does the same as Kernel::call(), for tensors in memory that the processor can access. This is
+/// its main memory, and CUDA's pinned or managed memory.
 Status call_dlpack(const Kernel& kernel, std::span<const void* const> tensors, ThreadPool& pool,
                    int threads = 0);
 
-/// Like Model::call(), for tensors in memory that the processor can access.
+/// Does the same as Model::call(), for tensors in memory that the processor can access.
 Status call_dlpack(const Model& model, std::span<const void* const> tensors, ThreadPool& pool,
                    int threads = 0);
 
-/// Like DeviceKernel::call_on(), for tensors in memory of the kernel's device; CUDA also takes
-/// pinned and managed memory. `stream` follows Python's array API. dlpack_own_queue means the
-/// device's own queue. With CUDA, 1 means the legacy default stream, 2 the default stream of the
-/// calling thread, and any other number is the address of a CUstream. With OpenCL it is the address
-/// of a cl_command_queue. Usage for 0, and for negative numbers other than dlpack_own_queue.
+/// Does the same as DeviceKernel::call_on(), for tensors in memory of the kernel's device. On CUDA,
+/// they may also be in pinned or managed memory. `stream` follows Python's array API.
+/// dlpack_own_queue means the device's own queue. With CUDA, 1 means the legacy default stream, 2
+/// the default stream of the calling thread, and any larger number is the address of a CUstream.
+/// With OpenCL the number is the address of a cl_command_queue, and 1 and 2 are refused. Fails with
+/// Usage for refused numbers, which are also 0 and all negative numbers except dlpack_own_queue.
 Status call_dlpack(const DeviceKernel& kernel, std::span<const void* const> tensors,
                    int64_t stream);
 
-/// The value of `stream` for the device's own queue, which is synchronised with no other stream.
-/// The tensors must be ready before the call, and the caller waits for the queue after it.
+/// The value of `stream` for the device's own queue, which is not synchronised with any other
+/// stream. The tensors must be ready before the call, and the caller must wait for the queue
+/// afterwards.
 inline constexpr int64_t dlpack_own_queue = -1;
 
 }  // namespace tw::runtime

@@ -113,7 +113,7 @@ Status check_storage(const std::vector<ArgumentInfo>& arguments, std::span<void*
   return check_overlaps(arguments, ranges);
 }
 
-// The blocks of an arena: their offsets are computed before the arena is allocated.
+// Computes the offsets of blocks in an arena, before the arena is allocated.
 class Blocks {
  public:
   /// Adds a block of `bytes` bytes and returns its offset; nullopt if the sum of all blocks does
@@ -136,8 +136,9 @@ class Blocks {
 // a copy in the arena.
 struct Placement {
   StridedView view;
-  std::optional<int64_t> copied;  // offset of a contiguous copy of the logical array
-  std::optional<int64_t> packed;  // offset of the array in storage layout
+  // Offset of a contiguous copy of the logical array; nullopt: not copied.
+  std::optional<int64_t> copied;
+  std::optional<int64_t> packed;  // offset of the array in storage layout; nullopt: not packed
   char* logical = nullptr;
   char* storage = nullptr;
 };
@@ -165,7 +166,7 @@ Result<Placement> place(const ArgumentInfo& argument, StridedView view, Blocks& 
   return placement;
 }
 
-/// The offsets of the buffers of the preparation.
+/// Adds the buffers of the preparation to the plan and returns their offsets.
 Result<std::vector<int64_t>> place_prepared(const KernelInfo& info, Blocks& plan) {
   std::vector<int64_t> offsets;
   if (!info.preparation) return offsets;
@@ -194,7 +195,8 @@ struct Kernel::State {
   std::vector<Phase> preparation;
   std::shared_ptr<ArenaCache> arenas;
 
-  /// Selects from the pointers of a call those that the preparation takes, and checks them.
+  /// Returns those pointers of a call that the functions of the preparation get, after checking
+  /// them.
   Result<std::vector<void*>> of_preparation(std::span<void* const> given) const {
     TW_RETURN_IF_ERROR(check_count(buffers, given.size()));
     std::vector<void*> pointers;

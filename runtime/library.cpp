@@ -24,8 +24,8 @@
 namespace tw::runtime {
 namespace {
 
-// Linux with vm.memfd_noexec requires the flag MFD_EXEC. Older versions do not know the flag and
-// fail with EINVAL; then the call is repeated without it.
+// Creates a file in memory. Linux with vm.memfd_noexec requires the flag MFD_EXEC. Older versions
+// of Linux do not know the flag and fail with EINVAL. Then the call is repeated without the flag.
 Descriptor memory_file() {
   const int descriptor = memfd_create("tilewright-kernel", MFD_CLOEXEC | MFD_EXEC);
   if (descriptor >= 0 || errno != EINVAL) return Descriptor(descriptor);
@@ -41,10 +41,10 @@ Descriptor nameless_file(const std::string& directory) {
   return file;
 }
 
-// A path of the open file that no other call returns. dlopen() takes a path that it has loaded
-// before for the same object, and a later file may get the number of a descriptor that was closed.
-// So the path also spells the number of the call, in binary: "./" is 1, "/" is 0, and both leave
-// the meaning of the path unchanged.
+// Returns a path of the open file that no other call returns. If dlopen() gets a path that it has
+// loaded before, it returns the old object. But a new file may get the number of a descriptor that
+// was closed. So the path also has the number of this call, in binary: "./" is 1, "/" is 0. Neither
+// changes the meaning of the path.
 std::string unique_path(const Descriptor& file) {
   static std::atomic<uint64_t> calls{0};
   std::string path = "/proc/self/fd/";

@@ -26,9 +26,10 @@ struct LoadOptions {
 
 class Library {
  public:
-  /// Loads a shared object from its bytes. Invalid: the bytes are no loadable object, or every
-  /// directory is mounted noexec. Environment: no place can hold the file, or the process has no
-  /// file descriptors or memory left. The message says why each place failed.
+  /// Loads a shared object from its bytes. Fails with Invalid if the bytes are no loadable object,
+  /// or if every directory is mounted noexec. Fails with Environment if no place can hold the file,
+  /// or if the process has no file descriptors or memory left. The message says why each place
+  /// failed.
   static Result<Library> load(std::string_view object, const LoadOptions& options = {});
 
   Library(Library&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
@@ -38,8 +39,8 @@ class Library {
   }
   ~Library();
 
-  /// Returns the address of an exported function. Invalid if the object exports no function of that
-  /// name.
+  /// Returns the address of an exported function. Fails with Invalid if the object exports no
+  /// function with this name.
   Result<void*> symbol(const std::string& name) const;
 
  private:

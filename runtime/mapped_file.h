@@ -17,7 +17,8 @@ namespace tw::runtime {
 
 class MappedFile {
  public:
-  /// Maps a file. Environment if the system cannot map it; the message names `path`.
+  /// Maps a file. Fails with Environment if the system cannot map the file; the message names
+  /// `path`.
   static Result<MappedFile> map(const PrivateFile& file, const std::string& path);
 
   MappedFile() = default;
@@ -28,7 +29,7 @@ class MappedFile {
   }
   ~MappedFile();
 
-  /// The content of the file, at an address that is a multiple of 4096.
+  /// Returns the content of the file, at an address that is a multiple of 4096.
   std::string_view bytes() const { return bytes_; }
 
  private:

@@ -22,7 +22,7 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 /// The origin of a pointer that a step gets. `at` is an offset in the constants or the arena, or
-/// the number of one of the caller's arrays.
+/// the index of one of the caller's arrays.
 struct Pointer {
   Place place = Place::Arena;
   int64_t at = 0;
@@ -33,8 +33,9 @@ struct LoadedStep {
   Kernel kernel;
   std::vector<Pointer> arguments;
   int threads = 0;
-  /// Offsets in the memory of a call: of the scratch memory of this step, and of the array of
-  /// pointers that its kernel gets. Steps that may run at the same time have distinct offsets.
+  /// Offsets in the memory of a call. They are those of the scratch memory of this step, and of the
+  /// array of pointers that is passed to its kernel. Steps that may run at the same time have
+  /// distinct offsets.
   int64_t scratch_at = 0, pointers_at = 0;
 };
 
@@ -56,8 +57,8 @@ std::vector<ArgumentInfo> arguments_of(const ModelVariant& variant) {
   return arguments;
 }
 
-/// Makes the Pointer of a tensor. Outputs are numbered after the inputs, in the order in which
-/// call() takes the arrays.
+/// Makes the Pointer of a tensor. The indices of outputs follow those of the inputs, as in the
+/// arrays that call() gets.
 Pointer pointer_to(const ModelTensor& tensor, const ModelVariant& variant) {
   const bool is_output = tensor.place == Place::Output;
   return {tensor.place, tensor.at + (is_output ? std::ssize(variant.inputs) : 0), tensor.slide};
@@ -90,7 +91,8 @@ bool has_shapes(std::span<const ArgumentInfo> inputs, std::span<const Array> arr
                             &Array::shape);
 }
 
-/// Usage if a network for a GPU gets no device, or a network for the processor gets a device.
+/// Fails with Usage if a network for a GPU gets no device, or if a network for the processor gets
+/// one.
 Status check_device(const ModelFile& model, const std::shared_ptr<Device>& device) {
   TW_TRY(const Target target, parse_target(model.target));
   if (target.is_gpu() == (device != nullptr)) return {};
@@ -119,7 +121,7 @@ struct CallContext {
   ThreadPool& pool;
   int threads = 0;  ///< most threads of the pool that are used; 0: all
   BandOrder order = BandOrder::SideBySide;
-  std::vector<StepTime>* times = nullptr;  ///< where not null, gets the time of each run
+  std::vector<StepTime>* times = nullptr;  ///< if not null, the time of each run is written here
 
   bool runs_side_by_side() const {
     return order == BandOrder::SideBySide && threads != 1 && pool.threads() > 1;
@@ -130,9 +132,9 @@ struct CallContext {
 /// wanted.
 struct TimePlace {
   StepTime* next = nullptr;
-  SteadyClock::time_point start = {};  ///< of the first step of the call
+  SteadyClock::time_point start = {};  ///< time at which the first step of the call began
 
-  /// Returns the present place, and moves this object forward by `runs` runs.
+  /// Returns a copy of this object, and then moves this object forward by `runs` runs.
   TimePlace take(int64_t runs) {
     return {next == nullptr ? nullptr : std::exchange(next, next + runs), start};
   }
@@ -170,7 +172,8 @@ class LoadedVariant {
   Status run_step(const CallContext& context, size_t number, int64_t trip, int threads,
                   char* memory) const;
 
-  /// The pointers to the caller's arrays, or to copies of these arrays, in the memory of a call.
+  /// Returns the part of a call's memory that has the pointers to the caller's arrays, or to copies
+  /// of these arrays.
   char** arrays(char* memory) const { return reinterpret_cast<char**>(memory + memory_.arrays_at); }
 
   const ModelVariant* info_;
@@ -207,8 +210,8 @@ void LoadedVariant::place_steps() {
   memory_.bytes = end + round_up(std::ssize(arguments_) * int64_t{sizeof(void*)}, arena_alignment);
 }
 
-/// Gives the steps from `first` to `end` - 1, which run one after another, the same working memory
-/// at the offset `at`. Returns the offset after this memory.
+/// Assigns the steps from `first` to `end` - 1 the same working memory at the offset `at`, because
+/// they run one after another. Returns the offset after this memory.
 int64_t LoadedVariant::place_steps(size_t first, size_t end, int64_t at) {
   int64_t scratch = 0, pointers = 0;
   for (size_t number = first; number < end; ++number) {
@@ -285,8 +288,8 @@ Status LoadedVariant::run_range(const CallContext& context, const StepRange& ran
   });
 }
 
-// Runs the chains of a band at the same time: each chain is a task of the pool, and its kernels run
-// on the thread of that task.
+// Runs the chains of a band at the same time. Each chain is a task of the pool, and all its kernels
+// run on the thread of this task.
 Status LoadedVariant::run_band(const CallContext& context, const ModelBand& band, TimePlace times,
                                char* memory) const {
   struct Tasks {
@@ -332,7 +335,7 @@ Status LoadedVariant::run_direct(const CallContext& context,
   return run_steps(context, memory.data());
 }
 
-// Runs a call whose arrays steps cannot use directly, because they are strided or misaligned.
+// Runs a call with arrays that steps cannot use directly, because they are strided or misaligned.
 // Copies of these arrays lie after the rest of the memory of the call.
 Status LoadedVariant::run_copied(const CallContext& context,
                                  std::span<const Buffer> buffers) const {
@@ -365,13 +368,13 @@ Status LoadedVariant::run_copied(const CallContext& context,
 
 struct Model::State {
   ModelFile info;  // not changed once there are variants, which point into it and into `arguments`
-  std::vector<std::vector<ArgumentInfo>> arguments;  // of each variant
+  std::vector<std::vector<ArgumentInfo>> arguments;  // arguments of each variant
   // One entry for each variant: in `variants` for a network for the processor, else in `on_device`.
   std::vector<LoadedVariant> variants;
   std::vector<std::unique_ptr<const DeviceModel>> on_device;
   std::shared_ptr<Device> device;
   MappedFile file;
-  Arena copied;  // constants of a model that came without a file
+  Arena copied;  // constants of a model that was loaded from memory, not from a file
   ModelMemory shared;
   int64_t constant_bytes = 0;
 
@@ -384,7 +387,8 @@ struct Model::State {
   Result<size_t> variant_of(std::span<const Array> arrays) const;
   template <typename Array>
   tl::unexpected<Error> no_variant_for(std::span<const Array> arrays) const;
-  /// Usage for a network of the processor.
+  /// Returns the variant for these arrays on the device. Fails with Usage for a network for the
+  /// processor.
   Result<const DeviceModel*> device_model_for(const auto& arrays) const;
 };
 
@@ -534,8 +538,8 @@ std::vector<double> times_of_steps(const ModelFile& model, const ModelProfile& p
 
 namespace {
 
-/// For each step of the variant, the number of its chain within its band; 0 for steps outside of
-/// bands.
+/// Returns for each step of the variant the index of its chain within its band; 0 for steps outside
+/// of bands.
 std::vector<size_t> chains_of_steps(const ModelVariant& variant) {
   std::vector<size_t> chains(variant.steps.size(), 0);
   for (const ModelBand& band : variant.bands)

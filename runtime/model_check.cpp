@@ -29,14 +29,15 @@ struct Network {
   const std::vector<int>&inputs = variant.inputs, &outputs = variant.outputs;
   const std::vector<ModelStep>& steps = variant.steps;
   const int64_t arena_bytes = variant.arena_bytes;
-  /// Kernels for GPUs load vectors from row-major arrays too, so these arrays must be aligned.
+  /// True for a GPU. Kernels for GPUs load vectors from row-major arrays too, so these arrays must
+  /// be aligned.
   const bool is_for_gpu = false;
 };
 
-/// The bytes that a tensor takes within one memory: constants, arena, or one array of the caller's.
+/// The bytes that a tensor occupies in one memory: constants, arena, or one array of the caller's.
 struct Extent {
   Place place = Place::Arena;
-  int64_t array = 0;  ///< number of the caller's array
+  int64_t array = 0;  ///< index of the caller's array; 0 for other memory
   int64_t begin = 0, end = 0;
 
   bool overlaps(const Extent& other) const {
@@ -48,7 +49,7 @@ bool is_callers(const ModelTensor& tensor) {
   return tensor.place == Place::Input || tensor.place == Place::Output;
 }
 
-/// The bytes of a tensor in trip `trip`. Requires: check_places() has succeeded.
+/// Returns the bytes of a tensor in trip `trip`. Requires: check_places() has succeeded.
 Extent extent_of(const ModelTensor& tensor, int64_t trip) {
   const int64_t begin = (is_callers(tensor) ? 0 : tensor.at) + tensor.slide.at(trip);
   return {tensor.place, is_callers(tensor) ? tensor.at : 0, begin, begin + tensor.bytes};
@@ -201,7 +202,7 @@ Status check_places(const Network& model, int64_t constant_bytes) {
 
 Status check_loops(const Network& model) {
   int64_t runs = std::ssize(model.steps);
-  int behind = 0;  // the loop before
+  int behind = 0;  // index after the last step of the loop before
   for (const ModelLoop& loop : model.variant.loops) {
     const int64_t end = int64_t{loop.first} + loop.count;
     if (loop.first < behind || loop.count < 1 || end > std::ssize(model.steps))
@@ -222,9 +223,9 @@ Status check_loops(const Network& model) {
 
 // Steps, each by itself.
 
-/// Returns the layout with its letters numbered in the order in which they occur. Each kernel
-/// chooses its own letters for the dimensions of a tensor. So "NCHW16c" and "ABCD16b" are the same
-/// layout: both become "ABCD16b".
+/// Returns the layout with its letters replaced by A, B and so on, in the order in which they
+/// occur. Each kernel chooses its own letters for the dimensions of a tensor. So "NCHW16c" and
+/// "ABCD16b" are the same layout: both become "ABCD16b".
 std::string pattern_of(std::string_view layout) {
   std::string known, pattern;
   for (const char c : layout) {
@@ -317,8 +318,8 @@ Status check_kernels(const ModelFile& model) {
   for (const Artifact& kernel : model.kernels) {
     TW_RETURN_IF_ERROR(check_info(kernel.info));
     TW_TRY(const Target target, parse_target(kernel.info.target));
-    // Kernels for processors may be for different targets: when they are loaded, the features of
-    // each target are compared with the machine.
+    // Kernels for processors may be for different targets. When they are loaded, the features of
+    // each target are compared with those of the machine.
     const bool is_for_gpus = target.is_gpu() || of_model.is_gpu();
     if (is_for_gpus && target.architecture != of_model.architecture)
       return defect(fmt::format("kernel '{}' is for {}, the network for {}", kernel.info.workload,
@@ -329,8 +330,8 @@ Status check_kernels(const ModelFile& model) {
 
 // The order of steps.
 
-/// Keeps which tensor each part of the memory holds, while the runs of steps are followed one after
-/// the other.
+/// Records which tensor each part of the memory holds, while check_order() follows the runs of
+/// steps.
 class Contents {
  public:
   explicit Contents(const Network& model)
@@ -362,11 +363,11 @@ class Contents {
     contents_.emplace(key_of(extent), Content{tensor, extent});
   }
 
-  /// Checks that a step reads what was meant for it. A tensor that no step writes is an alias: it
-  /// names the tensors that fill exactly its place when it is first read, and these must still be
-  /// there at later reads. After a reshape this is one tensor, after a concatenation several
-  /// tensors side by side. An alias that moves in a loop names other tensors in each trip, and may
-  /// be a slice of a larger tensor.
+  /// Checks that the memory of a tensor has the right content when a step reads the tensor. A
+  /// tensor that no step writes is an alias: it stands for the tensors that fill exactly its place
+  /// when it is first read. These tensors must still be there at later reads. After a reshape this
+  /// is one tensor, after a concatenation several tensors side by side. An alias that moves in a
+  /// loop stands for other tensors in each trip, and may be a slice of a larger tensor.
   Status read(int index, int64_t trip, std::string_view reader) {
     const ModelTensor& tensor = tensor_at(model_, index);
     const Extent extent = extent_of(tensor, trip);
@@ -418,13 +419,14 @@ class Contents {
   }
 
   const Network& model_;
-  std::vector<int> written_;               // how often each tensor is written
-  std::vector<std::vector<int>> read_as_;  // what was found where each tensor was read first
-  std::map<Key, Content> contents_;        // tensors that do not overlap, by where they begin
+  // Number of steps that write each tensor; an input counts as written once.
+  std::vector<int> written_;
+  std::vector<std::vector<int>> read_as_;  // the tensors that the first read of each tensor found
+  std::map<Key, Content> contents_;  // the tensors in memory, by their begin; they do not overlap
 };
 
-/// Checks that each run of a step reads the tensors that it should read. Follows all runs of steps
-/// in the order of a call.
+/// Checks that each run of a step reads the right tensors, by following all runs of steps in the
+/// order of a call.
 Status check_order(const Network& model) {
   Contents memory(model);
   TW_RETURN_IF_ERROR(memory.check_written_once());
@@ -469,7 +471,7 @@ Status check_loops_in(const Network& model, const ModelBand& band, const std::st
 
 Status check_bands(const Network& model) {
   const int64_t steps = std::ssize(model.steps);
-  int64_t behind = 0;  // the band before
+  int64_t behind = 0;  // index after the last step of the band before
   for (const ModelBand& band : model.variant.bands) {
     const std::string name = fmt::format("band {}", &band - model.variant.bands.data());
     if (band.chains.size() < 2 || band.chains.size() > most_chains)
@@ -490,8 +492,7 @@ Status check_bands(const Network& model) {
   return {};
 }
 
-/// An argument of a step in a chain, and the bytes that it takes over all trips, from the lowest to
-/// the highest.
+/// An argument of a step in a chain, and the range of bytes that it occupies in any trip.
 struct ChainAccess {
   Extent extent;
   size_t chain = 0;
@@ -499,7 +500,8 @@ struct ChainAccess {
   bool writes = false;
 };
 
-/// The bytes of a tensor in all of `trips` trips.
+/// Returns the range from the lowest to the highest byte that a tensor occupies in any of `trips`
+/// trips.
 Extent extent_in_trips(const ModelTensor& tensor, int64_t trips) {
   const int64_t period = tensor.slide.period;
   const Extent first = extent_of(tensor, 0),
@@ -508,8 +510,8 @@ Extent extent_in_trips(const ModelTensor& tensor, int64_t trips) {
           std::max(first.end, last.end)};
 }
 
-/// The accesses of all chains of the band, sorted by memory and by first byte. Accesses to
-/// constants are left out, as no step writes constants.
+/// Returns the accesses of all chains of the band, sorted by memory and by first byte. Accesses to
+/// constants are left out, because no step writes constants.
 std::vector<ChainAccess> accesses_of(const Network& model, const ModelBand& band,
                                      const std::vector<int64_t>& trips) {
   std::vector<ChainAccess> accesses;
@@ -545,8 +547,8 @@ class Furthest {
       second_ = &access;
     }
   }
-  /// The access with the highest end among those of chains other than `chain`; null if there is
-  /// none.
+  /// Returns the access with the highest end among those of chains other than `chain`; null if
+  /// there is none.
   const ChainAccess* of_others(size_t chain) const {
     return first_ != nullptr && first_->chain == chain ? second_ : first_;
   }

@@ -10,9 +10,9 @@
 
 namespace tw::runtime {
 
-/// Checks that the model is safe to run, if its constants have `constant_bytes` bytes. Invalid,
-/// naming the step or tensor, if the model is not safe. Takes time nearly linear in the number of
-/// arguments of all steps.
+/// Checks that the model is safe to run, if its constants have `constant_bytes` bytes. Fails with
+/// Invalid otherwise; the message names the step or tensor. Takes time nearly linear in the number
+/// of arguments of all runs of steps.
 Status find_defect(const ModelFile& model, int64_t constant_bytes);
 
 }  // namespace tw::runtime

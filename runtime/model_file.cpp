@@ -107,7 +107,7 @@ Json model_json(const ModelFile& model, const std::vector<std::string>& kernels)
   return header;
 }
 
-/// All of the file before the constants.
+/// Returns the bytes of the file before the constants.
 Result<std::string> head_of(const ModelFile& model) {
   TW_RETURN_IF_ERROR(check_model(model));
   std::vector<std::string> kernels;
@@ -182,8 +182,8 @@ struct ModelHeader {
   Section constants;
 };
 
-/// The variants in a header. In version 1 the fields of the only variant are fields of the header
-/// itself.
+/// Returns the variants in a header. In version 1 the fields of the only variant are fields of the
+/// header itself.
 Result<std::vector<ModelVariant>> variants_from(const Json& json, bool is_version_1) {
   std::vector<ModelVariant> variants;
   if (is_version_1) {
@@ -254,12 +254,13 @@ Result<ParsedModel> checked_model(std::string_view bytes, Constants constants) {
 }
 
 /// The arrays that steps write to the arena, with their lifetimes. A step reads the arrays that
-/// were last written at the place of its tensor (check_model() ensures that they are the right
-/// ones), so an array can be found by its offset. Arrays that a step reads as one tensor are joined
-/// to one array.
+/// were written last at the place of its tensor; check_model() ensures that these are the right
+/// arrays. So an array can be found by its offset. Arrays that a step reads as one tensor are
+/// joined to one array.
 class ArenaArrays {
  public:
-  /// Writes or reads `bytes` bytes at `begin`.
+  /// write() records that run number `step` writes an array of `bytes` bytes at offset `begin`.
+  /// read() records that run number `step` reads `bytes` bytes at offset `begin`.
   void write(int64_t begin, int64_t bytes, int step) {
     const int64_t end = begin + bytes;
     auto at = latest_.lower_bound(begin);
@@ -288,7 +289,7 @@ class ArenaArrays {
  private:
   struct Latest {
     size_t array = 0;
-    int64_t end = 0;  ///< offset behind it
+    int64_t end = 0;  ///< offset after the array
   };
 
   size_t whole_of(size_t array) const {
@@ -305,7 +306,8 @@ class ArenaArrays {
 
   std::map<int64_t, Latest> latest_;  ///< arrays that do not overlap, by offset
   std::vector<Lifetime> lifetimes_;
-  std::vector<size_t> joined_to_;  ///< for each array, itself or one that it is a part of
+  /// For each array, the index of the array that it was joined to; its own index if there is none.
+  std::vector<size_t> joined_to_;
 };
 
 }  // namespace
@@ -352,7 +354,8 @@ int64_t least_arena_bytes(const ModelFile& model, const ModelVariant& variant) {
   };
   TW_CHECK(for_each_run(variant, add), "no run fails");
   std::vector<Lifetime> lifetimes = arrays.lifetimes();
-  // The arrays that the trips of a loop write lie one after another, without padding.
+  // The arrays that the trips of a loop write lie one after another, without padding. So sizes are
+  // rounded down to the alignment here, and the result stays a lower bound.
   if (!variant.loops.empty())
     for (Lifetime& lifetime : lifetimes) lifetime.bytes -= lifetime.bytes % arena_alignment;
   return least_arena_bytes(lifetimes);
@@ -407,7 +410,7 @@ Result<ModelFile> read_model(const std::string& path, Trust trust, const Target&
 }
 
 bool is_model_file(const std::string& path) {
-  // O_NONBLOCK: opening a fifo must not wait for its writer.
+  // With O_NONBLOCK, opening a FIFO does not wait for a process that writes to it.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   std::array<char, model_magic.size()> begin = {};
   const std::string_view magic(begin.data(), begin.size());

@@ -13,8 +13,8 @@
 // A network has a variant for each set of input shapes that it was compiled for, such as batches of
 // 1 and of 8. Variants share kernels and constants.
 //
-// Older versions are read too: version 2, "TWNETF02", has no loops; in version 1, "TWNETF01", there
-// is one variant, and its fields are fields of the header. Bands (ModelBand) have no version of
+// Older versions are read too. Version 2, "TWNETF02", has no loops. Version 1, "TWNETF01", also has
+// only one variant, whose fields are fields of the header. Bands (ModelBand) have no version of
 // their own, because a runtime that ignores bands runs all steps in order, which gives the same
 // results.
 //
@@ -40,20 +40,20 @@ namespace tw::runtime {
 enum class Place {
   Input,     ///< the caller's array for an input
   Output,    ///< the caller's array for an output
-  Constant,  ///< in the file, packed for the kernels that read it
-  Arena,     ///< in the memory of a call
+  Constant,  ///< the constants of the file, where it is packed for the kernels that read it
+  Arena,     ///< the arena, which is the working memory of a call
 };
 
-/// Movement of a tensor in a loop. In trip t the tensor lies `begin + advance * t` bytes after the
-/// address that its `place` and `at` give, or `begin + advance * (t % period)` bytes if the period
-/// is not 0. Example: {.begin = 0, .advance = 64, .period = 2} gives the offsets 0, 64, 0, 64 in
-/// the trips 0 to 3. Outside of loops t is 0.
+/// Movement of a tensor in a loop. `place` and `at` determine an address. In trip t the tensor lies
+/// `begin + advance * t` bytes after this address. If the period is not 0, it lies `begin + advance
+/// * (t % period)` bytes after it. Example: {.begin = 0, .advance = 64, .period = 2} gives the
+/// offsets 0, 64, 0, 64 in the trips 0 to 3. Outside of loops t is 0.
 struct Slide {
   int64_t begin = 0, advance = 0, period = 0;
   friend bool operator==(const Slide&, const Slide&) = default;
 
-  /// The offset in bytes of the tensor in trip `trip`. Requires: a tensor of a model that passes
-  /// check_model().
+  /// Returns the offset in bytes of the tensor in trip `trip`. Requires: a tensor of a model that
+  /// passes check_model().
   int64_t at(int64_t trip) const { return begin + advance * (period > 0 ? trip % period : trip); }
 };
 
@@ -98,7 +98,8 @@ struct ModelBand {
   std::vector<int> chains;  ///< number of steps of each chain, in order
   friend bool operator==(const ModelBand&, const ModelBand&) = default;
 
-  /// One past the number of the last step of the band. Requires: a model that passes check_model().
+  /// Returns the index after the last step of the band. Requires: a model that passes
+  /// check_model().
   int end() const { return std::accumulate(chains.begin(), chains.end(), first); }
 };
 
@@ -109,7 +110,7 @@ struct ModelVariant {
   std::vector<int> inputs, outputs;
   std::vector<ModelStep> steps;       ///< in an order in which they can run
   int64_t arena_bytes = 0;            ///< size of the arena, the working memory of a call
-  std::string plan;                   ///< a report for people on the plan: its choices and costs
+  std::string plan;                   ///< a report about the plan for people: its choices and costs
   std::string graph;                  ///< text of the graph (graph/graph.h), for people and tools
   std::vector<ModelLoop> loops = {};  ///< sorted by `first`; loops do not overlap
   /// The bands, sorted by `first`; they do not overlap. A loop is either outside of all bands or
@@ -133,19 +134,20 @@ struct ModelFile {
 /// sub-buffers must begin at such offsets (CL_DEVICE_MEM_BASE_ADDR_ALIGN, 4096 bits on NVIDIA
 /// GPUs).
 inline constexpr int64_t device_tensor_alignment = 512;
-/// Alignment in bytes of tensors in the constants and the arena of a network for this target.
+/// Returns the alignment in bytes of tensors in the constants and the arena of a network for this
+/// target.
 int64_t tensor_alignment(const Target& target);
 
-/// Limit on the runs of steps in one call of a variant that has loops.
+/// Largest number of runs of steps in one call of a variant that has loops.
 inline constexpr int64_t most_step_runs = int64_t{1} << 22;
 
-/// Limit on the chains of a band. Each chain has its own scratch memory in every call.
+/// Largest number of chains of a band. Each chain has its own scratch memory in every call.
 inline constexpr size_t most_chains = 64;
 
 /// Calls `run(step, trip)` for each run of the steps `first` to `end` - 1 in one call of the
 /// variant, in order; `step` is an index into ModelVariant::steps. Stops at the first error and
-/// returns it. Requires: loops that pass check_model(), each either wholly inside the range or
-/// outside of it.
+/// returns this error. Requires: the loops pass check_model(), and each loop is wholly inside the
+/// range or wholly outside of it.
 template <typename Run>
 Status for_each_run(const ModelVariant& variant, size_t first, size_t end, const Run& run) {
   size_t step = first;
@@ -162,14 +164,14 @@ Status for_each_run(const ModelVariant& variant, size_t first, size_t end, const
   return {};
 }
 /// Calls `run(step, trip)` for each run of all steps of the variant, in order. Stops at the first
-/// error and returns it.
+/// error and returns this error.
 template <typename Run>
 Status for_each_run(const ModelVariant& variant, const Run& run) {
   return for_each_run(variant, 0, variant.steps.size(), run);
 }
 
-/// Calls `run(chain, first, end)` for each chain of the band. `chain` is the number of the chain,
-/// which consists of the steps `first` to `end` - 1.
+/// Calls `run(chain, first, end)` for each chain of the band. `chain` is the index of the chain in
+/// the band. The chain consists of the steps `first` to `end` - 1.
 template <typename Run>
 void for_each_chain(const ModelBand& band, const Run& run) {
   auto first = static_cast<size_t>(band.first);
@@ -186,14 +188,15 @@ inline constexpr int64_t most_model_bytes = int64_t{16} << 30;
 /// Prints the names and shapes of the variant's inputs, such as "x [1, 4], m [4]".
 std::string show_inputs(const ModelVariant& variant);
 
-/// Lower bound on the size in bytes of a variant's arena: the sum of the sizes of the arena's
-/// arrays that are alive at a step, for the step where this sum is largest. Arrays that a step
-/// reads as one tensor, such as the inputs of a concatenation, count as one array. The bound treats
-/// bands as if their steps ran in order, so a variant with bands may need a larger arena. Requires:
-/// a model that passes check_model().
+/// Returns a lower bound on the size in bytes of a variant's arena. For each run of a step, the
+/// sizes of the arena's arrays that are alive are added; the bound is the largest of these sums.
+/// Arrays that a step reads as one tensor, such as the inputs of a concatenation, count as one
+/// array. The bound treats bands as if their steps ran in order, so a variant with bands may need a
+/// larger arena. Requires: a model that passes check_model().
 int64_t least_arena_bytes(const ModelFile& model, const ModelVariant& variant);
 
-/// Checks that running the model is safe. Invalid, naming the step or tensor, unless
+/// Checks that running the model is safe. If not, fails with Invalid; the message names the step or
+/// tensor. A model is safe if all of these hold:
 /// - there is a variant; all variants have inputs and outputs of the same names and types, and no
 ///   two have inputs of the same shapes;
 /// - indices are in range; in every trip of a loop, each tensor lies inside its memory (constants,
@@ -211,22 +214,22 @@ int64_t least_arena_bytes(const ModelFile& model, const ModelVariant& variant);
 /// A tensor that no step writes, and that is no input or constant, is an alias: another name for
 /// the memory of other tensors. When a step first reads the alias, one tensor, or several tensors
 /// side by side, must fill exactly its place. So the result of a reshape is an alias of its input,
-/// and the result of a concatenation is an alias of its inputs; neither takes a step. An alias that
-/// moves in a loop (Slide) stands in each trip for the tensors, or the parts of tensors, that lie
-/// at its place in that trip.
+/// and the result of a concatenation is an alias of its inputs. Neither operator needs a step. An
+/// alias that moves in a loop (Slide) stands in each trip for the tensors, or the parts of tensors,
+/// that lie at its place in that trip.
 Status check_model(const ModelFile& model);
 
-/// Checks that the machine can run the network. Invalid if the network or one of its kernels is for
-/// a processor with features that `machine` lacks. Networks for GPUs pass, since only the device
-/// that loads them can tell.
+/// Checks that the machine can run the network. Fails with Invalid if the network or one of its
+/// kernels is for a processor with features that `machine` lacks. Networks for GPUs are accepted,
+/// because only the device that loads them can tell whether it can run them.
 Status check_targets(const ModelFile& model, const Target& machine);
 
-/// Returns the bytes of the model's file; equal models have equal bytes. Fails as check_model(), or
-/// if the file would be too large.
+/// Returns the bytes of the model's file; equal models have equal bytes. Fails with the errors of
+/// check_model(), and with Invalid if the file would be too large.
 Result<std::string> model_bytes(const ModelFile& model);
-/// Parses the bytes of a model's file. Invalid if the bytes are truncated, were changed or are
-/// unsafe to run. Unlike map_model(), it does not check that the machine can run the model.
-/// Requires: bytes whose origin the caller trusts.
+/// Parses the bytes of a model's file. Fails with Invalid if the bytes are truncated or were
+/// changed, or if the model is unsafe to run. Unlike map_model(), it does not check that the
+/// machine can run the model. Requires: bytes whose origin the caller trusts.
 Result<ModelFile> parse_model(std::string_view bytes);
 
 /// Writes the model to `path`, replacing the file atomically, as write_artifact() does.
@@ -243,13 +246,15 @@ struct MappedModel {
 enum class Constants { Checked, Trusted };
 
 /// Maps and checks a model, without loading it. The file must not be changed in place while the
-/// model lives; write_model() replaces it. NotCompiled: there is no such file. Invalid: the file or
-/// its directory belongs to another user or is writable by others; or the file is truncated, was
-/// changed, is unsafe to run, or is for a machine with features that `machine` lacks.
+/// model lives; write_model() replaces it. Fails with NotCompiled if there is no such file. Fails
+/// with Invalid if the file or its directory belongs to another user or is writable by others. Also
+/// fails with Invalid if the file is truncated, was changed, is unsafe to run, or is for a machine
+/// with features that `machine` lacks.
 Result<MappedModel> map_model(const std::string& path, Trust trust = Trust::Own,
                               const Target& machine = host_target(),
                               Constants constants = Constants::Checked);
-/// As map_model(), but reads the constants into the result, which does not need the file later.
+/// Does the same as map_model(), but reads the constants into the result, which does not need the
+/// file later.
 Result<ModelFile> read_model(const std::string& path, Trust trust = Trust::Own,
                              const Target& machine = host_target());
 

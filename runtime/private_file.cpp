@@ -36,7 +36,8 @@ std::string directory_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
-// Others may read the file: code is no secret.
+// Checks that a trusted user owns the file or directory and that nobody else may write it. Others
+// may read it, because code is no secret.
 Status check_owner(int descriptor, const std::string& path, std::string_view what, bool root_too) {
   struct stat status;
   if (fstat(descriptor, &status) != 0) return system_error("examine", path);
@@ -73,8 +74,8 @@ Result<std::string> read_all(const PrivateFile& file, const std::string& path) {
   return bytes;
 }
 
-// Everybody may read code, but only its owner may change it: check_owner() refuses files with other
-// permissions.
+// Permissions of new files. Everybody may read code, but only its owner may change it, because
+// check_owner() refuses files that others may write.
 constexpr mode_t most_permissions = 0755, usual_permissions = 0644;
 
 /// Returns the permissions of the regular file at `path`, without write permission for others;
@@ -131,7 +132,7 @@ Status replace(const std::string& path, std::span<const std::string_view> parts,
   return {};
 }
 
-/// True for the file of a database of SQLite.
+/// True if `path` is a file of an SQLite database.
 bool is_database(const std::string& path) {
   std::array<char, db::database_magic.size()> beginning;
   std::ifstream file(path, std::ios::binary);
@@ -145,7 +146,7 @@ Result<PrivateFile> open_private_file(const std::string& path, bool root_too, in
   const std::string directory = directory_of(path);
   const Descriptor folder(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const std::string name = std::filesystem::path(path).filename().string();
-  // O_NONBLOCK: opening a fifo must not wait for its writer.
+  // With O_NONBLOCK, opening a FIFO does not wait for a process that writes to it.
   Descriptor file(
       folder ? openat(folder.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)
              : -1);
@@ -153,8 +154,8 @@ Result<PrivateFile> open_private_file(const std::string& path, bool root_too, in
     return fail(ErrorCode::NotCompiled, fmt::format("[file] '{}' does not exist", path));
   if (!file && errno == ELOOP) return refused(path, "it is a symbolic link");
   if (!file) return system_error("open", path);
-  // The directory may belong to root even if the file may not: nobody can replace files in it but
-  // root.
+  // The directory may belong to root even if the file may not, because then only root can replace
+  // files in it.
   TW_RETURN_IF_ERROR(check_owner(folder.get(), path, "its directory", true));
   TW_RETURN_IF_ERROR(check_owner(file.get(), path, "the file", root_too));
   TW_TRY(const int64_t bytes, size_of_regular(file.get(), path, max_bytes));

@@ -16,14 +16,14 @@
 namespace tw::runtime {
 namespace {
 
-// Within single quotes a shell interprets no character but the closing quote.
+// Returns the text in single quotes. Within them a shell interprets only the closing quote.
 std::string shell_quoted(std::string_view text) {
   std::string result = "'";
   for (const char c : text) result += c == '\'' ? "'\\''" : std::string(1, c);
   return result + "'";
 }
 
-/// The beginning of a command that works on the database and the cache of the session.
+/// Returns the beginning of a command that works on the database and the cache of the session.
 std::string command(std::string_view verb, const SessionOptions& options) {
   return fmt::format("tilewright {} --db {} --cache {}", verb, shell_quoted(options.database),
                      shell_quoted(options.cache));
@@ -36,8 +36,8 @@ std::string tune_command(const SessionOptions& options, const Target& target,
                      shell_quoted(workload));
 }
 
-/// Names the record by its hash, because the workload alone does not say which record's layouts,
-/// threads and device are meant.
+/// Returns a command that compiles a record. It names the record by its hash, because the workload
+/// alone does not say which record's layouts, threads and device are meant.
 std::string compile_command(const SessionOptions& options, const db::Record& record) {
   return fmt::format("{} {}", command("compile", options), record.hash.substr(0, 16));
 }
@@ -48,7 +48,7 @@ Status require_gpu(const SessionOptions& options) {
               "[session] it has no GPU: open it with one, or ask for a kernel of the processor");
 }
 
-/// Fails if no target matches the device: then no records can exist for it.
+/// Fails if no target matches the device, because then no records can exist for it.
 Status require_targets(const std::vector<Target>& targets, const Device& gpu) {
   if (!targets.empty()) return {};
   return fail(ErrorCode::Unsupported,
@@ -62,8 +62,8 @@ struct Session::State {
   explicit State(SessionOptions given)
       : options(std::move(given)), pool(PoolOptions{.threads = options.threads}) {}
 
-  /// The best record of the workload. It belongs to the first target that has a record and, for
-  /// that target, to the first number of threads that has one.
+  /// Returns the best record of the workload. The record is for the first target that has a record
+  /// and, for that target, for the first number of threads that has a record.
   Result<db::Record> best_record(std::string_view workload, const std::vector<Target>& targets,
                                  const std::vector<int>& threads);
   Result<Artifact> artifact_of(const db::Record& record) const;

@@ -25,8 +25,8 @@ void copy_elements(int64_t bytes, char* to, int64_t to_step, const char* from, i
   return copy_row<8>(to, to_step, from, from_step, count);
 }
 
-// Calls row(address, number) for each row of the view along its last axis: with the address of the
-// first element of the row, and the number of the row in row-major order.
+// Calls row(address, number) for each row of the view along its last axis. `address` is that of the
+// row's first element, `number` the index of the row in row-major order.
 template <typename Row>
 void for_each_row(const StridedView& view, const Row& row) {
   if (element_count(view) == 0) return;
@@ -74,7 +74,8 @@ bool elements_are_distinct(const StridedView& view) {
   for (size_t i = 0; i < view.shape.size(); ++i)
     if (view.shape[i] > 1) axes.push_back({std::abs(view.strides[i]), view.shape[i]});
   std::sort(axes.begin(), axes.end());
-  int64_t reach = 0;  // extent in memory of the axes with smaller strides
+  // Distance from the first to the last element along the axes with smaller strides.
+  int64_t reach = 0;
   for (const auto& [stride, extent] : axes) {
     if (stride <= reach) return false;
     reach += stride * (extent - 1);

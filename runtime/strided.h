@@ -28,16 +28,16 @@ bool is_contiguous(const StridedView& view);
 /// views with distinct elements the result is false too. Requires: byte_range(view) is not nullopt.
 bool elements_are_distinct(const StridedView& view);
 
-/// The addresses from the lowest byte of an element (`begin`) to one past the highest (`end`).
-/// byte_range() returns nullopt if an element lies outside of the address space.
+/// The addresses of a view's elements, from their lowest byte (`begin`) to one past their highest
+/// byte (`end`). byte_range() returns nullopt if an element lies outside of the address space.
 struct ByteRange {
   uint64_t begin = 0, end = 0;
   bool overlaps(const ByteRange& other) const { return begin < other.end && other.begin < end; }
 };
 std::optional<ByteRange> byte_range(const StridedView& view);
 
-/// Copies the elements of a view to a contiguous array, in row-major order; scatter() copies them
-/// back.
+/// gather() copies the elements of a view to a contiguous array, in row-major order. scatter()
+/// copies them back.
 void gather(const StridedView& from, char* contiguous);
 void scatter(const char* contiguous, const StridedView& to);
 

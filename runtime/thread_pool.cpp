@@ -51,8 +51,8 @@ struct ThreadPool::Job {
 };
 
 // The single-place queue of one worker. The caller posts a share of the job, and the worker claims
-// it. If the system has not yet given the worker a core, the caller takes the share back, so such a
-// worker delays nobody.
+// it. If the worker has not begun yet, for example because it waits for a core, the caller takes
+// the share back and runs it. So a worker without a core does not delay the call.
 //
 //     Idle -> Posted -> Claimed -> Idle        Posted -> Idle (taken back)        Idle -> Stop
 enum SlotState : uint32_t { Idle, Posted, Claimed, Stop };
@@ -78,12 +78,12 @@ struct ThreadPool::Shared {
   void run_share(int worker);
   void run_task(int64_t task);
 
-  alignas(kCacheLine) std::atomic<bool> busy{false};  // some caller has the workers
+  alignas(kCacheLine) std::atomic<bool> busy{false};  // true while a caller uses the workers
   Job job;
   // Number of workers that exist; they have the slots 1 to `started`. Only the caller that has set
   // `busy` changes it.
   int started = 0;
-  bool cannot_start = false;  // the system refused one: asked once
+  bool cannot_start = false;  // true after the system refused a thread; no more are started then
   alignas(kCacheLine) std::atomic<int64_t> next{0};
   alignas(kCacheLine) std::atomic<uint32_t> running{0};  // workers that have not finished the job
   alignas(kCacheLine) std::atomic<int32_t> failure{0};
@@ -146,7 +146,7 @@ ThreadPool::ThreadPool(const PoolOptions& options)
   const int usable = host_target().machine.cores;
   threads_ = std::clamp(options.threads > 0 ? options.threads : usable, 1, kMaxThreads);
   if (threads_ > usable)
-    spins_ = spins_awake_ = 0;  // a polling thread would occupy the core that another one needs
+    spins_ = spins_awake_ = 0;  // a polling thread would occupy a core that another thread needs
   // A cgroup quota limits time and reserves no cores. If every container pinned its threads to the
   // first cores, they would all share these cores; so with a quota nothing is pinned.
   const bool quota = usable < static_cast<int>(cores.size());
@@ -160,7 +160,7 @@ ThreadPool::~ThreadPool() {
   stop_workers();
 }
 
-/// Returns when `word` is no longer `old`: polls, then sleeps until it is notified.
+/// Waits until `word` differs from `old`, at first by polling, then asleep. Returns its new value.
 uint32_t ThreadPool::wait_for_change(const std::atomic<uint32_t>& word, uint32_t old) const {
   for (int i = 0; i < spins(); ++i) {
     const uint32_t value = word.load(std::memory_order_acquire);
@@ -178,7 +178,8 @@ void* ThreadPool::work(void* argument) {
   while (pool.wait_for_change(slot.state, Idle) != Stop) {
     if (!slot.exchange(Posted, Claimed)) continue;
     shared.run_share(slot.worker);
-    slot.state.store(Idle, std::memory_order_relaxed);  // seen by the caller with the next line
+    // The next line makes this visible to the caller.
+    slot.state.store(Idle, std::memory_order_relaxed);
     if (shared.running.fetch_sub(1, std::memory_order_acq_rel) == 1) shared.running.notify_one();
   }
   return nullptr;

@@ -8,10 +8,10 @@
 //     ThreadPool pool;  // as many threads as this process may use
 //     int32_t failure = pool.parallel_for(tasks, run, &job);  // run(&job, task) for each task
 //
-// Thread-safe. The workers serve one caller at a time. Any other caller, and a task that itself
-// calls the pool, runs its tasks alone on its own thread. So no call waits for another call, and
-// nothing deadlocks. Several pools in one process are independent. After fork() the child's pool
-// starts new workers when it is next used.
+// Thread-safe. The workers serve one caller at a time. Meanwhile any other caller runs its tasks
+// alone on its own thread. So does a task that itself calls the pool. Therefore no call waits for
+// another call, and nothing deadlocks. Several pools in one process are independent. After fork()
+// the child's pool starts new workers when it is next used.
 
 #include <atomic>
 #include <cstdint>
@@ -25,17 +25,19 @@ namespace tw::runtime {
 using TaskFunction = int32_t (*)(void* context, int32_t task) noexcept;
 
 enum class Distribution {
-  /// A thread that is free takes the next task. For tasks of unequal cost, or for cores that other
-  /// programs use too.
+  /// A thread that is free runs the next task. Meant for tasks of unequal cost, and for cores that
+  /// other programs use too.
   Dynamic,
-  Static,  ///< each thread gets a contiguous share, the same in every call: data stays in its cache
+  /// Each thread runs a contiguous share of the tasks. The share is the same in every call with
+  /// equal numbers of tasks and threads, so its data stays in the thread's cache.
+  Static,
 };
 
 struct PoolOptions {
   /// Number of threads, including the caller; 0: as many as affinity mask and cgroup quota allow.
   int threads = 0;
-  /// Pin each worker to a core of its own. Not done if there are fewer cores than threads, or if a
-  /// cgroup limits CPU time. If pinning fails, a warning is printed.
+  /// True: each worker is pinned to a core of its own. Workers are not pinned if there are fewer
+  /// cores than threads, or if a cgroup limits CPU time. If pinning fails, a warning is printed.
   bool pin = true;
   /// Number of polls after which a waiting thread sleeps. These polls together take about 20 to 100
   /// us. A pool with more threads than cores does not poll.
@@ -63,10 +65,10 @@ class ThreadPool {
 
   /// While an Awake exists, waiting threads poll for longer before they sleep. Create an Awake for
   /// one piece of work, such as a call of a network, whose parallel calls have short serial parts
-  /// between them. Without an Awake the threads fall asleep in these parts; a thread takes 50 us
-  /// and more to wake, and its core is then slower for a millisecond or two. The pool must outlive
-  /// the Awake. A child of fork() inherits the count of the parent's Awakes, so they stay in force
-  /// in the child.
+  /// between them. Without an Awake the threads fall asleep in these parts. Waking a thread takes
+  /// 50 us and more, and then its core is slower for a millisecond or two. The pool must outlive
+  /// the Awake. A child of fork() inherits the number of the parent's Awakes, so they have effect
+  /// in the child too.
   class Awake {
    public:
     explicit Awake(ThreadPool& pool) : pool_(pool) { pool_.awake_.fetch_add(1, relaxed); }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Private to db/: the parts of SQL statements that differ between SQLite and PostgreSQL. All other
-// SQL is written once, in a form that both engines understand. Parameters are written as `?`, which
-// a connection to a server replaces by $1, $2 and so on. Thread-safe.
+// SQL is written once, in a form that both engines understand. Parameters are written as `?`. A
+// connection to a server replaces them by $1, $2 and so on. Thread-safe.
 
 #include <string_view>
 
@@ -25,14 +25,15 @@ struct Dialect {
   /// of `op`.
   std::string_view op_condition;
   std::string_view
-      list_columns;  ///< columns, after the first, of the index by which groups are listed
+      /// The columns of the index by which groups are listed, without its first column.
+      list_columns;
   /// Name of the function that returns the position of a part in a text, from 1 on; 0 if the text
   /// does not contain the part.
   std::string_view position;
   std::string_view calibration_key;  ///< primary key of the calibrations
   std::string_view now_ms;  ///< expression for the clock of the engine's machine, in ms since 1970
-  /// True if Connection::prepare_copy() works, which sends many rows by one request. With INSERT,
-  /// the program would wait for the server's reply after each row.
+  /// True if Connection::prepare_copy() works. It sends many rows by one request. With INSERT, the
+  /// program would wait for the server's reply after each row.
   bool has_copy;
 };
 

@@ -12,7 +12,7 @@
 namespace tw::db {
 namespace {
 
-// statfs(2), and the kernel's include/uapi/linux/magic.h.
+// Values of f_type, from statfs(2) and the kernel's include/uapi/linux/magic.h.
 constexpr std::pair<int64_t, const char*> unsafe_types[] = {
     {0x6969, "NFS"},      {0x65735546, "FUSE"}, {0x517B, "SMB"},    {0xFE534D42, "SMB2"},
     {0xFF534D42, "CIFS"}, {0x5346414F, "AFS"},  {0x01021997, "9P"}, {0x00C36400, "Ceph"},
@@ -35,7 +35,8 @@ std::string unsafe_filesystem(int64_t type) {
   return {};
 }
 
-// https://sqlite.org/wal.html#walresetbug: 3.7.0 to 3.51.2, mended also in 3.44.6 and 3.50.7.
+// The bug (https://sqlite.org/wal.html#walresetbug) is in the versions 3.7.0 to 3.51.2, except
+// 3.44.6 and 3.50.7 and later patches of these two.
 bool has_wal_reset_bug(int64_t version) {
   if (version < 3'007'000 || version >= 3'051'003) return false;
   const bool patched_44 = version >= 3'044'006 && version < 3'045'000;

@@ -32,7 +32,7 @@ namespace {
 
 Result<int> open_lock(const std::string& database_path) {
   const std::string lock_path = database_path + ".lock";
-  // Read-only is all that flock needs, so a file made by a colleague serves too.
+  // flock() needs only read access, so a lock file of another user can be used too.
   const int descriptor =
       ::open(lock_path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (descriptor >= 0) return descriptor;
@@ -56,7 +56,8 @@ Result<Gate> Gate::open(const std::string& database_path, Waiting waiting) {
 
 Result<Gate::Hold> Gate::enter() {
   TW_RETURN_IF_ERROR(lock());
-  // Locks on a removed file and on the one that takes its place do not exclude each other.
+  // A lock on a removed file does not exclude a lock on the new file with the same name. So if the
+  // locked file was removed, the new file is locked instead.
   while (is_removed(descriptor_)) {
     TW_TRY(const int present, open_lock(path_));
     ::close(std::exchange(descriptor_, present));

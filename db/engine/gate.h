@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Private to db/: the writer gate, a lock (flock) on a file beside the database. A process waits
-// for this lock before it writes. SQLite's own locks are polled, and with them some writers would
-// wait for seconds while others write. The kernel frees the lock when its holder dies. Not
-// thread-safe.
+// for this lock before it writes. SQLite polls its own locks. With these alone, some writers would
+// wait for seconds while others write again and again. The kernel frees the lock when the process
+// that holds it dies. Not thread-safe.
 
 #include <string>
 #include <utility>
@@ -35,8 +35,8 @@ class Gate {
   Gate& operator=(Gate&&) = delete;
   ~Gate();
 
-  /// Waits until no other writer holds the gate, and then holds it. TryLater if the time limit of
-  /// `waiting` passes first.
+  /// Waits until no other writer holds the gate, and then holds it. Fails with TryLater if the time
+  /// limit of `waiting` passes first.
   Result<Hold> enter();
   /// Removes the lock file. Call this function if the database that the gate guards does not exist.
   /// Writers that wait for the gate create a new file when their turn comes. Requires: `hold` is of

@@ -7,7 +7,7 @@
 namespace tw::db {
 namespace {
 
-// The number of the interface, unchanged since PostgreSQL 8.0.
+// 5 is the version of the library's binary interface, which has not changed since PostgreSQL 8.0.
 constexpr const char* libpq_name = "libpq.so.5";
 
 Result<Libpq> open_libpq() {

@@ -54,8 +54,8 @@ struct Libpq {
   bool has_pipeline = false;  ///< true if the library has the functions of pipelines
 };
 
-/// Loads the library at the first call; it stays loaded. Environment if this machine does not have
-/// the library.
+/// Loads the library at the first call; later calls return the same object. Fails with Environment
+/// if this machine does not have the library, or if it lacks a function.
 Result<const Libpq*> libpq();
 
 }  // namespace tw::db

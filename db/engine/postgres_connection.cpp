@@ -13,7 +13,7 @@
 
 namespace tw::db {
 
-/// A PGresult, freed with its scope.
+/// A PGresult, which the destructor frees.
 class PostgresReply {
  public:
   PostgresReply(const Libpq& library, PGresult* result) : library_(&library), result_(result) {}
@@ -31,16 +31,17 @@ class PostgresReply {
   }
   /// True if the server waits for the data of a COPY.
   bool is_copying() const { return library_->PQresultStatus(result_) == PGRES_COPY_IN; }
-  /// True if this reply shows that the connection has ended: the server says so, or the error did
-  /// not come from the server. libpq may report the end in the status of the connection only later.
+  /// True if this reply shows that the connection has ended. This is so if the server says it, or
+  /// if the error did not come from the server. The status of the connection may show the end only
+  /// later.
   bool is_last() const {
     if (is_ok() || is_copying()) return false;
     const std::string state = sqlstate();
     return state.empty() || state.starts_with("08") || state.starts_with("57P");
   }
-  /// The SQLSTATE, five characters; empty if the server sent none.
+  /// Returns the SQLSTATE of five characters; empty if the server sent none.
   std::string sqlstate() const { return field(PG_DIAG_SQLSTATE); }
-  /// The server's message without details, which may quote what a row holds.
+  /// Returns the server's message without its details, which may quote the content of a row.
   std::string message() const { return field(PG_DIAG_MESSAGE_PRIMARY); }
   std::string tag() const { return library_->PQcmdStatus(result_); }
   int64_t changes() const { return std::atoll(library_->PQcmdTuples(result_)); }
@@ -70,14 +71,14 @@ namespace {
 // wait for minutes if the host is down.
 constexpr const char* connect_timeout_s = "10";
 constexpr const char* tcp_user_timeout_ms = "20000";
-// Pause between attempts to reconnect. An attempt takes 10 s at most (connect_timeout_s), so a
-// tuner spends at most a quarter of its time on waiting for a host that is down.
+// Least time between attempts to reconnect. An attempt takes at most 10 s (connect_timeout_s), so a
+// tuner spends at most a quarter of its time waiting for a host that is down.
 constexpr int64_t attempt_every_ms = 30'000;
 // Duration of one attempt to take a lock, which is the lock_timeout of the server. Messages and
 // interrupts are handled between attempts.
 constexpr int lock_slice_ms = 250;
 constexpr int64_t writers_lock = 0x54574442;  // "TWDB"
-// Rows of a copy that are sent together.
+// Number of bytes from which on the rows of a copy are sent.
 constexpr size_t copied_bytes = 64 << 10;
 constexpr int oldest_server = 120'000;
 // Largest number of statements that are sent together. Their replies have some 30 bytes each and
@@ -90,7 +91,7 @@ std::string first_line(std::string_view text) {
   return std::string(text.substr(0, text.find('\n')));
 }
 
-// Integers and doubles travel as big-endian bytes.
+// Integers and doubles are sent and received as big-endian bytes.
 std::string big_endian(uint64_t value) {
   std::string bytes(8, '\0');
   for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(value >> (56 - 8 * i));
@@ -125,7 +126,7 @@ class PostgresRow final : public Row {
   int row_;
 };
 
-/// `a = ? AND b = ?` -> `a = $1 AND b = $2`, leaving quoted text alone.
+/// Replaces each `?` that is not in quotes: `a = ? AND b = ?` -> `a = $1 AND b = $2`.
 std::string numbered(std::string_view sql) {
   std::string text;
   int count = 0;
@@ -171,8 +172,9 @@ class PostgresStatement final : public PreparedStatement {
   std::vector<std::string> parameters_;
 };
 
-// Adds rows by COPY in the format of https://www.postgresql.org/docs/current/sql-copy.html, "Binary
-// Format": each value is its length, and then the bytes that it has as a binary parameter.
+// Adds rows by COPY in the "Binary Format" of
+// https://www.postgresql.org/docs/current/sql-copy.html. A value is sent as its length, followed by
+// the bytes that it has as a binary parameter.
 class PostgresCopy final : public PreparedStatement {
  public:
   PostgresCopy(PostgresConnection& connection, std::string_view table, std::string_view columns)
@@ -212,7 +214,8 @@ class PostgresCopy final : public PreparedStatement {
     if (rows_.size() >= copied_bytes) send();
   }
 
-  /// Sends the rows that are ready, after the header for the first. Errors come from the run.
+  /// Sends the rows in `rows_` and clears it. The first call begins the COPY and sends the header
+  /// before the rows. Errors are returned later, by each().
   void send() {
     if (!status_) return rows_.clear();
     if (!is_begun_) {
@@ -228,13 +231,13 @@ class PostgresCopy final : public PreparedStatement {
   PostgresConnection::CopyStream stream_;
   std::string sql_;
   int64_t columns_, values_ = 0;
-  std::string rows_;       ///< that were not sent yet
-  bool is_begun_ = false;  ///< the server waits for rows
-  Status status_;          ///< of beginning
+  std::string rows_;       ///< bytes of rows that were not sent yet
+  bool is_begun_ = false;  ///< true while the server waits for rows
+  Status status_;          ///< error of an attempt to begin the COPY
 };
 
 struct ServerAdvice {
-  std::string_view sqlstate;  ///< its beginning
+  std::string_view sqlstate;  ///< the beginning of the SQLSTATE; empty: any
   ErrorCode code;
   std::string_view what;
   std::string_view todo;
@@ -329,7 +332,8 @@ Status PostgresConnection::settle() {
                             "expected; create one with `createdb --encoding=UTF8 "
                             "--template=template0`",
                             address_, encoding ? encoding : "nothing known"));
-  // The search path has no schema in which another user could leave tables or operators of his own.
+  // The search path has no schema in which another user could create tables or operators. So names
+  // in the SQL of this program cannot refer to objects of other users.
   const std::string sql = fmt::format(
       "SET search_path = tilewright, pg_temp; SET lock_timeout = {}; "
       "SET default_transaction_read_only = {}; SET statement_timeout = {}",
@@ -414,7 +418,7 @@ PostgresReply PostgresConnection::prepare_once(const std::string& sql, std::stri
 
 namespace {
 
-/// Parameters as libpq takes them.
+/// Parameters in the form that libpq's functions require.
 struct Values {
   explicit Values(const std::vector<std::string>& parameters)
       : binary(parameters.size(), 1), count(static_cast<int>(parameters.size())) {
@@ -463,12 +467,12 @@ PostgresReply PostgresConnection::run_together(const std::vector<WaitingStatemen
                                  v.lengths.data(), v.binary.data(), 1);
   }
   library_.PQpipelineSync(connection_);
-  // For each statement libpq returns a reply and then a null. If a statement failed, its reply is
-  // the answer; the server does not run the statements after it.
+  // For each statement libpq returns a reply and then a null. If a statement failed, the server
+  // does not run the statements after it, and its reply is the answer.
   PostgresReply answer(library_, library_.PQgetResult(connection_));
   for (int nulls = answer.is_absent(); !answer.is_absent() && nulls < 2;) {
     PostgresReply next(library_, library_.PQgetResult(connection_));
-    nulls = next.is_absent() ? nulls + 1 : 0;  // two: the connection is lost
+    nulls = next.is_absent() ? nulls + 1 : 0;  // two nulls in a row: the connection is lost
     if (next.is_synchronized()) break;
     if (!next.is_absent() && answer.is_ok()) answer = std::move(next);
   }
@@ -615,7 +619,7 @@ Result<EngineInfo> PostgresConnection::engine() {
   return info;
 }
 
-// The server checks its pages itself.
+// Returns no faults, because the server checks its pages itself.
 Result<std::vector<std::string>> PostgresConnection::integrity() {
   return std::vector<std::string>();
 }

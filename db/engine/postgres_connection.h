@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Private to db/: a connection to a PostgreSQL server. The tables lie in the schema `tilewright` of
-// the database that the address names. A writer holds an advisory lock, for which other writers
-// wait. The server frees the lock when its holder disconnects.
+// the database that the address names. A transaction that writes holds an advisory lock, for which
+// other writers wait. The server frees the lock when the transaction ends or its connection is
+// lost.
 //
 // If the connection is lost outside a transaction, the next statement or transaction reconnects and
 // runs normally. If it is lost inside a transaction, all statements of this transaction fail with
-// TryLater. While the server cannot be reached, all functions fail with TryLater, and a new
-// connection is tried every half minute. Not thread-safe.
+// TryLater. While the server cannot be reached, all functions fail with TryLater; at most every
+// half minute, one of these calls tries to connect. Not thread-safe.
 
 #include <map>
 #include <memory>
@@ -33,7 +34,8 @@ class PostgresConnection final : public Connection {
     /// Options of waits for other writers. waiting.on_message also gets a message when the
     /// connection to the server is lost and when it is back.
     Waiting waiting = {};
-    int64_t read_limit_ms = 0;  ///< time after which statements fail with TryLater; 0: never
+    /// Time in ms after opening from which on statements fail with TryLater; 0: never.
+    int64_t read_limit_ms = 0;
   };
 
   /// Connects to the server. Requires: is_server(address) and check_address(address).
@@ -49,8 +51,8 @@ class PostgresConnection final : public Connection {
   /// Requires: the tables exist.
   Result<bool> is_read_only() override;
   Status execute(const std::string& sql) override;
-  /// Prepares a statement. It is sent to the server when it first runs, so errors in its SQL are
-  /// reported only then.
+  /// Prepares a statement. The statement is sent to the server when it first runs, so errors in its
+  /// SQL are reported only then.
   Result<std::unique_ptr<PreparedStatement>> prepare(std::string_view sql) override;
   Result<std::unique_ptr<PreparedStatement>> prepare_copy(std::string_view table,
                                                           std::string_view columns) override;
@@ -66,14 +68,15 @@ class PostgresConnection final : public Connection {
   Result<EngineInfo> engine() override;
   Result<std::vector<std::string>> integrity() override;
 
-  /// Runs a statement with the parameters $1, $2, ... in binary form. The first time, the statement
-  /// is prepared on this connection.
+  /// Runs a statement with the parameters $1, $2, ... in binary form. At its first run on this
+  /// connection, the statement is prepared.
   Result<PostgresReply> run(const std::string& sql, const std::vector<std::string>& parameters);
   /// Queues a statement that returns no rows. All queued statements are sent together, before the
-  /// next request.
+  /// next request. Runs the statement at once if no transaction is open or libpq has no pipeline
+  /// mode.
   Status run_soon(const std::string& sql, std::vector<std::string> parameters);
-  /// A running statement COPY ... FROM STDIN, which sends rows. The server takes no other statement
-  /// until the COPY has ended.
+  /// A running statement COPY ... FROM STDIN, which sends rows. The server accepts no other
+  /// statement until the COPY has ended.
   class CopyStream {
    public:
     explicit CopyStream(PostgresConnection& connection) : connection_(connection) {}
@@ -82,7 +85,7 @@ class PostgresConnection final : public Connection {
     /// Sends bytes of rows to the server. If this fails, end() returns the error.
     void put(std::string_view bytes);
     Status end();
-    /// Aborts the COPY, and with it the transaction; no rows are written.
+    /// Aborts the COPY. This also aborts the transaction, so no rows are written.
     void give_up();
 
    private:

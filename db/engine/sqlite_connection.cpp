@@ -13,7 +13,8 @@ namespace tw::db {
 namespace {
 
 constexpr int max_value_bytes = 4 << 20;
-// More than there are different ones, but for the conditions of queries.
+// Largest number of compiled statements that are kept. The program has fewer different statements,
+// not counting queries with varying conditions.
 constexpr size_t most_kept_statements = 64;
 
 constexpr std::pair<int, int> limits[] = {
@@ -27,8 +28,9 @@ constexpr std::pair<int, int> limits[] = {
     {SQLITE_LIMIT_WORKER_THREADS, 0},
 };
 
-// Memory mapping is off, because with it an I/O error becomes a signal. The page cache grows to 32
-// MB, which is enough for all pages that a merge writes in one transaction.
+// Memory mapping is off, because an I/O error in mapped memory would be a signal that ends the
+// process. The page cache grows to 32 MB, which is enough for all pages that a merge writes in one
+// transaction.
 constexpr const char* settings =
     "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA mmap_size=0;"
     "PRAGMA synchronous=EXTRA; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-32000;";
@@ -81,7 +83,8 @@ int on_progress(void* deadline) {
   return static_cast<const Deadline*>(deadline)->has_passed() ? 1 : 0;
 }
 
-// Instructions of SQLite's machine between two looks at the clock: some 50 microseconds.
+// Number of instructions of SQLite's virtual machine between two checks of the deadline, which take
+// some 50 microseconds.
 constexpr int instructions_between_looks = 4096;
 
 class SqliteRow final : public Row {
@@ -107,7 +110,7 @@ class SqliteRow final : public Row {
 
 class SqliteStatement final : public PreparedStatement {
  public:
-  /// The deadline is the connection's, which outlives its statements.
+  /// `deadline` is a member of the connection, which outlives its statements.
   SqliteStatement(SqliteConnection& connection, SqliteConnection::Compiled::node_type compiled,
                   const Deadline& deadline)
       : connection_(connection),
@@ -221,7 +224,7 @@ void SqliteConnection::Finalize::operator()(sqlite3_stmt* statement) const {
 }
 
 void SqliteConnection::keep(Compiled::node_type statement) {
-  // Pragmas may do their work while they are compiled.
+  // Pragmas are not kept, because SQLite may run a pragma already while compiling it.
   const bool is_kept =
       idle_.size() < most_kept_statements && !statement.key().starts_with("PRAGMA");
   if (is_kept) idle_.insert(std::move(statement));
@@ -294,7 +297,7 @@ Result<std::vector<std::string>> SqliteConnection::integrity() {
   return lines;
 }
 
-// SQLite's backup interface sees one committed state.
+// SQLite's backup functions copy one committed state.
 Status SqliteConnection::copy_pages(SqliteConnection& to) {
   sqlite3_backup* backup = sqlite3_backup_init(to.handle_, "main", handle_, "main");
   if (backup) sqlite3_backup_step(backup, -1);

@@ -28,12 +28,13 @@ Error damaged(std::string_view operation, const std::string& path, std::string_v
 class SqliteConnection final : public Connection {
  public:
   struct Options {
-    bool create = false;        ///< the file may be absent
-    bool writable = true;       ///< false: opened read-only
-    bool in_memory = false;     ///< a new database without a file, which ends with the connection
-    std::string vfs = {};       ///< a registered SQLite VFS; empty: the default one
-    Waiting waiting = {};       ///< options of waits for locks of other processes
-    int64_t read_limit_ms = 0;  ///< time after which statements fail with TryLater; 0: never
+    bool create = false;     ///< true: creates the file if it is absent
+    bool writable = true;    ///< false: opened read-only
+    bool in_memory = false;  ///< true: a new database in memory, which ends with the connection
+    std::string vfs = {};    ///< a registered SQLite VFS; empty: the default one
+    Waiting waiting = {};    ///< options of waits for locks of other processes
+    /// Time in ms after opening from which on statements fail with TryLater; 0: never.
+    int64_t read_limit_ms = 0;
   };
 
   /// Opens a file with SQLite's defensive settings and limits, because the file may be damaged or
@@ -66,8 +67,8 @@ class SqliteConnection final : public Connection {
     void operator()(sqlite3_stmt* statement) const;
   };
   using Compiled = std::map<std::string, std::unique_ptr<sqlite3_stmt, Finalize>, std::less<>>;
-  /// Keeps a compiled statement for the next prepare() of its text. Requires: the statement was
-  /// reset.
+  /// Keeps a compiled statement, so that the next prepare() of the same text returns it. Requires:
+  /// the statement was reset.
   void keep(Compiled::node_type statement);
 
   /// Replaces the content of the file of `to` by one committed state of this file, page by page.

@@ -6,7 +6,8 @@
 namespace tw::db {
 namespace {
 
-/// Reads the first column of the first row by `read`.
+/// Runs `sql` and returns the first column of its first row, which the member function `read`
+/// reads.
 template <typename Value>
 Result<Value> first_value(Connection& connection, const std::string& sql,
                           Value (Row::*read)(int) const) {

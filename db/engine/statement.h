@@ -65,8 +65,8 @@ class Connection {
  public:
   virtual ~Connection() = default;
 
-  /// The name of the database in messages: the path of the file, or the address of the server. The
-  /// address holds no password.
+  /// Returns the name of the database in messages: the path of the file, or the address of the
+  /// server. The address holds no password.
   virtual const std::string& path() const = 0;
   virtual const Dialect& dialect() const = 0;
   /// True if writing would fail, because the file, its directory or the role on the server allows
@@ -82,22 +82,22 @@ class Connection {
   /// dialect().has_copy.
   virtual Result<std::unique_ptr<PreparedStatement>> prepare_copy(std::string_view table,
                                                                   std::string_view columns);
-  /// Number of rows that the last statement changed.
+  /// Returns the number of rows that the last statement changed.
   virtual int64_t changes() const = 0;
 
   /// Begins a transaction. In a Read transaction all reads see one state of the database. A Write
-  /// transaction also keeps other writers out; TryLater if another writer holds the database longer
-  /// than the time limit of waits.
+  /// transaction also keeps other writers out. Fails with TryLater if another writer holds the
+  /// database longer than Waiting::limit_ms.
   virtual Status begin(Access access) = 0;
   virtual Status commit() = 0;
   /// Undoes and ends the open transaction; does nothing if there is none.
   virtual void roll_back() = 0;
   virtual bool is_in_transaction() const = 0;
-  /// True if each read outside a transaction takes and frees a lock, which costs more than reading
-  /// a row.
+  /// True if each read outside a transaction locks and unlocks the database, which costs more than
+  /// reading a row.
   virtual bool locks_each_read() const = 0;
 
-  /// Version of the schema; nullopt if the database has no schema of this program.
+  /// Returns the version of the schema; nullopt if the database has no schema of this program.
   virtual Result<std::optional<int64_t>> schema_version() = 0;
   virtual Status set_schema_version(int64_t version) = 0;
 
@@ -106,13 +106,14 @@ class Connection {
   /// if there are none.
   virtual Result<std::vector<std::string>> integrity() = 0;
 
-  /// Runs a statement without parameters and returns the first column of its first row.
+  /// Each runs a statement without parameters and returns the first column of its first row. Fails
+  /// if there is no row.
   Result<int64_t> integer(const std::string& sql);
   Result<std::string> text(const std::string& sql);
 };
 
-/// A prepared statement of either engine; the functions of db/ use this class. It must not outlive
-/// its connection.
+/// A prepared statement of either engine, as the functions of db/ use it. It must not outlive its
+/// connection.
 class Statement {
  public:
   using Visitor = PreparedStatement::Visitor;
@@ -130,11 +131,11 @@ class Statement {
   /// Runs the statement and visits the first row. Returns false if there is no row.
   Result<bool> one(const std::function<void(const Row&)>& visit);
   Status run();
-  /// Runs a statement that returns no rows, now or later, so that a server gets many statements by
-  /// one request. It runs at the latest before the next statement that is not run by run_soon(), or
-  /// before the end of the transaction. If it fails then, that statement or the end of the
-  /// transaction returns the error. Requires: a transaction that writes; changes() is not called
-  /// for this statement.
+  /// Runs a statement that returns no rows, at once or later, so that a server gets many statements
+  /// by one request. A delayed statement runs before the next statement that is not run by
+  /// run_soon(), or before the end of the transaction. If it fails then, the call that runs it
+  /// returns the error. Requires: a transaction that writes; changes() is not called for this
+  /// statement.
   Status run_soon() { return prepared_->run_soon(); }
 
  private:
@@ -146,7 +147,7 @@ class Statement {
 /// A transaction that the destructor rolls back unless commit() has succeeded.
 class Transaction {
  public:
-  static Result<Transaction> begin(Connection& connection);  ///< for writing
+  static Result<Transaction> begin(Connection& connection);  ///< begins a transaction for writing
   /// Begins a transaction in which all reads see one state of the database. If a transaction is
   /// open already, reads see its state, and the new object does not end that transaction.
   static Result<Transaction> begin_reading(Connection& connection);
@@ -158,7 +159,8 @@ class Transaction {
 
  private:
   explicit Transaction(Connection* connection) : connection_(connection) {}
-  Connection* connection_;  ///< null if an enclosing transaction, which was open before, ends it
+  /// Null after commit(), and if begin_reading() found an open transaction.
+  Connection* connection_;
 };
 
 }  // namespace tw::db

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Waits of a database for locks that other processes hold: their time limit, clock and messages.
-// Not thread-safe.
+// Waiting for locks that other processes hold on a database, with a time limit, a clock and
+// messages. Not thread-safe.
 
 #include <cstdint>
 #include <functional>
@@ -12,8 +12,8 @@ namespace tw::db {
 
 using OnMessage = std::function<void(std::string_view)>;
 
-/// Options of a wait. A merge reads the other database on a second thread, which also calls now_ms
-/// and sleep_ms; on_message is always called on the thread that started the merge.
+/// Options of a wait. A merge reads the other database on a second thread. This thread also calls
+/// now_ms and sleep_ms. But on_message is called only on the thread that started the merge.
 struct Waiting {
   int64_t limit_ms = 60'000;
   std::function<int64_t()> now_ms = {};        ///< monotonic; empty: the steady clock
@@ -38,9 +38,9 @@ class Deadline {
   int64_t at_ms_ = INT64_MAX;
 };
 
-/// Waits for a lock; an object serves any number of waits, one after another. For each wait call
-/// begin(). Then call wait() between attempts to take the lock, until an attempt succeeds or wait()
-/// returns false.
+/// Waits for a lock. An object can be used for several waits, one after another. For each wait,
+/// call begin() first. Then call wait() between attempts to take the lock, until an attempt
+/// succeeds or wait() returns false.
 class LockWait {
  public:
   /// `what` is the name of the locked thing in messages.

@@ -30,7 +30,8 @@ std::string cell_of(const std::vector<double>& values) {
   return join(texts, " ");
 }
 
-// Each says whether the cell could be read.
+// read_cell() sets `out` to the value of a cell. It returns false if the cell has no value of this
+// type.
 bool read_cell(const std::string& cell, std::string& out) {
   out = cell;
   return true;
@@ -80,7 +81,7 @@ class RowReader {
  public:
   explicit RowReader(std::vector<std::string>& cells) : cells_(cells) { cells_.assign(1, ""); }
 
-  /// False at the end of the row.
+  /// Processes the next character of the row. Returns false if it ends the row.
   bool take(char c) {
     if (is_quoted_) return take_quoted(c);
     if (c == '\n') return false;
@@ -101,7 +102,8 @@ class RowReader {
     if (is_quoted_) cells_.back() += c;
     return true;
   }
-  /// Opens a quoted part; a quote directly after a closing quote is a literal quote.
+  /// Opens a quoted part of a cell. A quote directly after a closing quote is also a character of
+  /// the cell.
   void open_quote() {
     if (was_quote_) cells_.back() += '"';
     is_quoted_ = true;

@@ -22,9 +22,9 @@ std::string to_csv(const Record& record);
 /// `cells` is empty and `text` has only the beginning of the row.
 Result<bool> next_csv_row(std::istream& in, std::vector<std::string>& cells, std::string& text);
 
-/// Returns the record of a row whose columns have the names `names`; Invalid if the row is not a
-/// record. Columns of record versions 2 and 3 may be absent. Takes the hash from the row without
-/// checking it: call check() on the result.
+/// Returns the record of a row whose columns have the names `names`. Fails with Invalid if the row
+/// is not a record. Columns of record versions 2 and 3 may be absent. Takes the hash from the row
+/// without checking it: call check() on the result.
 Result<Record> from_csv(const std::vector<std::string>& names,
                         const std::vector<std::string>& cells);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: reads JSON objects that somebody else may have written. If the text is no
-// such object, or a field is missing or has another type, the functions throw
-// std::invalid_argument. Its message says in plain words what is wrong, for example "the field
-// threads is missing". Thread-safe.
+// Private to db/: reads JSON objects that somebody else may have written. If the text is no JSON
+// object, or a field is missing or has another type, the functions throw std::invalid_argument. Its
+// message says in plain words what is wrong, for example "the field threads is missing".
+// Thread-safe.
 
 #include <cstddef>
 #include <cstdint>

@@ -6,7 +6,9 @@
 namespace tw::db {
 namespace {
 
-// As many records are ready as a transaction writes, so that neither waits for the other for long.
+// Number of records that push() hands over together, and largest number of such vectors that wait
+// for next(). Together this is the number of records that a merge writes in one transaction, so
+// neither thread waits long for the other.
 constexpr size_t records_together = 512, most_ready = 8;
 
 }  // namespace
@@ -35,7 +37,8 @@ ReadAhead::~ReadAhead() {
 }
 
 Status ReadAhead::read_all() {
-  // Also where reading throws, for want of memory: the owner waits.
+  // Reports the end even if reading throws because memory is short. Otherwise next() would wait
+  // forever.
   struct End {
     ReadAhead& of;
     ~End() {

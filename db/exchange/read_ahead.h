@@ -32,8 +32,8 @@ namespace tw::db {
 
 class ReadAhead {
  public:
-  /// Opens the database at `path`, a result of canonical_path(), and begins to read. Waiting says
-  /// on which threads the callbacks of `waiting` are called.
+  /// Opens the database at `path`, a result of canonical_path(), and begins to read. The comment of
+  /// Waiting says on which threads the callbacks of `waiting` are called.
   static Result<std::unique_ptr<ReadAhead>> open(const std::string& path, const Waiting& waiting);
 
   ReadAhead(const ReadAhead&) = delete;
@@ -53,8 +53,8 @@ class ReadAhead {
       : on_message_(std::move(on_message)), owner_(std::this_thread::get_id()) {}
 
   Status read_all();
-  /// Hands records to next(), and waits if next() still has others to return. Returns false if the
-  /// ReadAhead is being destroyed; reading then stops.
+  /// Hands records to next(). Waits first while next() has 8 other vectors of records to return.
+  /// Returns false if the ReadAhead is being destroyed; reading then stops.
   bool push(std::vector<Record> records);
   void say(std::string_view message);
   void deliver(std::unique_lock<std::mutex>& lock);

@@ -39,7 +39,7 @@ Json measurements(const Record& r) {
   return list;
 }
 
-/// The line of an export that a result has among its measurements.
+/// Returns the record of a result, from the line that to_t4() puts among the measurements.
 Result<Record> record_in(const Json& result) {
   const auto all = result.find("measurements");
   if (all != result.end() && all->is_array())
@@ -53,23 +53,25 @@ Result<Record> record_in(const Json& result) {
                           line_name));
 }
 
-/// Thrown to end the parser, which has no other way to stop, with an error of OnResult.
+/// An exception with an error of OnResult. It is thrown because the parser cannot be stopped in
+/// another way.
 struct Stopped {
   Error why;
 };
 
-// Depths in a document: of the list of results, of a result, and of the deepest value of an export,
-// which is that of a measurement.
+// Depths of nesting in a document: of the list of results, of a result, and of the deepest value in
+// to_t4(), which is the value of a measurement.
 constexpr int depth_of_list = 1, depth_of_result = 2, most_depth = 5;
 
-/// Takes the results of a document from the events of the JSON parser.
+/// Finds the results of a document in the events of the JSON parser.
 class ResultReader {
  public:
   explicit ResultReader(const OnResult& on_result) : on_result_(on_result) {}
 
-  /// The callback of the parser: false if the parser shall drop the value. A result is dropped once
-  /// it is taken, because a document may be larger than memory. Values that are nested deeper than
-  /// those of an export are dropped, because dump() calls itself for each level.
+  /// The callback of the parser. Returns false to make the parser drop the value. A result is
+  /// dropped after on_result_ has seen it, because a document may be larger than memory. Values
+  /// that are nested deeper than those of to_t4() are dropped, because dump() calls itself for each
+  /// level.
   bool take(int depth, Event event, const Json& parsed) {
     if (depth == depth_of_list) {
       if (event == Event::key) is_named_results_ = parsed == "results";
@@ -88,7 +90,8 @@ class ResultReader {
 
  private:
   const OnResult& on_result_;
-  bool is_named_results_ = false;  ///< the member of the document that is being read is `results`
+  /// True while the parser reads the member `results` of the document.
+  bool is_named_results_ = false;
   bool is_in_list_ = false;
   bool has_results_ = false;
 };
@@ -97,7 +100,8 @@ class ResultReader {
 
 std::string utc_text(int64_t milliseconds) {
   using namespace std::chrono;
-  // The years 1 to 9999, which have four digits: what is read may say anything.
+  // The first and last millisecond of the years 1 to 9999, which have four digits. A record that
+  // was read from a file may have any time.
   constexpr int64_t first = -62'135'596'800'000, last = 253'402'300'799'999;
   const sys_time<std::chrono::milliseconds> time{
       std::chrono::milliseconds(std::clamp(milliseconds, first, last))};

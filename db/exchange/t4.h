@@ -28,8 +28,9 @@ std::string_view t4_invalidity(TrialStatus status);
 /// these years.
 std::string utc_text(int64_t milliseconds);
 
-/// Returns the record as one element of "results", without a line feed. Its measurement
-/// "record_line" has the whole record as a line of to_json(); read_t4() reads this line.
+/// Returns the record as one element of "results", without a line feed. The measurement
+/// "record_line" of this element has the whole record as a line of to_json(). read_t4() reads only
+/// this line.
 std::string to_t4(const Record& record);
 
 /// A function that read_t4() calls for each result. The first argument is the record, or the reason
@@ -37,9 +38,9 @@ std::string to_t4(const Record& record);
 using OnResult = std::function<Status(Result<Record>, const std::string& text)>;
 /// Reads a document and calls `on_result` for each result in turn. Results of other programs are
 /// not records, because they have no schedule of this project. Values that are nested deeper than
-/// those of to_t4() are left out of the text. Invalid if the input is not JSON or has no list
-/// `results`. If `on_result` returns an error, reading stops with this error. `name` is the name of
-/// the input in messages.
+/// those of to_t4() are left out of the text. Fails with Invalid if the input is not JSON or has no
+/// list `results`. If `on_result` returns an error, reading stops with this error. `name` is the
+/// name of the input in messages.
 Status read_t4(std::istream& in, const std::string& name, const OnResult& on_result);
 
 }  // namespace tw::db

@@ -35,13 +35,13 @@ namespace {
 namespace fs = std::filesystem;
 
 // Number of records in one transaction. Each transaction syncs the file and writes pages of
-// indexes; with this many records these costs do not dominate an import. Other writers wait only
-// some 0.1 s.
+// indexes. With this many records, these costs do not dominate an import, and other writers wait
+// only some 0.1 s.
 constexpr size_t batch_size = 4096;
 
-// Reads the next line; returns false at the end. If a line is too long, only its beginning is kept,
-// which is enough to refuse it. Fails if the file cannot be read: the buffer of the stream then
-// throws.
+// Reads the next line; returns false at the end. Of a line that is too long, only the beginning is
+// kept, which is enough to refuse the line. Fails if the file cannot be read, which the buffer of
+// the stream reports by an exception.
 Result<bool> next_line(std::istream& in, std::string& line) try {
   line.clear();
   std::streambuf* buffer = in.rdbuf();
@@ -56,7 +56,7 @@ Result<bool> next_line(std::istream& in, std::string& line) try {
                           failure.what()));
 }
 
-/// Visits the lines that are not empty, with their numbers from 1 on.
+/// Visits the lines that are not empty. `number` is the number of the line in the input, from 1 on.
 Status each_line(std::istream& in,
                  const std::function<Status(const std::string& line, int64_t number)>& visit) {
   std::string line;
@@ -67,11 +67,11 @@ Status each_line(std::istream& in,
   }
 }
 
-/// A line of an export.
+/// The content of a line of an export.
 using Fact = std::variant<Record, Calibration>;
 
-/// Parses a line. If it is neither kind, the error is the one for calibrations if the line names
-/// one, else the one for records.
+/// Parses a line. If the line is neither a record nor a calibration, returns the error about
+/// calibrations if the line has a field "calibration", else the error about records.
 Result<Fact> fact_of(std::string_view line) {
   Result<Record> record = from_json(line);
   if (record) return Fact(std::move(*record));
@@ -104,7 +104,7 @@ class Batches {
     facts_.bad.push_back(std::move(line));
     return flush_if_full();
   }
-  /// Appends the calibrations of a store after its records.
+  /// Adds the calibrations of `from`, and appends everything that was not appended yet.
   Result<AppendSummary> finish(Store& from) {
     TW_RETURN_IF_ERROR(
         for_each_calibration(from, [&](const Calibration& machine) { return keep(machine); }));
@@ -137,7 +137,8 @@ Error database_to_import(const std::string& name) {
                       name)};
 }
 
-/// `expected` is the form of an import: "lines as `tilewright db export NAME.jsonl` writes them".
+/// Returns the error for an input without records. `expected` describes the form of such an input,
+/// for example "lines as `tilewright db export NAME.jsonl` writes them".
 Error no_facts_in(const std::string& name, std::string_view expected, std::string_view why) {
   return {ErrorCode::Invalid,
           fmt::format("[import] {} holds no records, and nothing was stored: {} were expected; {}",
@@ -148,8 +149,8 @@ Error no_facts_in(const std::string& name, std::string_view expected, std::strin
 // export.
 constexpr size_t most_leading = 64;
 
-/// Stores the entries of an import: lines, rows or results. Bad entries before the first record or
-/// calibration stay in memory until that is found, so that nothing is stored of an input that is
+/// Stores the entries of an import, which are lines, rows or results. Bad entries before the first
+/// record or calibration stay in memory until that is found. So nothing is stored if the input is
 /// not an export.
 class Import {
  public:
@@ -159,7 +160,8 @@ class Import {
          std::string_view entry)
       : batches_(state), name_(name), expected_(expected), entry_(entry) {}
 
-  /// Adds an entry, whose text is `text`. Invalid if the input is not an export.
+  /// Adds entry number `number`, given as its text and as the result of parsing it. Fails with
+  /// Invalid if the input is not an export.
   Status add(Result<Fact> fact, const std::string& text, int64_t number) {
     if (!fact && has_facts_) return batches_.add_bad({text, fact.error().message});
     if (!fact) return add_leading({text, fact.error().message}, number);
@@ -168,7 +170,7 @@ class Import {
       TW_RETURN_IF_ERROR(batches_.add_bad(std::move(bad)));
     return batches_.add(std::move(*fact), text);
   }
-  /// Stores what add() has not stored yet. Invalid if all entries are bad.
+  /// Stores what add() has not stored yet. Fails with Invalid if all entries are bad.
   Result<AppendSummary> finish() {
     if (!leading_.empty()) return tl::unexpected(refused());
     TW_RETURN_IF_ERROR(batches_.flush());
@@ -223,7 +225,7 @@ Status written(const std::ostream& out, const std::string& path) {
 
 using Export = Status (*)(Store&, std::ostream&);
 
-/// The export function for the ending of the path; nullptr if there is none.
+/// Returns the export function for the ending of the path; nullptr if there is none.
 Export export_of(std::string_view path) {
   return path.ends_with(".jsonl")  ? &export_jsonl
          : path.ends_with(".csv")  ? &export_csv
@@ -267,9 +269,10 @@ Status copy_to_file(Store& store, const std::string& path) {
 
 // ---- recover ----
 
-/// Appends zeros to a file that was cut off, up to the size in its header. SQLite does not open a
-/// file that is shorter than this; with the zeros, the missing pages only count as broken pages.
-/// (File format: page size at byte 16, number of pages at byte 28, big endian.)
+/// Appends zeros to a file that was cut off, up to the size that its header states. SQLite does not
+/// open a file that is shorter than this size. With the zeros, SQLite treats only the missing pages
+/// as broken. (In the header, the page size is at byte 16 and the number of pages at byte 28, both
+/// big endian.)
 void fill_up(const std::string& path) {
   std::array<unsigned char, 32> header = {};
   std::ifstream file(path, std::ios::binary);
@@ -280,7 +283,8 @@ void fill_up(const std::string& path) {
     return value;
   };
   const uint64_t page = number(16, 2) == 1 ? 65536 : number(16, 2);
-  constexpr uint64_t most_bytes = uint64_t{1} << 36;  // a header that is broken as well
+  // A larger size shows that the header is broken too.
+  constexpr uint64_t most_bytes = uint64_t{1} << 36;
   std::error_code error;
   const uint64_t bytes = page * number(28, 4), has = fs::file_size(path, error);
   if (!error && has < bytes && bytes <= most_bytes) fs::resize_file(path, bytes, error);
@@ -319,7 +323,7 @@ class Copy {
   std::string folder_;
 };
 
-// No row is stored in fewer bytes.
+// Lower bound of the size of a row.
 constexpr int64_t least_row_bytes = 128;
 
 /// The row numbers to try in a damaged file. Rows are numbered consecutively, so these are all
@@ -349,7 +353,7 @@ RowsToTry rows_to_try(Connection& connection, int64_t file_bytes) {
   for (const char* sql : scans) {
     auto statement = Statement::prepare(connection, sql);
     if (!statement) continue;
-    // A scan that fails has still named the rows before the damage.
+    // A scan that fails has visited the rows before the damage.
     (void)statement->each([&](const Row& row) {
       if (row.integer(0) > rows.up_to) rows.beyond.insert(row.integer(0));
       return true;
@@ -358,7 +362,7 @@ RowsToTry rows_to_try(Connection& connection, int64_t file_bytes) {
   return rows;
 }
 
-/// The error for a file whose table of records cannot even be named.
+/// Returns the error for a file in which the table of records cannot be found.
 Error nothing_to_recover(const std::string& path) {
   return {ErrorCode::Database,
           fmt::format("[recover] nothing can be saved from {}: it is no tuning database, or its "
@@ -408,7 +412,7 @@ Result<AppendSummary> append_readable(Store& store, RecordReader& reader, const 
   return summary;
 }
 
-/// The calibrations before the first broken page; empty if the schema has none.
+/// Returns the calibrations before the first broken page; empty if the schema has no calibrations.
 std::vector<Calibration> readable_calibrations(Connection& connection) {
   std::vector<Calibration> found;
   auto statement = Statement::prepare(connection, select_calibrations_sql());
@@ -474,7 +478,7 @@ Result<AppendSummary> import_spooled(Store& store, std::istream& in) {
 
 Status check_importable(const std::string& path) {
   std::error_code error;
-  // A pipe gives its bytes once: they are left for the import.
+  // The bytes of a pipe can be read only once, so they are left for the import.
   if (fs::is_other(path, error)) return {};
   TW_TRY(std::ifstream in, open_lines(path));
   std::string start(database_magic.size(), '\0');

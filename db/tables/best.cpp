@@ -16,9 +16,10 @@
 namespace tw::db {
 namespace {
 
-// Timings of a group that are read by one statement; each further statement reads more of them.
+// Number of timings that the first statement of by_cost() reads, and the factor by which each
+// further statement reads more.
 constexpr int64_t first_timings = 16, timings_growth = 16;
-// Rows that are in memory where all of them are read.
+// Number of rows that are in memory at a time, if all rows of the table are read.
 constexpr int64_t trials_at_once = 512;
 
 std::string select_candidates(std::string_view condition) {
@@ -28,7 +29,8 @@ std::string select_candidates(std::string_view condition) {
       condition);
 }
 
-/// Adds the trial of a row, unless the row cannot be read. `sessions` are those of its group.
+/// Adds the trial of a row to `trials`, unless the row cannot be read. `sessions` are the sessions
+/// of the trial's group.
 void add_candidate(const Row& row, const SessionRows& sessions, std::vector<RankedTrial>& trials) {
   const std::optional<TrialStatus> status = parse_trial_status(row.text(2));
   const auto session = sessions.find(row.integer(9));
@@ -85,7 +87,7 @@ Result<SessionRows> sessions_in(Connection& connection, int64_t group) {
   return sessions;
 }
 
-/// A row of the table.
+/// A row of the table `best`.
 struct BestRow {
   int64_t trial = 0;
   std::string hash;
@@ -95,7 +97,8 @@ struct BestRow {
   friend bool operator==(const BestRow&, const BestRow&) = default;
 };
 
-/// The row of `best`, computed by the rule from all trials of the group.
+/// Returns the row of `best` for a group by the rule (ranking.h); nullopt if no trial is believed.
+/// Requires: `group` has all trials of the group.
 std::optional<BestRow> best_row_of(const std::vector<RankedTrial>& group) {
   const auto best = best_of(group);
   if (!best) return std::nullopt;
@@ -128,7 +131,8 @@ Result<std::optional<BestRow>> stored_row_of(Connection& connection, int64_t gro
   return found;
 }
 
-/// The number of sessions of a group whose rows do not agree with the trials.
+/// Returns the number of rows of the table `sessions` that do not agree with the trials of the
+/// group. If the table has too many or too few rows for the group, returns 1.
 Result<int64_t> count_wrong_sessions(Connection& connection, int64_t group,
                                      std::span<const RankedTrial> trials) {
   TrialsInTable table(connection, group);
@@ -138,7 +142,8 @@ Result<int64_t> count_wrong_sessions(Connection& connection, int64_t group,
   if (stored.size() != expected.size()) return 1;
   int64_t wrong = 0;
   for (size_t i = 0; i < stored.size(); ++i)
-    // The table may know less of the hosts: a session that has lost trials keeps what it says.
+    // An empty host in the table is right too: it is left empty after trials were deleted, even if
+    // all remaining trials have one host.
     wrong +=
         stored[i].name != expected[i].name || stored[i].peak_gflops != expected[i].peak_gflops ||
         stored[i].least_cost != expected[i].least_cost || stored[i].ratio != expected[i].ratio ||
@@ -255,7 +260,7 @@ Result<std::vector<RankedTrial>> candidates_of(Connection& connection, int64_t g
 Result<JudgedGroup> judged_group(Connection& connection, int64_t id) {
   JudgedGroup group;
   TW_TRY(group.trials, candidates_of(connection, id));
-  // The same order in every database with these trials.
+  // This order is the same in every database with these trials.
   std::ranges::sort(group.trials, {}, &RankedTrial::hash);
   group.judgements = judge(group.trials);
   return group;
@@ -286,7 +291,8 @@ Result<std::set<std::string>> schedules_shared(Connection& connection, std::stri
   return schedules;
 }
 
-/// Stores the ratios on a schedule; the sessions that have trials of it and are not compared get 0.
+/// Stores the ratios of sessions on a schedule. Sessions that have trials of the schedule and are
+/// not compared get 0. Adds the ids of sessions with a changed ratio to `changed`.
 Status store_ratios(Connection& connection, int64_t group, const std::string& schedule,
                     const SessionRatios& ratios, const SessionRows& sessions,
                     std::set<int64_t>& changed) {
@@ -336,7 +342,7 @@ Result<double> stored_peak(Connection& connection, int64_t group) {
   return peak;
 }
 
-/// Compares the sessions of a group on these schedules again.
+/// Compares the sessions of a group on these schedules again and stores the ratios.
 Status compare_on(Connection& connection, int64_t group, TrialsInTable& trials,
                   const std::set<std::string>& schedules) {
   if (schedules.empty()) return {};
@@ -370,7 +376,8 @@ Status compare_sessions(Connection& connection, const GroupChange& change) {
            Statement::prepare(connection, "UPDATE groups SET peak_gflops = ? WHERE id = ?"));
     TW_RETURN_IF_ERROR(update.bind(peak).bind(change.group).run_soon());
   }
-  // A session that has timed something is believed where it proves a schedule wrong.
+  // A session that proves a schedule wrong is believed only if it has a timing (ranking.cpp). So
+  // when a session gets its first timing, the judgement of these schedules may change.
   for (const int64_t id : change.timed) {
     const auto session = trials.rows().find(id);
     if (session == trials.rows().end() || !session->second.accuses) continue;
@@ -448,11 +455,11 @@ Status refresh_group(Connection& connection, int64_t group) {
 
 namespace {
 
-/// Some rows of the table of trials.
+/// Some consecutive rows of the table of trials.
 struct TrialPage {
-  std::vector<Record> records;  ///< without those that do not agree with their hash
+  std::vector<Record> records;  ///< records of the rows, without those that record_of() refuses
   std::vector<RowNumber> numbers;
-  int64_t last = 0;  ///< number of the last row; 0: there are no more
+  int64_t last = 0;  ///< number of the last row; 0: there are no rows
 };
 
 Result<TrialPage> trials_after(Connection& connection, int64_t seq) {
@@ -501,7 +508,8 @@ Status derive_page(Connection& connection, const TrialPage& page) {
   return counts.store(connection);
 }
 
-/// The number of trials of a page that stand in another group or session than their records say.
+/// Returns the number of trials of a page whose rows have another group or session than their
+/// records.
 Result<int64_t> count_misplaced(Connection& connection, const TrialPage& page) {
   std::map<int64_t, SessionRows> sessions;
   int64_t wrong = 0;

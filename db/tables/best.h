@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: the trials of a group in tables, as a TrialSource for the rule of the best trial
-// (ranking.h); and the table `best`, which has one row for each group that has a best trial. The
-// table follows from the trials. Each transaction that writes trials updates it, and verify()
-// recomputes it and compares.
+// Private to db/: reads the trials of a group from tables, as a TrialSource for the rule of the
+// best trial (ranking.h). Also keeps the table `best`, which has one row for each group that has a
+// best trial. The table is derived from the trials. Each transaction that writes trials updates it,
+// and verify() recomputes it and compares.
 
 #include <cstdint>
 #include <functional>
@@ -19,7 +19,7 @@
 
 namespace tw::db {
 
-/// The SQL "CREATE TABLE best(...)".
+/// Returns the SQL "CREATE TABLE best(...)".
 std::string create_best_sql(const Dialect& dialect);
 
 /// A row of the table `sessions`.
@@ -32,20 +32,21 @@ struct SessionRow {
 };
 using SessionRows = std::map<int64_t, SessionRow>;  ///< by id
 
-/// The trials of a group, of which those with status Ok and a latency count as timed. They are read
-/// by indexes. Reads see one state of the database only if a transaction is open.
+/// The trials of a group in the database. Trials with status Ok and a latency count as timed.
+/// Trials are found by indexes. Several reads see one state of the database only if a transaction
+/// is open.
 class TrialsInTable final : public TrialSource {
  public:
   TrialsInTable(Connection& connection, int64_t group) : connection_(connection), group_(group) {}
 
   TrialStatus status() const override { return TrialStatus::Ok; }
   Result<std::vector<TimingSession>> sessions() override;
-  /// All functions from here on require that sessions() was called before.
+  /// This function and all that follow require that sessions() was called before.
   Result<std::vector<RankedTrial>> trials_of(const std::string& schedule_hash) override;
   Result<std::vector<std::string>> shared_by(const std::string& session) override;
   Status by_cost(double least_cost, double least_peak,
                  const std::function<Result<bool>(const Timing&)>& visit) override;
-  /// All sessions that have trials of the group, including those without timed trials.
+  /// Returns all sessions that have trials of the group, including those without timed trials.
   const SessionRows& rows() const { return sessions_; }
 
  private:
@@ -61,10 +62,10 @@ class TrialsInTable final : public TrialSource {
   int64_t group_;
   SessionRows sessions_;
   std::map<std::string, int64_t> ids_;
-  /// For each session the schedules that it shares with others (shared_by()); nullopt until they
-  /// are first needed.
+  /// The result of shared_by() for each session, by id; nullopt until it is first needed.
   std::optional<std::map<int64_t, std::vector<std::string>>> shared_;
-  std::optional<double> needed_share_;  ///< nullopt until a trial asks for it
+  /// The group's RankedTrial::needed_share; nullopt until a trial asks for it.
+  std::optional<double> needed_share_;
 };
 
 /// Returns all trials of a group, except those whose texts or status cannot be read.
@@ -77,25 +78,25 @@ struct JudgedGroup {
 };
 Result<JudgedGroup> judged_group(Connection& connection, int64_t group);
 
-/// Call this function after trials of a group were inserted and counted. It updates the peak of the
-/// group, and for each session of the group the ratio of its latencies to those of the majority of
-/// sessions. The sessions are compared on the schedules that the new trials may affect. If the peak
-/// has moved so far that other trials count as disturbed, the sessions are compared on all
-/// schedules that at least three sessions have tried. Requires: a write transaction.
+/// Updates the peak of a group, and for each of its sessions the ratio of the session's latencies
+/// to those of the majority of sessions. Call this function after trials of the group were inserted
+/// and counted. Sessions are compared on the schedules that the new trials may affect. If the peak
+/// has moved so far that other trials count as disturbed, sessions are compared on all schedules
+/// that at least three sessions have tried. Requires: a write transaction.
 Status compare_sessions(Connection& connection, const GroupChange& change);
 
-/// Returns ranked_trial() of a record that was just stored in this row. The hashes of the result
-/// are bytes, as in the tables, and not hex digits.
+/// Returns ranked_trial() of a record that was stored in row `row` by this transaction. The hashes
+/// of the result are bytes, as in the tables, and not hex digits.
 RankedTrial ranked_trial_of_row(const Record& record, int64_t row);
 
-/// Computes the peak and the best trial of a new group from `trials`, which are all its trials. The
-/// present transaction has made the group and has inserted and counted these trials. Requires: the
-/// group has too few sessions for comparing them (two at most); a write transaction.
+/// Computes and stores the peak and the best trial of a new group. `trials` are all trials of the
+/// group. This transaction has made the group, and has inserted and counted the trials. Requires: a
+/// write transaction; the group has at most two sessions, which are too few to compare them.
 Status derive_new_group(Connection& connection, int64_t group,
                         const std::vector<RankedTrial>& trials);
 
-/// Updates the row of a group in the table `best`. Reads only trials that may be the best trial,
-/// but all trials of the group if no trial with status Ok is believed. Requires: a write
+/// Updates the row of a group in the table `best`. Reads only trials that may be the best trial. If
+/// no trial with status Ok is believed, reads all trials of the group. Requires: a write
 /// transaction.
 Status refresh_best(Connection& connection, int64_t group);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Private to db/: the tables of demands (demand.h) and of claims (claims.h). Runs leave messages
-// for other runs there. The tables hold no records or calibrations and are not derived from them.
+// for other runs in these tables. The tables hold no records or calibrations and are not derived
+// from them.
 
 #include <string>
 #include <utility>
@@ -11,7 +12,8 @@
 
 namespace tw::db {
 
-/// Return the names of the tables, each with the SQL that creates it.
+/// demand_objects() returns the names of the tables of demands, and claim_objects() those of
+/// claims. Each name comes with the SQL that creates the table.
 std::vector<std::pair<std::string, std::string>> demand_objects(const Dialect& dialect);
 std::vector<std::pair<std::string, std::string>> claim_objects(const Dialect& dialect);
 

@@ -20,7 +20,7 @@ constexpr int64_t groups_at_once = 256;
 
 constexpr std::string_view key_columns =
     "workload_hash, target, threads, codegen_abi, device, layouts";
-// The places of these after the id and the columns above.
+// Indexes of the columns `trials` and `digest` in a row that begins with the id and key_columns.
 constexpr int trials_column = 7, digest_column = 8;
 
 /// Reads a group from the first columns of a row: the id, `key_columns`, `trials`.
@@ -40,9 +40,11 @@ Result<std::vector<Group>> read_groups(Statement& statement) {
   return groups;
 }
 
-// Sessions vote on a schedule that so many of them have trials of (ranking.cpp).
+// Sessions are compared on a schedule if at least this number of them has trials of the schedule
+// (fewest_voters in ranking.cpp).
 constexpr int64_t fewest_sharing = 3;
-// A server answers so many questions by one request.
+// Number of schedules that one statement asks about. A server then needs only one request for all
+// of them.
 constexpr size_t asked_together = 32;
 
 constexpr std::string_view of_sessions_of_group =
@@ -53,9 +55,9 @@ Status run_with(Connection& connection, const std::string& sql, int64_t value) {
   return statement.bind(value).run();
 }
 
-using PeakCounts = std::map<double, int64_t>;  ///< trials at each peak
+using PeakCounts = std::map<double, int64_t>;  ///< number of trials for each peak in GFLOP/s
 
-/// The lower median of the peaks of trials; 0 if there are none.
+/// Returns the lower median of the peaks of trials; 0 if there are none.
 double median_of(const PeakCounts& counts) {
   int64_t total = 0;
   for (const auto& [peak, trials] : counts) total += trials;
@@ -97,7 +99,7 @@ Result<std::set<std::string>> shared_among(Connection& connection, int64_t group
     select.bind(group);
     for (size_t asked = 0; asked < asked_together; ++asked) {
       select.bind_blob(*next);
-      // The last schedule fills the last statement up.
+      // In the last statement, the last schedule is bound to all parameters that are left.
       if (std::next(next) != schedules.end() || asked + 1 == asked_together) ++next;
     }
     TW_RETURN_IF_ERROR(select.each([&](const Row& row) {
@@ -193,7 +195,7 @@ Status each_group(Connection& connection, const std::function<Status(const Group
       return true;
     }));
     if (groups.empty()) return {};
-    // An index that is damaged could lead in a circle.
+    // In a damaged index the digests may run backwards, and this loop would then never end.
     if (next <= last)
       return tl::unexpected(damaged("groups", connection.path(), "an index is out of order"));
     for (const Group& group : groups) TW_RETURN_IF_ERROR(visit(group));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: the tables of groups (the comparable trials of one workload) and of sessions
-// (runs that measured trials of a group), and further tables that the rule of the best trial
-// (ranking.h) reads. All rows are derived from the trials. A transaction that stores trials updates
-// only the rows that these trials change, so no commit has to read the other trials of a group.
-// docs/database_format.md lists the tables.
+// Private to db/: the tables of groups and sessions, and further tables that the rule of the best
+// trial (ranking.h) reads. A group has the comparable trials of one workload. A session is a run
+// that measured trials of a group. All rows are derived from the trials. A transaction that stores
+// trials updates only the rows that the new trials change. So storing does not read all other
+// trials of a group. docs/database_format.md lists the tables.
 
 #include <cstdint>
 #include <functional>
@@ -60,9 +60,8 @@ std::vector<std::pair<std::string, std::string>> group_objects(const Dialect& di
 /// rows.
 std::string create_groups_last_sql(const Dialect& dialect);
 
-/// Visits every group, in an order that is the same in all databases. Groups are read some at a
-/// time, so that memory does not grow with their number. Stops at the first error of `visit` and
-/// returns it.
+/// Visits every group, sorted by group_digest(), which is the same order in all databases. At most
+/// 256 groups are in memory at a time. Stops at the first error of `visit` and returns this error.
 Status each_group(Connection& connection, const std::function<Status(const Group&)>& visit);
 
 /// Returns the groups of a workload, given by the hash of its key (hex), with the given layouts,
@@ -73,8 +72,8 @@ Result<std::vector<Group>> groups_of(Connection& connection, const std::string& 
 /// Returns the group with this key; nullopt if no trial has the key.
 Result<std::optional<Group>> find_group(Connection& connection, const GroupKey& key);
 
-/// For records that are about to be inserted, finds their rows in the tables of groups and
-/// sessions, and adds the rows that are missing.
+/// Finds the rows of records in the tables of groups and sessions, before the records are inserted.
+/// Adds rows that are missing.
 class Memberships {
  public:
   explicit Memberships(Connection& connection) : connection_(connection) {}
@@ -93,9 +92,9 @@ class Memberships {
   };
   Result<KnownGroup> group_of(const Record& record);
   Result<Session*> session_of(const KnownGroup& group, const Record& record);
-  /// Compares `value`, the host or toolchain of a record, with the value `known` of the records of
-  /// its session so far. If they differ, empties `known` and the column, because the session then
-  /// has several values.
+  /// Compares `value`, the host or toolchain of a record, with `known`, the value of its session so
+  /// far. If they differ, the session has several values. Then `known` and the value in column
+  /// `column` are emptied.
   Status note_several(const Session& session, std::string_view column, std::string& known,
                       const std::string& value);
 
@@ -104,15 +103,15 @@ class Memberships {
   std::map<std::pair<int64_t, std::string>, Session> sessions_;
 };
 
-/// The effect of inserted trials on a group: what has to be compared anew for the rule of the best
-/// trial.
+/// The effect of inserted trials on a group. It says which sessions have to be compared again.
 struct GroupChange {
   int64_t group = 0;
   bool is_new = false;       ///< true if the inserted trials are all trials of the group
   bool is_compared = false;  ///< true if the group has enough sessions for comparing them
   /// Schedules of the inserted trials that at least three sessions have tried.
   std::set<std::string> shared;
-  std::set<int64_t> timed;  ///< sessions of those inserted trials that count as timed
+  /// Ids of the sessions that have inserted trials with a cost (cost_of()).
+  std::set<int64_t> timed;
 };
 
 /// Counts the trials that a transaction inserts, and adds the counts to the tables of groups and
@@ -123,7 +122,7 @@ class TrialCounts {
   void add(const Record& record, const Membership& membership, int64_t seq);
   /// Adds the counts to the tables. Requires: the trials are stored; a write transaction.
   Status store(Connection& connection);
-  /// One GroupChange for each group of the counted trials. Requires: store() was called.
+  /// Returns one GroupChange for each group of the counted trials. Requires: store() was called.
   std::vector<GroupChange> changes() const;
 
  private:

@@ -18,9 +18,10 @@
 namespace tw::db {
 namespace {
 
-// A copy takes two statements, which fewer records are not worth.
+// Smallest number of records to insert by a copy, because a copy needs two more statements.
 constexpr size_t least_copied = 32;
-// Hashes that one statement asks for, where there are so many. Each statement is a round trip.
+// Number of hashes that one statement asks for, if there are at least this many records. Each
+// statement is a round trip to the server.
 constexpr size_t many_asked = 512;
 
 // A row of `claims` stores the highest number that a row of trials has had, in the column
@@ -84,7 +85,8 @@ class TrialInsertion {
       TW_TRY(const Membership membership, memberships_.of(record));
       added.emplace_back(&record, membership);
     }
-    // The server stores rows while the next ones are made, and takes no other statement meanwhile.
+    // The server stores rows while further rows are prepared here. Until the copy has ended, it
+    // accepts no other statement.
     TW_TRY(Statement rows, Statement::prepare_copy(connection_, "trials", record_columns()));
     for (const auto& [record, membership] : added) {
       bind_record(rows, last_ + 1, *record, membership);
@@ -107,7 +109,8 @@ class TrialInsertion {
                                           fmt::join(marks, ", "))));
     std::set<std::string> there;
     for (size_t begin = 0; begin < records.size(); begin += together) {
-      // The last statement asks for some hashes twice.
+      // All statements have the same number of hashes, so the last one may repeat hashes of the one
+      // before.
       const size_t first = std::min(begin, records.size() - together);
       for (const Record& record : records.subspan(first, together))
         select.bind_blob(bytes_of_hex(record.hash));
@@ -138,7 +141,8 @@ class TrialInsertion {
   Connection& connection_;
   Memberships memberships_;
   TrialCounts counts_;
-  std::map<int64_t, std::vector<RankedTrial>> of_new_groups_;  ///< their trials
+  /// The inserted trials of new groups, by id of the group.
+  std::map<int64_t, std::vector<RankedTrial>> of_new_groups_;
   int64_t last_;  ///< the number of the row that was stored last
   int64_t inserted_ = 0;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: inserting records, and the numbers of their rows.
+// Private to db/: inserts records and numbers their rows.
 
 #include <cstdint>
 #include <span>
@@ -16,8 +16,8 @@ namespace tw::db {
 /// check(); a write transaction.
 Result<int64_t> insert_records(Connection& connection, std::span<const Record> records);
 
-/// As insert_records(), but numbers the new rows from `last` + 1 on, and does not need the table
-/// `claims`.
+/// Does the same as insert_records(), but numbers the new rows from `last` + 1 on. Does not need
+/// the table `claims`.
 Result<int64_t> insert_records_after(Connection& connection, int64_t last,
                                      std::span<const Record> records);
 

@@ -9,7 +9,7 @@
 namespace tw::db {
 namespace {
 
-// The columns before those of the fields: seq, hash, workload_hash, schedule_hash.
+// Index of the first field's column. Before it come seq, hash, workload_hash, schedule_hash.
 constexpr int first_field = 4;
 
 }  // namespace

@@ -15,7 +15,8 @@ namespace tw::db {
 /// The last schema version in which each field is a column.
 inline constexpr int last_old_version = 3;
 
-/// Returns the definitions of the columns that a schema version added, for ALTER TABLE.
+/// Returns the definitions, for ALTER TABLE, of the columns that schema version `version` added.
+/// Requires: `version` is 2 or 3.
 std::vector<std::string> columns_added_by(int version, const Dialect& dialect);
 
 /// Returns a SELECT of the rows of `table`, which has the columns of the given schema version. A

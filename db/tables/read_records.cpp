@@ -7,7 +7,8 @@
 namespace tw::db {
 namespace {
 
-/// Approximate memory of a record. Only texts that can be long are counted by their length.
+/// Returns the approximate memory of a record in bytes. Only texts that can be long are counted by
+/// their length.
 size_t bytes_of(const Record& record) {
   constexpr size_t of_short_texts = 1024;
   return sizeof(Record) + of_short_texts + record.workload.size() + record.schedule.size() +

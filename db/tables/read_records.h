@@ -2,9 +2,8 @@
 #pragma once
 // Private to db/: a cache of records that were read and agree with their hashes, so that they need
 // not be read and hashed again. A record never changes, but its row may be deleted, and another
-// record may then get the number of the row. Before a caller uses a cached record, it compares the
-// hash that the row has now with the cached hash. So writes by other processes do no harm. Not
-// thread-safe.
+// record may then get the number of the row. So before a caller uses a cached record, it compares
+// the hash in the row with the cached hash. Not thread-safe.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +21,7 @@ class ReadRecords {
     Record record;
   };
 
-  /// The cached record of a row; null if there is none. Valid until the next keep().
+  /// Returns the cached record of a row; null if there is none. Valid until the next keep().
   const Kept* find(int64_t row) const;
 
   /// Caches the record that was read from a row. If the cache would then take more than most_bytes,

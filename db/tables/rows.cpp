@@ -17,7 +17,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "samples are little-endian doubles");
 
-constexpr char text_end = '\0';  // no text of a record holds it
+constexpr char text_end = '\0';  // ends each text; no text of a record contains it
 
 template <typename Member>
 constexpr bool is_text = std::is_same_v<std::remove_cvref_t<Member>, std::string>;
@@ -52,7 +52,8 @@ void bind(Statement& to, const std::vector<double>& values) {
   to.bind_blob(bytes);
 }
 
-// The columns that a SELECT of records reads before those of the fields.
+// The columns that a SELECT of records reads before the columns of the fields, and the index of the
+// first field's column.
 constexpr std::string_view read_first = "hash, texts, schedule, cost";
 constexpr int first_field = 4;
 
@@ -70,7 +71,7 @@ int column_count() {
   return count;
 }
 
-/// True where the status of the row is unknown to this program.
+/// True if this program does not know the status of the row.
 bool has_unknown_status(const Row& row) {
   int column = first_field, status = -1;
   Record record;

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 /// Names of tables and indexes, and the SQL that creates them.
 using Objects = std::vector<std::pair<std::string, std::string>>;
 
-/// Tables and indexes of trials, and of everything that is derived from trials.
+/// Returns the tables and indexes of trials, and of everything that is derived from trials.
 Objects trial_objects(const Dialect& d) {
   Objects all = {
       {"trials", create_trials_sql(d)},
@@ -42,7 +42,7 @@ Objects trial_objects(const Dialect& d) {
   return all;
 }
 
-/// Tables by which runs share demand and claims.
+/// Returns the tables of demands and claims, which runs share.
 Objects run_objects(const Dialect& d) {
   Objects all = demand_objects(d);
   std::ranges::move(claim_objects(d), std::back_inserter(all));
@@ -66,19 +66,20 @@ Status add_columns(Connection& connection, int version) {
   return {};
 }
 
-/// Version 2 adds calibrations and two fields of records, empty in existing records.
+/// Migrates to version 2, which adds calibrations and two fields of records. The fields are empty
+/// in existing records.
 Status from_1_to_2(Connection& connection) {
   TW_RETURN_IF_ERROR(add_columns(connection, 2));
   return connection.execute(create_calibrations_sql(connection.dialect()));
 }
 
-/// Version 3 adds two fields of records, which are 0 in existing records.
+/// Migrates to version 3, which adds two fields of records. They are 0 in existing records.
 Status from_2_to_3(Connection& connection) { return add_columns(connection, 3); }
 
 constexpr int64_t rows_together = 512;
 
-/// Reads the next rows after number `seq` and sets `seq` to the number of the last of them. A row
-/// that does not agree with its hash is added to `damaged`.
+/// Reads at most rows_together rows after row number `seq`, and sets `seq` to the number of the
+/// last row that was read. A row that does not agree with its hash is added to `damaged`.
 Result<std::vector<Record>> next_old_records(Connection& connection, int64_t& seq,
                                              std::vector<Quarantined>& damaged) {
   TW_TRY(Statement select,
@@ -147,8 +148,8 @@ Error altered(const std::string& path, std::string_view what) {
                   path, what)};
 }
 
-/// The first of NAME.vN.backup, NAME.vN.backup.2 and so on that does not exist. Existing backups
-/// may be of another state of the file, or of another file that had its name.
+/// Returns the first of the paths NAME.vN.backup, NAME.vN.backup.2 and so on that does not exist.
+/// Existing backups may be of another state of the file, or of another file that had its name.
 std::string free_backup_path(const std::string& path, int64_t version) {
   const std::string first = fmt::format("{}.v{}.backup", path, version);
   std::string backup = first;
@@ -165,7 +166,8 @@ const Migration* step_from(std::span<const Migration> steps, int64_t version) {
 }  // namespace
 
 Status create_objects(Connection& connection) {
-  // First, as a server makes the schema for the tables with it.
+  // This comes first because on a server it also creates the PostgreSQL schema that holds the
+  // tables.
   TW_RETURN_IF_ERROR(connection.set_schema_version(schema_version));
   for (const auto& [name, sql] : objects(connection.dialect()))
     TW_RETURN_IF_ERROR(connection.execute(sql));
@@ -236,7 +238,8 @@ Status migrate(SqliteConnection& connection, std::span<const Migration> steps, i
                                : Status(tl::unexpected(transaction.error()));
   if (applied) return transaction->commit();
   connection.roll_back();
-  // The file is as it was, and each further attempt would leave one more copy of it.
+  // The file is as it was, so no backup is needed. If the copy stayed, each further attempt would
+  // leave one more.
   std::error_code ignored;
   fs::remove(backup, ignored);
   return applied;

@@ -21,14 +21,14 @@ inline constexpr int64_t schema_version = 5;
 /// database.
 Status create_objects(Connection& connection);
 
-/// As create_objects(), but begins and commits a transaction of its own.
+/// Does the same as create_objects(), in a transaction of its own, which it begins and commits.
 Status create_schema(Connection& connection);
 
 /// Returns the schema version of a Tilewright database; an error for any other database.
 Result<int64_t> version_of(Connection& connection);
 
 /// Ok if the file has exactly the tables and indexes of this program; otherwise an error. A file
-/// from elsewhere may have triggers and views with SQL that would run.
+/// from elsewhere might have triggers and views, and their SQL would run.
 Status check_objects(SqliteConnection& connection);
 
 /// A step that changes a database from schema version `from` to `from` + 1.
@@ -37,7 +37,7 @@ struct Migration {
   std::function<Status(Connection&)> apply;
 };
 
-/// The migration steps of this program, from that of the oldest schema version on.
+/// Returns the migration steps of this program, in the order of schema versions, the oldest first.
 std::span<const Migration> known_migrations();
 
 /// Migrates the database from its version to version `to` by the given steps. Requires: a write
@@ -51,8 +51,8 @@ Status apply_steps(Connection& connection, std::span<const Migration> steps, int
 /// writer gate is held.
 Status migrate(SqliteConnection& connection, std::span<const Migration> steps, int64_t to);
 
-/// Writes a consistent copy of a database to the new file `target`. If this fails, no such file is
-/// left. Requires: no file `target` exists.
+/// Writes a consistent copy of a database to the new file `target`. If this fails, no file `target`
+/// is left. Requires: no file `target` exists.
 Status back_up(SqliteConnection& from, const std::string& target);
 
 /// Syncs the directory that contains `path`, so that a rename of the file survives power loss.

@@ -10,12 +10,12 @@
 namespace tw::db {
 namespace {
 
-// A blob begins with the number of the dictionary that it was made with.
+// The first byte of a blob: the number of the dictionary with which the blob was made.
 constexpr char dictionary_number = 1;
 // Compression level. With level 3 the packed texts of a trial of a convolution take 218 bytes. With
 // level 9 they take 184 bytes, but storing a record takes a quarter more instructions.
 constexpr int level = 3;
-// A text that is longer was not written by this program (limits of check()).
+// Largest size of the unpacked texts. Texts that pass check() are always smaller.
 constexpr size_t most_bytes = 4 << 20;
 
 struct Free {
@@ -56,7 +56,8 @@ std::optional<std::string> unpacked(std::string_view blob) {
   if (blob.empty() || blob[0] != dictionary_number) return std::nullopt;
   blob.remove_prefix(1);
   const unsigned long long size = ZSTD_getFrameContentSize(blob.data(), blob.size());
-  if (size > most_bytes) return std::nullopt;  // also where the size is unknown
+  // Also if the size is unknown, which is reported as a very large number.
+  if (size > most_bytes) return std::nullopt;
   thread_local const std::unique_ptr<ZSTD_DCtx, Free> context(make_decompressor());
   std::string text(size, '\0');
   const size_t bytes =

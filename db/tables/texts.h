@@ -11,8 +11,8 @@
 
 namespace tw::db {
 
-/// The dictionary: text that schedules and targets have in common. It never changes, because stored
-/// blobs can only be read with it.
+/// Returns the dictionary, which has text that schedules and targets have in common. It never
+/// changes, because stored blobs can only be read with the dictionary with which they were made.
 std::string_view text_dictionary();
 
 /// Compresses text of at most 4 MiB.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A type for arguments that a bound function checks itself. If an argument has a wrong type,
-// pybind11 raises an error that lists all signatures. A function that takes an Argument accepts
-// every object, and can raise an error of one sentence that says what was given and what was
-// expected.
+// pybind11 raises an error that lists all signatures. A function with a parameter of type Argument
+// accepts every object. So it can raise an error of one sentence that says what was given and what
+// was expected.
 
 #include <pybind11/pybind11.h>
 

@@ -28,10 +28,10 @@ std::string what_is(const ArgumentInfo& argument) {
 /// differ between processes.
 bool is_of_ml_dtypes(DType type) { return is_narrow_float(type) && type != Float16; }
 
-/// The number by which NumPy knows the type; -1 for types of ml_dtypes.
+/// Returns NumPy's number for the type; -1 for types of ml_dtypes.
 int numpy_number(DType type) {
-  // A plain static could deadlock: the look-up may release the GIL to another thread that waits for
-  // the static.
+  // A plain static could deadlock, because the look-up may release the GIL, and another thread that
+  // gets the GIL may wait for the static.
   PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<std::vector<int>> numbers;
   const auto look_up = [] {
     std::vector<int> all;
@@ -65,8 +65,8 @@ py::dtype dtype_named(DType type) {
   return py::dtype(numpy_number(type));
 }
 
-/// The strides of the array in elements. Raises TypeError if a stride is not a whole number of
-/// elements.
+/// Returns the strides of the array in elements. Raises TypeError if a stride is not a multiple of
+/// the size of an element.
 std::vector<int64_t> strides_of(const py::array& array, const ArgumentInfo& argument) {
   const int64_t bytes = size_bytes(argument.dtype);
   std::vector<int64_t> strides;

@@ -22,10 +22,10 @@ struct BorrowedArray {
 };
 
 /// Returns the memory of `array` without a copy; the array may have any strides. `argument`
-/// describes the kernel's argument for which the array is passed. Raises TypeError, naming the
-/// argument, if `array` is no array in the processor's memory or has another element type than the
-/// argument, and if the argument is an output and the array is read-only. The runtime checks shapes
-/// later.
+/// describes the kernel's argument for which the array is passed. Raises TypeError if `array` is no
+/// array in the processor's memory, if it has another element type than the argument, or if the
+/// argument is an output and the array is read-only. The message names the argument. The runtime
+/// checks shapes later.
 BorrowedArray borrow_array(const pybind11::handle& array, const runtime::ArgumentInfo& argument);
 
 /// Makes an uninitialised NumPy array.

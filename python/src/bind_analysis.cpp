@@ -129,10 +129,11 @@ void bind_roofs(py::module_& m) {
 /// The time that the analytic model predicts, and the resources on which the time is spent.
 struct PredictedTime {
   double total_ns = 0;
-  std::vector<std::pair<std::string, double>> resources;  ///< most first; they overlap
+  /// Name and time in ns of each resource, the largest first; the times overlap.
+  std::vector<std::pair<std::string, double>> resources;
 };
 
-/// The numbers about a schedule's program that the analytic model reads.
+/// Returns the numbers about a schedule's program that the analytic model reads.
 Result<cost_model::KernelFacts> facts_of(const Schedule& schedule, const Target& target) {
   TW_TRY(const schedules::Program program, schedule.program(schedules::limits_of(target)));
   return cost_model::extract_facts(program, target);
@@ -149,7 +150,7 @@ PredictedTime predicted_time(const Schedule& schedule, const std::string& name, 
   return time;
 }
 
-/// The expected time in nanoseconds. Returns nullopt if the schedule cannot be applied to the
+/// Returns the expected time in nanoseconds; nullopt if the schedule cannot be applied to the
 /// workload.
 std::optional<double> predicted_ns(const dsl::Workload& workload, const std::string& text,
                                    const Target& target, int threads) {
@@ -215,7 +216,7 @@ void bind_predictions(py::module_& m) {
 struct PlanArgument {
   std::string tensor, dtype, layout;
   std::vector<int64_t> shape;
-  std::string place;  ///< equal for arguments that are the same memory at that step
+  std::string place;  ///< a text that is equal for arguments in the same memory at this step
   bool is_output = false, is_constant = false;
 };
 

@@ -94,9 +94,9 @@ std::vector<std::string> times_text(const std::vector<double>& times_ns) {
   return texts;
 }
 
-/// The reason why this version cannot read the target, the layouts or the device of a record; empty
-/// if it can read them. An unknown workload gives no reason, because records of unknown workloads
-/// are shown as text.
+/// Returns the reason why this version cannot read the target, the layouts or the device of a
+/// record; empty if it can read them. An unknown workload is no reason, because records of unknown
+/// workloads are shown as text.
 std::string why_unreadable(const Record& record) {
   if (const auto target = parse_target(record.target); !target) return target.error().message;
   const bool is_text = std::ranges::none_of(
@@ -135,8 +135,8 @@ db::OpenMode mode_of(const std::string& mode) {
   throw py::value_error(fmt::format("mode '{}': expected r, r+ or a (created where absent)", mode));
 }
 
-/// The layers below the user's database: the team's database and the shipped database. An empty
-/// argument is replaced by the environment variable that the program reads, such as
+/// Returns the layers below the user's database: the team's database and the shipped database. An
+/// empty argument is replaced by the environment variable that the program reads, such as
 /// TILEWRIGHT_TEAM.
 std::vector<db::Layer> layers_of(std::string team, std::string team_key, std::string shipped,
                                  const std::filesystem::path& home) {
@@ -152,7 +152,8 @@ std::vector<db::Layer> layers_of(std::string team, std::string team_key, std::st
         py::module_::import("tilewright.paths").attr("program")().cast<std::string>());
   std::string heard;
   Result<std::vector<db::Layer>> layers = [&] {
-    const py::gil_scoped_release others_run;  // while a server is waited for
+    // Other threads run while this thread waits for a server.
+    const py::gil_scoped_release others_run;
     return tools::layers_below({team, team_key, (home / "layers").string()}, shipped,
                                {.on_message = [&](std::string_view text) { heard = text; }});
   }();
@@ -285,7 +286,7 @@ void bind_db(py::module_& m) {
                        const std::string& team_key) {
              const std::filesystem::path database = tuner::default_places().database;
              db::StoreOptions options;
-             options.create_directories = path == database;  // a path that was typed may be a typo
+             options.create_directories = path == database;  // another path may be a typing error
              options.spool_directory = database.parent_path().string();
              options.below = layers_of(team, team_key, shipped, database.parent_path());
              return value_of(SharedStore::open(path, mode_of(mode), std::move(options)));

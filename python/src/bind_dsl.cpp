@@ -38,7 +38,7 @@ using dsl::Reduction;
 using dsl::Tensor;
 using dsl::Workload;
 
-/// A tensor with its name and axes. A C++ caller keeps name and axes in variables. A Python
+/// A tensor with its name and axes. A C++ caller keeps name and axes in variables. But a Python
 /// function that tw.kernel calls gets only the tensor, so the tensor must have them.
 struct DeclaredTensor {
   Tensor tensor;
@@ -54,7 +54,8 @@ std::string shown(const py::handle& value) {
   return py::repr(value).cast<std::string>().substr(0, 80);
 }
 
-/// `value` as a Python int, if it is an int or stands for one, such as np.int64(3); else null.
+/// Returns `value` as a Python int if it is an int or stands for one, such as np.int64(3); else
+/// null.
 py::object whole_of(const py::handle& value) {
   if (PyIndex_Check(value.ptr()) == 0) return {};
   const auto whole = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
@@ -64,7 +65,7 @@ py::object whole_of(const py::handle& value) {
   return {};
 }
 
-/// The value of a Python int. Returns nullopt if it does not fit into 64 bits.
+/// Returns the value of a Python int; nullopt if it does not fit into 64 bits.
 std::optional<int64_t> int64_of(const py::object& whole) {
   int overflow = 0;
   const int64_t value = PyLong_AsLongLongAndOverflow(whole.ptr(), &overflow);
@@ -96,7 +97,7 @@ std::vector<Axis> axes_of(const std::string& name, const char* argument, const p
 }
 
 /// Makes an axis. If `extent` is None or -1, the axis gets its extent later, from an argument of
-/// workload(). A wrong argument raises TypeError or UsageError, which names the argument.
+/// workload(). Raises TypeError or UsageError for a wrong argument; the message names the argument.
 Axis axis_of(const Argument<std::string>& name, const Argument<std::optional<int64_t>>& extent) {
   if (!py::isinstance<py::str>(name))
     throw py::type_error(
@@ -128,16 +129,16 @@ Expr bounded(Expr expr) {
   return expr;
 }
 
-/// The type of a Python number that has no typed operand beside it: Float32 for a float, else
-/// Int64. The text form of expressions has the same rule.
+/// Returns the type of a Python number that has no typed operand beside it: Float32 for a float,
+/// else Int64. The text form of expressions has the same rule.
 DType own_type(const py::handle& literal) { return is_fraction(literal) ? Float32 : Int64; }
 
-/// Common type of two literals: Float32 if one of them is a float, else Int64.
+/// Returns the common type of two literals: Float32 if one of them is a float, else Int64.
 DType wider_type(const py::handle& a, const py::handle& b) {
   return own_type(a) == Float32 ? Float32 : own_type(b);
 }
 
-/// The two operands as expressions. A literal takes the type of the other operand.
+/// Returns the two operands as expressions. A literal gets the type of the other operand.
 std::pair<Expr, Expr> operands_of(const py::handle& a, const py::handle& b) {
   if (is_expression(a)) {
     const Expr left = expr_of(a, Int64);
@@ -147,8 +148,8 @@ std::pair<Expr, Expr> operands_of(const py::handle& a, const py::handle& b) {
   return {expr_of(a, right.type()), right};
 }
 
-/// Raises TypeError for max(j, body) and min(j, body) with an axis j. Who writes this probably
-/// means a reduction over j, so the message names max_over() or min_over().
+/// Raises TypeError for max(j, body) and min(j, body) with an axis j. The user probably means a
+/// reduction over j, so the message names max_over() or min_over().
 void refuse_axes_of_extremes(dsl::BinaryOp op, const py::handle& a, const py::handle& b) {
   if (op != dsl::BinaryOp::Min && op != dsl::BinaryOp::Max) return;
   const bool is_axis =
@@ -205,7 +206,7 @@ Expr bits_or_logic_backward(const py::object& self, const py::object& other) {
   return bits_or_logic<logical, bits>(other, self);
 }
 
-/// The operator ~: it inverts all bits of an integer, and is `not` on a truth value.
+/// Defines the operator ~. It inverts all bits of an integer, and negates a truth value.
 Expr inverted(const py::object& self) {
   const Expr operand = expr_of(self, Bool);
   if (operand.type() == Bool || is_float(operand.type()))
@@ -664,13 +665,13 @@ void bind_dtypes(py::module_& m) {
   types.export_values().finalize();
 }
 
-/// Throws ValueError if `fits` is false, as the text form of expressions refuses the literal.
+/// Throws ValueError if `fits` is false. The text form of expressions refuses the same literals.
 void check_fits(bool fits, const py::handle& literal, DType type) {
   if (!fits)
     throw py::value_error(fmt::format("{} does not fit into {}", shown(literal), to_string(type)));
 }
 
-/// The number as a literal of a float type.
+/// Returns the number as a literal of a float type.
 Expr float_literal(const py::handle& number, DType type) {
   const double value = PyFloat_AsDouble(number.ptr());
   if (value == -1 && PyErr_Occurred() != nullptr) {
@@ -682,7 +683,7 @@ Expr float_literal(const py::handle& number, DType type) {
   return dsl::constant(type, value);
 }
 
-/// The Python int `whole` as a literal of an integer type or of bool.
+/// Returns the Python int `whole` as a literal of an integer type or of bool.
 Expr int_literal(const py::object& whole, DType type) {
   const auto value = int64_of(whole);
   check_fits(value && wrap_to(type, *value) == *value, whole, type);

@@ -70,8 +70,8 @@ Status check_loadable(const tuner::ChosenTarget& chosen) {
                   ": `tilewright tune --model FILE --target ... --effort none` makes its file");
 }
 
-/// The path of the file in which the tuner keeps its predictions. If the directory cannot be made,
-/// it adds a note and returns an empty path.
+/// Returns the path of the file in which the tuner keeps its predictions. If the directory cannot
+/// be made, adds a note and returns an empty path.
 std::string predictions_in_cache(const Target& target, int threads, tuner::Notes& notes) {
   const std::string cache = tuner::default_places().cache;
   const Status made = tuner::make_private_directory(cache, "name another by XDG_CACHE_HOME");

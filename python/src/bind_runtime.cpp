@@ -50,7 +50,7 @@ runtime::ThreadPool& pool_of_process() {
 struct Bound {
   std::vector<Buffer> buffers;
   std::vector<py::object> owners;  ///< Python objects that keep the buffers' memory alive
-  py::object result;               ///< what the call returns: the output, or a tuple of several
+  py::object result;  ///< what the call returns: the output, or a tuple of several outputs
 
   void add(BorrowedArray array) {
     buffers.push_back(std::move(array.buffer));
@@ -62,7 +62,7 @@ size_t count_inputs(std::span<const ArgumentInfo> arguments) {
   return static_cast<size_t>(std::ranges::count(arguments, false, &ArgumentInfo::is_output));
 }
 
-/// The arrays for the outputs of a call: those in `out`, or new arrays if `out` is None.
+/// Returns the arrays for the outputs of a call: those in `out`, or new arrays if `out` is None.
 py::tuple outputs_of(std::span<const ArgumentInfo> arguments, const py::object& out) {
   const size_t inputs = count_inputs(arguments), count = arguments.size() - inputs;
   if (out.is_none()) {
@@ -85,8 +85,9 @@ std::span<const ArgumentInfo> arguments_of(const runtime::Model& model) {
   return model.arguments();
 }
 
-/// The descriptions of the arguments for a call with these inputs. If a network has several
-/// variants, the arguments are those of the variant that takes inputs of these shapes.
+/// arguments_for() returns the descriptions of the arguments of a call with these inputs. If a
+/// network has several variants, these are the arguments of the variant for the shapes of the
+/// inputs.
 std::span<const ArgumentInfo> arguments_for(const runtime::Kernel& kernel,
                                             const std::vector<Buffer>& /*inputs*/) {
   return arguments_of(kernel);
@@ -119,8 +120,8 @@ Bound bind_arrays(const Callable& callable, const ArrayArguments& inputs, const 
   return bound;
 }
 
-/// A call that can be repeated on the same arrays. The arrays are checked once, when it is made, so
-/// each call costs no more than a call in C.
+/// A call that can be repeated on the same arrays. The arrays are checked once, when the object is
+/// made, so each call costs no more than a call in C.
 template <typename Callable>
 struct BoundCall {
   Callable callable;
@@ -137,8 +138,8 @@ struct BoundCall {
   }
 };
 
-/// The number of threads of a call: `given`, or `otherwise` if the caller gave none. 0 means all
-/// threads. Raises UsageError for an impossible number.
+/// Returns the number of threads of a call: `given`, or `otherwise` if the caller gave none. 0
+/// means all threads. Raises UsageError for an impossible number.
 int threads_of_call(std::optional<int> given, int otherwise) {
   const int threads = given.value_or(otherwise);
   if (threads < 0 || threads > tuner::most_kernel_threads)
@@ -147,9 +148,9 @@ int threads_of_call(std::optional<int> given, int otherwise) {
   return threads;
 }
 
-/// The inputs of a call in the order of the kernel's arguments. Inputs that are given by position
-/// come first; the remaining ones are given by name. Raises TypeError if one is missing, unknown or
-/// given twice.
+/// Returns the inputs of a call in the order of the kernel's arguments. Inputs that are given by
+/// position come first; the remaining inputs are given by name. Raises TypeError if an input is
+/// missing, unknown or given twice.
 ArrayArguments ordered_inputs(std::span<const ArgumentInfo> arguments,
                               const ArrayArguments& by_position, const py::kwargs& by_name) {
   std::vector<std::string> names;

@@ -30,7 +30,7 @@ namespace py = pybind11;
 using namespace py::literals;
 using schedules::Schedule;
 
-/// The value of a step's field as the words that the text of a step has for it.
+/// Returns the value of a step's field as it is written in the text of a step.
 std::string words_of(const py::handle& value) {
   if (py::isinstance<py::list>(value) || py::isinstance<py::tuple>(value)) {
     std::vector<std::string> words;
@@ -40,8 +40,8 @@ std::string words_of(const py::handle& value) {
   return py::str(value);
 }
 
-/// The words of a field in the text of a step. These are the words of its value; before names that
-/// the caller gives to new loops there is an "as".
+/// Returns a field as it is written in the text of a step: "as" if the field has names for new
+/// loops, then its value. For example, "as i.0 i.1".
 template <typename F>
 std::string field_words(const F&, const py::handle& value) {
   constexpr bool are_own_names = std::is_same_v<typename F::Type, schedules::OwnNames<1>> ||
@@ -81,7 +81,7 @@ schedules::Step step_of(const py::args& args, const py::kwargs& kwargs) {
   return value_of(schedules::parse_step(fmt::format("{}", fmt::join(words, " "))));
 }
 
-/// The text of a field's type in Python, for signatures.
+/// Returns the name of a field's type in Python, for signatures.
 template <typename T>
 std::string annotation() {
   if constexpr (std::is_integral_v<T>) return "int";
@@ -89,8 +89,8 @@ std::string annotation() {
   return "collections.abc.Sequence[str]";
 }
 
-/// The part of a signature after a field's name: ": TYPE", followed by the default value if the
-/// field may be left out.
+/// Returns a parameter of a signature: "NAME: TYPE", followed by the default value if the field may
+/// be left out.
 template <typename S, typename F>
 std::string parameter(const F& field) {
   std::string text = fmt::format("{}: {}", field.name, annotation<typename F::Type>());
@@ -102,8 +102,8 @@ std::string parameter(const F& field) {
   return text;
 }
 
-/// The docstring of a step's method: its signature, which the generator of stubs reads, and a
-/// description of the step.
+/// Returns the docstring of a step's method: its signature, which the generator of stubs reads, and
+/// a description of the step.
 template <typename S>
 std::string documentation(const char* method) {
   std::string parameters = "self";
@@ -209,7 +209,7 @@ void bind_schedules(py::module_& m) {
       "Applies the schedule to another workload or compute, such as another shape. Factors and "
       "tails are adapted, and steps that do not apply are left out. str() of the result says "
       "which.");
-  py::options written;  // the signatures of the steps' methods are those of documentation()
+  py::options written;  // documentation() has the signatures of the steps' methods
   written.disable_function_signatures();
 #define X(Type, method)                                                       \
   schedule.def(                                                               \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Functions that define the Python classes and functions, one for each module of the library.
+// Each of these functions defines the Python classes and functions for one module of the library.
 // module.cpp calls them in the order of tools/layers.txt. So each type is bound before the
 // signatures that use it, and docstrings show its Python name.
 

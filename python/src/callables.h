@@ -7,7 +7,7 @@ namespace tw::python {
 template <typename Callable>
 struct CallableOf {
   Callable callable;
-  int threads = 0;  ///< used if a call gives no number of threads; 0: all threads
+  int threads = 0;  ///< used for calls without a number of threads; 0: all threads
 };
 
 }  // namespace tw::python

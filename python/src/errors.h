@@ -2,8 +2,8 @@
 #pragma once
 // Turns errors of the library into Python exceptions. tilewright/errors.py has a class for each
 // ErrorCode; ErrorCode::Interrupted becomes Python's KeyboardInterrupt. The exception has the
-// message of the error, in which flags of the program are replaced by names of arguments. Its
-// attribute `code` is the exit code of the program for this error.
+// message of the error, but flags of the program are replaced by names of arguments. The attribute
+// `code` of the exception is the exit code of the program for this error.
 
 #include <pybind11/pybind11.h>
 

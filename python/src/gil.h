@@ -30,7 +30,7 @@ class WithoutGil {
   PyThreadState* state_;
 };
 
-/// Takes the GIL for a scope, in a thread that does not hold it. If the interpreter is shutting
+/// Acquires the GIL for a scope, in a thread that does not hold it. If the interpreter is shutting
 /// down, the thread waits until the process ends, for the reason that WithoutGil gives.
 class WithGil {
  public:

@@ -15,13 +15,14 @@ namespace py = pybind11;
 // The time between two checks for Python's signals.
 constexpr std::chrono::milliseconds patience(50);
 
-// The process that has a run; 0 if there is none. A child of fork() gets a copy of this variable,
-// in which the id of its parent says that the child has no run. The GIL guards the variable.
+// The process that has a run; 0 if there is none. A child of fork() gets a copy of this variable.
+// The copy has the id of the parent, so it shows that the child has no run. The GIL guards the
+// variable.
 pid_t process_with_run = 0;
 
-/// default_environment() with the programs of this package as worker and code generator. Their
-/// paths come from tilewright/paths.py, because they are not in the directory of the Python
-/// interpreter.
+/// Returns default_environment() with the programs of this package as worker and code generator.
+/// The paths come from tilewright/paths.py, because these programs are not in the directory of the
+/// Python interpreter.
 tuner::Environment environment_of_package() {
   const py::module_ paths = py::module_::import("tilewright.paths");
   tuner::Environment environment = tuner::default_environment();
@@ -86,8 +87,8 @@ void WatchedRun::wait_for(const std::function<void()>& work) {
   }
 }
 
-/// Issues a warning for each note. The note ClosingEarly is left out: it says what a second Ctrl-C
-/// would do, and the run is over.
+/// Issues a warning for each note except ClosingEarly. That note says what a second Ctrl-C would
+/// do, but the run is over.
 void WatchedRun::warn_of_notes() const {
   for (const tuner::Note& note : notes_.all())
     if (note.kind != tuner::NoteKind::ClosingEarly)
@@ -108,7 +109,8 @@ void WatchedRun::hear(const tuner::Progress* progress) {
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     if (progress && !on_progress_.is_none() && !error_) on_progress_(*progress);
   } catch (py::error_already_set& error) {
-    // A KeyboardInterrupt is no error: the run ends early and returns its best result so far.
+    // A KeyboardInterrupt is no error, because the run ends early and returns its best result so
+    // far.
     if (!error.matches(PyExc_KeyboardInterrupt)) error_ = std::current_exception();
     interrupt();
   } catch (const abi::__forced_unwind&) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Long runs of the library, such as tune(), which Ctrl-C can end. The run has a thread of its own.
-// The Python thread that started it waits for its end, handles Python's signals, and calls the
-// user's function with each Progress; the run waits while the user's function is called.
+// Long runs of the library, such as tune(), which Ctrl-C can end. A run has a thread of its own.
+// The Python thread that started the run waits for its end, handles Python's signals, and calls the
+// user's function with each Progress. The run waits while the user's function is called.
 
 #include <pybind11/pybind11.h>
 #include <pybind11/typing.h>
@@ -32,8 +32,9 @@ namespace tw::python {
 using OnProgressOrNone = pybind11::typing::Optional<
     pybind11::typing::Callable<pybind11::object(const tuner::Progress&)>>;
 
-/// The right of a thread to have the run of this process. Make and destroy it while holding the
-/// GIL. A child of fork() does not inherit it, because the run's thread does not exist there.
+/// The right to run, which only one run of a process has at a time. Make and destroy the object
+/// while holding the GIL. A child of fork() does not inherit the right, because the run's thread
+/// does not exist there.
 class RunTurn {
  public:
   /// Raises TryLaterError if the process has another run.
@@ -78,8 +79,8 @@ class WatchedRun {
   }
 
  private:
-  /// Runs `work` on a new thread, handles signals and progress until it ends, and raises as
-  /// result_of().
+  /// Runs `work` on a new thread, handles signals and progress until it ends, and raises the same
+  /// exceptions as result_of(), except those for errors that the work returns.
   void wait_for(const std::function<void()>& work);
   void warn_of_notes() const;
   void tell(const tuner::Progress& progress);
@@ -90,7 +91,8 @@ class WatchedRun {
   pybind11::object on_progress_;
   tuner::Notes notes_;
   std::atomic<int> interrupts_ = 0, later_interrupts_ = 0;
-  std::exception_ptr error_;  ///< from the user's function or a signal handler; ends the run
+  /// Exception of the user's function or of a signal handler, which ends the run.
+  std::exception_ptr error_;
 
   std::mutex mutex_;  // guards the two members below
   std::condition_variable changed_;
@@ -100,15 +102,16 @@ class WatchedRun {
 };
 
 /// Stores the demands of a run, that is the lists of kernels that `tune --demand` can tune later.
-/// Does nothing if the store is read-only. A demand that cannot be stored becomes a note. Does not
+/// Does nothing if the store is read-only. If a demand cannot be stored, a note is added. Does not
 /// need the GIL.
 void leave_demands(db::Store& store, const std::vector<db::Demand>& demands, tuner::Notes& notes);
 
-/// The effort of this name: none, quick, normal or full. Raises UsageError for any other name.
+/// Returns the effort of this name: none, quick, normal or full. Raises UsageError for any other
+/// name.
 tuner::Effort effort_of(const std::string& name);
 
-/// The target that a text names, such as "host" or "cuda:sm_90a"; the program's --target accepts
-/// the same texts. Raises the exception for the error of tuner::chosen_target().
+/// Returns the target that a text names, such as "host" or "cuda:sm_90a". The program's --target
+/// accepts the same texts. Raises the exception for an error of tuner::chosen_target().
 tuner::ChosenTarget chosen_target_of(const std::string& text);
 
 }  // namespace tw::python

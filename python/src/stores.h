@@ -18,8 +18,9 @@ namespace tw::python {
 
 class SharedStore {
  public:
-  /// db::Store::open(), after releasing the GIL, because it may wait for a lock of another process.
-  /// Requires: the caller has the GIL, and the options' functions touch no object of Python.
+  /// Calls db::Store::open() after releasing the GIL, because it may wait for a lock of another
+  /// process. Requires: the caller has the GIL, and the options' functions touch no object of
+  /// Python.
   static Result<SharedStore> open(const std::string& path, db::OpenMode mode,
                                   db::StoreOptions options) {
     const WithoutGil released;
@@ -37,8 +38,8 @@ class SharedStore {
   }
 
   /// Opens another connection to the database of this store, with the same options. Another thread
-  /// may use it at the same time as this store. Errors are those of db::Store::open(), for example
-  /// if the database was deleted.
+  /// may use the new connection at the same time as this store. Fails with the errors of
+  /// db::Store::open(), for example if the database was deleted.
   Result<db::Store> open_another() const {
     const db::OpenMode mode =
         state_->mode == db::OpenMode::ReadOnly ? db::OpenMode::ReadOnly : db::OpenMode::Update;

@@ -9,7 +9,7 @@
 
 namespace tw::python {
 
-/// A text for people to read. Bytes that are not UTF-8 become escapes such as \xff.
+/// Returns a str for people to read. Bytes that are not UTF-8 become escapes such as \xff.
 inline pybind11::str message_text(std::string_view text) {
   const auto size = static_cast<Py_ssize_t>(text.size());
   PyObject* const decoded = PyUnicode_DecodeUTF8(text.data(), size, "backslashreplace");
@@ -17,7 +17,7 @@ inline pybind11::str message_text(std::string_view text) {
   return pybind11::reinterpret_steal<pybind11::str>(decoded);
 }
 
-/// A path. os.fsencode() turns the str into the same bytes again.
+/// Returns the str for a path. os.fsencode() converts it back to the same bytes.
 inline pybind11::str path_text(std::string_view path) {
   const auto size = static_cast<Py_ssize_t>(path.size());
   PyObject* const decoded = PyUnicode_DecodeFSDefaultAndSize(path.data(), size);

@@ -71,15 +71,16 @@ def tune(workload: _tilewright.Workload | _tilewright.Tensor | _tilewright.Compu
       timeout: time for one candidate to be verified and measured, in the form of `budget`.
       schedule: a Schedule, or its text, that is measured first and with which the search begins.
       search, seed: as the flags --search and --seed of `tilewright tune` (docs/cli.md).
-      progress: True to display the run, in a notebook as an output that is updated, else as text on standard error.
-        None displays it in a notebook or on a terminal, but not with an on_progress.
+      progress: True to display the run, in a notebook as an output that is updated, else as text on
+        standard error. None displays it in a notebook or on a terminal, unless there is an
+        on_progress.
       on_progress: called with a Progress now and then.
 
-    An interrupt from the keyboard ends the search, and the best kernel so far is returned; a second interrupt raises
-    KeyboardInterrupt. Raises NoCandidateError if no candidate is valid, and MachineError if workers or the code
-    generator cannot be started. A process has one run at a time; its other threads continue meanwhile. The run has a
-    connection of its own to the database, so `on_progress` and other threads may use `db` at any time.
-    """
+    An interrupt from the keyboard ends the search, and the best kernel so far is returned; a second
+    interrupt raises KeyboardInterrupt. Raises NoCandidateError if no candidate is valid, and
+    MachineError if workers or the code generator cannot be started. A process can have one run at a
+    time; other threads of the process continue meanwhile. The run has a connection of its own to
+    the database, so `on_progress` and other threads may use `db` at any time. """
     _options.check_names("tune", options, _TUNE_ARGUMENTS)
     if not isinstance(workload, _tilewright.Workload):
         workload = _tilewright.workload(workload)

@@ -54,12 +54,14 @@ class Writer:
         self._names[node] = names
 
     def names_of(self, node: Node) -> str | list[str]:
-        """The name of a node's tensor, or a list of names if the node returns several tensors. A node that
-        was not converted gets a name: why_unsupported() converts a node without the nodes that it reads."""
+        """Returns the name of a node's tensor, or a list of names if the node returns several
+        tensors. A node that was not converted gets a name here, because why_unsupported() converts
+        a node without the nodes that it reads."""
         return self._names.setdefault(node, f"arg_{node.name}")
 
     def tensor(self, argument, dtype: torch.dtype | None = None) -> str:
-        """The name of an argument's tensor: the tensor of a node, converted to `dtype`, or a constant for a number."""
+        """Returns the name of an argument's tensor: the tensor of a node, converted to `dtype`, or
+        a constant for a number."""
         if not isinstance(argument, Node):
             if not isinstance(argument, (bool, int, float)) or dtype is None:
                 raise Unsupported(f"argument {argument!r}")
@@ -98,7 +100,8 @@ def _axes(node: Node, dims) -> list[int]:
     rank = len(shape_of(node))
     dims = range(rank) if dims is None or dims == [] else [dims] if isinstance(dims, int) else dims
     if rank == 0 and dims:
-        raise Unsupported("an axis of a tensor that has none")  # ATen takes 0 and -1, and ONNX takes no axis
+        # ATen accepts the axes 0 and -1, ONNX accepts none
+        raise Unsupported("an axis of a tensor that has none")
     return [dim % rank for dim in dims]
 
 
@@ -121,7 +124,8 @@ def _converts(*targets) -> Callable[[Converter], Converter]:
 
 
 def _operand(writer: Writer, node: Node) -> str:
-    """The name of the first argument, converted to the type of the result: sqrt() of integers gives floats."""
+    """Returns the name of the first argument, converted to the type of the result. For example,
+    sqrt() of integers gives floats."""
     return writer.tensor(node.args[0], node.meta["val"].dtype)
 
 
@@ -306,7 +310,7 @@ def _pad(writer, node):
     if min(pads) < 0:
         raise Unsupported("negative padding")
     before, after = [0] * rank, [0] * rank
-    for i in range(len(pads) // 2):  # from the last dimension on
+    for i in range(len(pads) // 2):  # ATen lists the last dimension first
         before[rank - 1 - i], after[rank - 1 - i] = pads[2 * i], pads[2 * i + 1]
     value = writer.constant(_argument(node, 2, "value", 0), node.meta["val"].dtype)
     return writer.emit("Pad", [writer.tensor(node.args[0]), writer.constant(before + after), value])
@@ -375,7 +379,7 @@ def _layer_norm(writer, node):
 
 
 def _images(writer, node) -> str:
-    """The name of the tensor on whose last two axes windows are moved."""
+    """Returns the name of a pooling operator's input. Windows move along its last two axes."""
     if len(shape_of(node.args[0])) != 4:
         raise Unsupported("an image without a batch")
     return writer.tensor(node.args[0])
@@ -486,8 +490,9 @@ def _item(writer, node):
 
 
 def _hidden_keys(mask, mask_type, batch, heads, queries, keys):
-    """The mask of nn.MultiheadAttention's fast path as truth values that broadcast over [batch, head, query, key]; true
-    hides the key from the query. In a mask of floats, elements other than 0 hide."""
+    """Returns the mask of nn.MultiheadAttention's fast path as truth values that broadcast over
+    [batch, head, query, key]. True hides the key from the query. In a mask of floats, all elements
+    other than 0 hide keys."""
     hidden = mask.to(torch.bool)
     if mask_type == 1:
         return hidden.view(batch, 1, 1, keys)
@@ -546,8 +551,8 @@ def _encoder_layer(src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight,
     return second_norm(x + fed_forward(x))
 
 
-# Decompositions of the fast paths of nn.TransformerEncoderLayer and nn.MultiheadAttention, each a single operator of
-# ATen, into operators of the table above.
+# nn.TransformerEncoderLayer and nn.MultiheadAttention have fast paths, each of which is a single
+# operator of ATen. These functions decompose them into operators of the table above.
 DECOMPOSITIONS = {aten._transformer_encoder_layer_fwd.default: _encoder_layer,
                   aten._native_multi_head_attention.default: _multi_head_attention}
 
@@ -562,8 +567,8 @@ def _is_usable(value) -> bool:
 
 
 def _tensors_of(node: Node) -> Iterable[object]:
-    """The traced values of the node and of the nodes that it reads. For a node that returns a tuple, only the items
-    that are used."""
+    """Returns the traced values of the node and of the nodes that it reads. Of a node that returns
+    a tuple, only the items that are used are returned."""
     def used(source):
         value = source.meta.get("val")
         if not isinstance(value, (tuple, list)):
@@ -573,7 +578,7 @@ def _tensors_of(node: Node) -> Iterable[object]:
 
 
 def why_unsupported(node: Node) -> str:
-    """The reason why the node cannot be part of an ONNX model, or "" if it can."""
+    """Returns the reason why the node cannot be part of an ONNX model, or "" if it can."""
     converter = _CONVERTERS.get(node.target)
     if node.op != "call_function" or converter is None:
         return "it is not implemented"
@@ -608,6 +613,6 @@ def to_onnx(module: GraphModule, constants: Mapping[int, torch.Tensor]) -> bytes
 
 
 def results_of(module: GraphModule) -> list[Node]:
-    """The nodes that the graph returns."""
+    """Returns the nodes whose values the graph returns."""
     (result,) = module.graph.output_node().args
     return [result] if isinstance(result, Node) else list(result)

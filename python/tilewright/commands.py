@@ -7,7 +7,8 @@ from tilewright import paths
 
 
 def tilewright() -> None:
-    """Replaces the process by the program `tilewright`. The verb `report` is implemented in this package."""
+    """Replaces the process by the program `tilewright`, except for the verb `report`, which this
+    package implements."""
     if sys.argv[1:2] == ["report"]:
         from tilewright import report
         sys.exit(report.main(sys.argv[2:]))
@@ -15,10 +16,12 @@ def tilewright() -> None:
 
 
 def tune() -> None:
-    """Replaces the process by the program under its name `tune`, which is short for `tilewright tune`."""
+    """Replaces the process by the program with the name `tune`. With this name it does what
+    `tilewright tune` does."""
     _become("tune")
 
 
 def _become(name: str) -> None:
-    os.environ.setdefault("TILEWRIGHT_PYTHON", sys.executable)  # which makes the page of `tune --report`, and joins farms
+    # This interpreter makes the page of `tune --report`, and joins farms.
+    os.environ.setdefault("TILEWRIGHT_PYTHON", sys.executable)
     os.execv(paths.program(), [name, *sys.argv[1:]])

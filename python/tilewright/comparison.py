@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _schedule_of(given):
-    """The Schedule that is given, or the schedule of a Record or Tuned."""
+    """Returns the given Schedule, or the schedule of a given Record or Tuned."""
     if isinstance(given, _tilewright.Schedule):
         return given
     record = given.best if isinstance(given, _tilewright.Tuned) else given
@@ -27,8 +27,8 @@ def _schedule_of(given):
 
 
 def _latencies(given, schedule, workload, db):
-    """Latencies of a schedule in ns by (target, device, threads): those of the Record or Tuned that was given, or
-    for a Schedule those in the database."""
+    """Returns latencies of a schedule in ns by (target, device, threads). They are those of the
+    given Record or Tuned, or for a Schedule those in the database."""
     if isinstance(given, _tilewright.Tuned):
         records = [given.best]
     elif isinstance(given, _tilewright.Record):
@@ -55,14 +55,14 @@ def _rows_of(left, right):
 
 
 def _in_columns(left, right):
-    """The lines of both sides in two columns, with '|' between lines that differ."""
+    """Returns the lines of both sides in two columns, with '|' between lines that differ."""
     width = max(map(len, left), default=0)
     return "\n".join(f"{a or '':{width}} {' ' if equal else '|'} {b or ''}".rstrip()
                      for a, b, equal in _rows_of(left, right))
 
 
 def _table_of(what, names, left, right):
-    """The lines of both sides in two columns as HTML; lines that differ are marked."""
+    """Returns the lines of both sides in two columns as HTML, with marks on lines that differ."""
     def cell(line, equal):
         style = "" if equal or line is None else f"background:{ORANGE}33"
         return (f'<td style="text-align:left;{style}"><pre style="margin:0;background:none;{PREFORMATTED}">'
@@ -74,7 +74,8 @@ def _table_of(what, names, left, right):
 
 
 class Comparison:
-    """The result of compare(). It displays itself in a notebook; str() is the same as text.
+    """The result of compare(). It displays itself in a notebook; str() has the same content as
+    text.
 
     Attributes:
       names: the names of the two schedules.
@@ -128,13 +129,15 @@ class Comparison:
         return {"text/plain": display.visible(str(self)), "text/html": self.html()}
 
     def _times(self):
-        """(name, ns of a, ns of b): the predicted and the measured time, and the resources that differ."""
+        """Returns rows (name, ns of a, ns of b) for the predicted and the measured time, and for
+        the resources whose times differ."""
         rows = [("predicted", self.predicted_a.total_ns, self.predicted_b.total_ns),
                 ("measured", self.measured_a, self.measured_b)]
         return rows + [(f"  {name}", a, b) for name, a, b in self.resources if a != b]
 
     def _times_text(self):
-        """The times of _times() as texts in one unit; "-" where a time is missing."""
+        """Returns the rows of _times() with the times as texts in one unit; "-" if a time is
+        missing."""
         times = self._times()
         texts = display.times_text(ns or 0 for _, a, b in times for ns in (a, b))
         return [(name, a, b) for (name, _, _), a, b in zip(times, texts[::2], texts[1::2], strict=True)]
@@ -155,9 +158,8 @@ def compare(a: Schedule | Record | Tuned, b: Schedule | Record | Tuned, *, names
       target: the target for which loops are lowered and times are predicted.
       threads: the number of threads for which times are predicted.
 
-    Measured times are shown if both were measured on the same device with the same number of threads. Raises
-    InvalidError if a schedule is illegal.
-    """
+    Measured times are shown if both were measured for the same target, on the same device, with the
+    same number of threads. Raises InvalidError if a schedule is illegal. """
     schedules = _schedule_of(a), _schedule_of(b)
     predicted = [_tilewright.predicted_time(s, target=target, threads=threads) for s in schedules]
     in_a, in_b = (_latencies(given, s, workload, db) for given, s in zip((a, b), schedules))

@@ -19,7 +19,8 @@ _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200
 _NUMBER = re.compile(r"-?\d[\d.]*( (ns|µs|ms|s|%|B|KiB|MiB|GiB))?|-")
 _MOST_ROWS = 200
 _BAR_PIXELS = 120
-# Indentation shows the structure of programs, so the font must be monospaced. JupyterLab would use that of prose.
+# Indentation shows the structure of programs, so the font must be monospaced. By itself, JupyterLab
+# would use the font of prose.
 PREFORMATTED = "line-height:1.25;font-family:monospace"
 BLUE, ORANGE, GREEN, RED, GREY, DARK = "#4c78a8", "#e8883a", "#54a24b", "#d64550", "#8a8a8a", "#333333"
 
@@ -32,28 +33,31 @@ class Html(str):
 
 
 def visible(text):
-    """The text with control and bidirectional characters replaced by escapes: "\\u202e"."""
+    """Returns the text with control and bidirectional characters replaced by escapes such as
+    "\\u202e"."""
     return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", str(text))
 
 
 def one_line(text, most=0):
-    """visible() without line breaks and tabs; cut to `most` characters unless that is 0."""
+    """Returns visible(text) with escapes for line breaks and tabs, cut to `most` characters unless
+    `most` is 0."""
     line = visible(text).replace("\n", "\\n").replace("\t", "\\t")
     return line[:most - 1] + "…" if 0 < most < len(line) else line
 
 
 def escaped(text):
-    """HTML that shows the text, as an element's content and as an attribute's value."""
+    """Returns HTML that shows the text, for an element's content or an attribute's value."""
     return html.escape(visible(text), quote=True)
 
 
 def time_text(ns):
-    """The text of a time, as the program prints times: "235.1 µs"."""
+    """Returns the text of a time in ns as the program prints times, such as "235.1 µs"."""
     return _tilewright._time_text(ns)
 
 
 def times_text(times_ns):
-    """The texts of times that are compared with each other, as in a table, all in one unit."""
+    """Returns the texts of times that are compared with each other, for example in a table, all in
+    one unit."""
     return _tilewright._times_text(list(times_ns))
 
 
@@ -69,17 +73,19 @@ def share_text(share):
 
 
 def status_text(status):
-    """The name of a trial status as the program shows it: trials that were stopped early are "pruned"."""
+    """Returns the name of a trial status as the program shows it. Trials that were stopped early
+    are "pruned"."""
     return "pruned" if status == "hopeless" else status
 
 
 def count_text(count, noun):
-    """A number with its noun: "1 thread", "2 threads"."""
+    """Returns a number with its noun, such as "1 thread" and "2 threads"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def counts_text(counts):
-    """A text for numbers of trials by status: "45 ok, 3 pruned", the most frequent status first."""
+    """Returns a text for numbers of trials by status, such as "45 ok, 3 pruned", the most frequent
+    status first."""
     return ", ".join(f"{count} {status_text(status)}"
                      for status, count in sorted(counts.items(), key=lambda item: -item[1]))
 
@@ -92,8 +98,8 @@ def _content(value):
 
 
 def table(header, rows, more=0):
-    """An HTML table. `more` is the number of rows that are left out; a last line shows it. Cells with
-    numbers, also with units, are aligned to the right."""
+    """Returns an HTML table. `more` is the number of rows that are left out; a last line shows this
+    number. Cells with numbers, also with units, are aligned to the right."""
     def cell(value):
         is_number = not isinstance(value, Html) and _NUMBER.fullmatch(str(value))
         style = "text-align:right;white-space:nowrap" if is_number else "text-align:left"
@@ -107,7 +113,7 @@ def table(header, rows, more=0):
 
 
 def facts(pairs):
-    """A list of names with their values, one pair a line."""
+    """Returns a list of names with their values, one pair on each line."""
     lines = (f'<tr><th style="text-align:left">{_content(name)}</th>'
              f'<td style="text-align:left">{_content(value)}</td></tr>' for name, value in pairs)
     return Html(f"<table><tbody>{''.join(lines)}</tbody></table>")
@@ -127,13 +133,13 @@ def details(summary, content, is_open=False):
 
 
 def beside(*parts):
-    """The parts side by side, or below each other if there is no room."""
+    """Returns the parts side by side, or below each other if there is no room."""
     columns = "".join(f'<div style="min-width:0;overflow-x:auto">{part}</div>' for part in parts)
     return Html(f'<div style="display:flex;flex-wrap:wrap;gap:1.5em">{columns}</div>')
 
 
 def bar(share, color=BLUE):
-    """A bar that shows a share from 0 to 1."""
+    """Returns a bar that shows a share from 0 to 1."""
     length = _BAR_PIXELS * min(max(share, 0), 1)
     return Html(f'<svg width="{_BAR_PIXELS}" height="10" role="img">'
                 f"<title>{share_text(share)}</title>"
@@ -151,7 +157,7 @@ _LINE = re.compile(r"( *)(\S*)(.*)", re.DOTALL)
 
 
 def program_html(text):
-    """The loops of a program, coloured by kind; a rule marks each level."""
+    """Returns the loops of a program, coloured by kind. A vertical line marks each level."""
     def line_html(line):
         indent, word, rest = _LINE.fullmatch(line).groups()
         rules = f'<span style="color:{GREY}">│</span> ' * (len(indent) // 2)
@@ -164,7 +170,7 @@ def program_html(text):
 
 
 def schedule_html(schedule):
-    """The steps of a schedule, and beside them the loops to which they are lowered."""
+    """Returns the steps of a schedule, and beside them the loops to which they are lowered."""
     steps = "".join(f"<li><code>{escaped(step)}</code></li>" for step in schedule.steps)
     try:
         loops = program_html(str(schedule.program()))
@@ -180,7 +186,8 @@ _JUMP = re.compile(r"(?:j\w+|b|b\.\w+|cbn?z|tbn?z)\s.*?\b([0-9a-f]+) <")
 
 
 def innermost_loops(assembly):
-    """Addresses of the first and the last instruction of each loop that has no other loop inside."""
+    """Returns the addresses of the first and the last instruction of each loop without a loop
+    inside."""
     loops = set()
     for line in assembly.splitlines():
         instruction = _INSTRUCTION.fullmatch(line)
@@ -193,8 +200,8 @@ def innermost_loops(assembly):
 
 
 def assembly_html(assembly):
-    """The instructions of a kernel. Those of innermost loops, in which a kernel spends most of its time, are
-    marked."""
+    """Returns the instructions of a kernel. Instructions of innermost loops are marked, because a
+    kernel spends most of its time there."""
     loops = innermost_loops(assembly)
 
     def line_html(line):
@@ -249,7 +256,8 @@ def gflops_of(record):
 
 
 def efficiency_of(record):
-    """A record's speed as a share of the peak that was measured beside it; 0 if the peak is unknown."""
+    """Returns a record's speed as a share of the peak that was measured with the record; 0 if the
+    peak is unknown."""
     return gflops_of(record) / record.peak_gflops if record.peak_gflops > 0 else 0
 
 
@@ -339,8 +347,8 @@ def tuned_html(tuned):
 
 
 def _loops_and_instructions(tuned):
-    """The loops of the best kernel beside its instructions, or the reason why they cannot be shown, for
-    example that kernels of GPUs have no instructions of the processor."""
+    """Returns the loops of the best kernel beside its instructions, or the reason why they cannot
+    be shown. For example, kernels of GPUs have no instructions of the processor."""
     try:
         workload = _tilewright.parse_workload(tuned.best.workload_text)
         schedule = _tilewright.parse_schedule(workload, tuned.best.schedule)
@@ -371,7 +379,8 @@ def model_html(model):
 
 
 def computes(step):
-    """The operator that a step of a plan computes, or "transform" for a copy between layouts."""
+    """Returns the operator that a step of a plan computes, or "transform" for a copy between
+    layouts."""
     return "transform" if " -> " in step.name else step.workload.partition(" ")[0]
 
 
@@ -380,8 +389,8 @@ _IMAGE_LETTERS = str.maketrans("ABCDabcd", "NCHWnchw")
 
 
 def layout_text(argument):
-    """The layout of a step's array. Layouts of images are spelled with N, C, H and W: ACDB is shown as
-    NHWC."""
+    """Returns the layout of a step's array. Layouts of images are spelled with N, C, H and W. For
+    example, ACDB is shown as NHWC."""
     if not argument.layout:
         return "row-major"
     is_image = len(argument.shape) == 4 and re.fullmatch("[ABCDabcd0-9]*A[ABCDabcd0-9]*",
@@ -390,7 +399,8 @@ def layout_text(argument):
 
 
 def plan_times_text(plan):
-    """A text for the time of a plan: "42.0 µs: 41.0 µs in 2 kernels, 1.0 µs in 1 transform"."""
+    """Returns a text for the time of a plan, such as "42.0 µs: 41.0 µs in 2 kernels, 1.0 µs in 1
+    transform"."""
     times = {True: [], False: []}
     for step in plan.steps:
         times[computes(step) == "transform"].append(step.predicted_ns)

@@ -55,7 +55,8 @@ class MachineError(Error, RuntimeError):
 
 
 class NotCompiledError(Error, LookupError):
-    """A record exists, but its kernel is not in the cache: the message has the line that compiles."""
+    """A record exists, but its kernel is not in the cache. The message has the command that
+    compiles it."""
 
     code = 8
 
@@ -81,8 +82,8 @@ _OPTION = re.compile(r"--(budget|cache|db|dim|effort|output|schedule|search|seed
 
 
 def in_arguments(message: str) -> str:
-    """The message with flags of the program replaced by arguments of functions: `--effort none` becomes
-    effort="none"."""
+    """Returns the message with flags of the program replaced by arguments of functions. For
+    example, `--effort none` becomes effort="none"."""
     parts = _COMMAND.split(message)
     parts[::2] = map(_without_flags, parts[::2])
     return "".join(parts)

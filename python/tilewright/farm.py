@@ -48,13 +48,14 @@ HEADER = struct.Struct("<4sI16s")
 MOST_FRAME_BYTES = 64 << 20
 WORKER_FD = 3
 
-_ENDING_S = 5.0  # that a process takes to end once it has closed its connection
+_ENDING_S = 5.0  # for a process to end after it has closed its connection
 
 USAGE, ENVIRONMENT, TRY_LATER = 2, 7, 75  # exit codes, as base/result.h has them
 
 
 class FrameError(Exception):
-    """The bytes are no frame, so the connection cannot be used any more."""
+    """Received bytes are no frame, so the connection cannot be used any more; or a message is too
+    long to be sent."""
 
 
 def encode_frame(payload: bytes) -> bytes:
@@ -86,7 +87,7 @@ class Fault(Exception):
 
     def __init__(self, why: str, signal_number: int = 0) -> None:
         super().__init__(why)
-        self.signal_number = signal_number  # the signal that ended the station; 0: none
+        self.signal_number = signal_number  # number of the signal that ended the station; 0: none
 
 
 class _Ended(Fault):
@@ -102,8 +103,8 @@ class Station:
         self._channel: socket.socket | None = None
 
     def ask(self, body: bytes, limit_s: float) -> bytes:
-        """Sends a job to the process and returns its reply. Raises Fault if there is none; the next job then gets a
-        new process."""
+        """Sends a job to the process and returns its reply. Raises Fault if there is no reply
+        within `limit_s` seconds; the next job then gets a new process."""
         deadline = time.monotonic() + limit_s
         if self._channel is None:
             self._start()
@@ -116,8 +117,9 @@ class Station:
             raise Fault(f"{error}{_how(code)}", -code if code is not None and code < 0 else 0) from None
 
     def stop(self, patience_s: float = 0) -> int | None:
-        """Kills the process unless it ends by itself within the patience. Returns the exit code of a process that
-        ended by itself, negative for a signal; else None."""
+        """Kills the process unless it ends by itself within `patience_s` seconds. If it ended by
+        itself, returns its exit code, or the negated number of the signal that ended it. Otherwise
+        returns None."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
@@ -171,7 +173,7 @@ class Station:
 
 
 def _how(exit_code: int | None) -> str:
-    """A clause about how a process ended; empty if it did not end by itself."""
+    """Returns a clause about how a process ended; empty if it did not end by itself."""
     if exit_code is None:
         return ""
     return f": it exited with code {exit_code}" if exit_code >= 0 else f": it died of signal {-exit_code}"
@@ -257,7 +259,8 @@ class Refused(Exception):
 
 
 def version_of(resources: Iterable[str]) -> str:
-    """The version of messages and kernels that a member's resources name; "1" if they name none."""
+    """Returns the version of messages and kernels that a member's resources name; "1" if they name
+    none."""
     return next((name.removeprefix("version:") for name in resources if name.startswith("version:")), "1")
 
 
@@ -326,9 +329,10 @@ async def join(address: str, resources: list[str], threads: int, command: list[s
 
 # ---- the client ----------------------------------------------------------------------------------------
 
-_MOST_ATTEMPTS = 3  # to do a job whose scheduler or reply was lost
-# Jobs that arrive within this time are handed to the scheduler in one message of at most this number of bytes, as Dask
-# warns of messages of 10 MB. If each job is a message of its own, client and scheduler need twice the processor time.
+_MOST_ATTEMPTS = 3  # for a job whose scheduler or reply was lost
+# Jobs that arrive within this time are handed to the scheduler in one message. It is sent earlier
+# once it has more than this number of bytes, because Dask warns of messages of 10 MB. If each job
+# were a message of its own, client and scheduler would need twice the processor time.
 _COLLECTING_S, _MOST_TOGETHER_BYTES = 0.002, 4 << 20
 _CONNECT_S = 10.0
 
@@ -338,7 +342,8 @@ class Lost(Exception):
 
 
 def _rounded(text: str) -> str:
-    """The text with numbers of seconds rounded to three digits, as Dask writes "after 0.9999997590057319 s"."""
+    """Returns the text with times in seconds rounded to three digits. Dask writes times such as
+    "after 0.9999997590057319 s"."""
     return re.sub(r"(?<=after )\d+\.\d+(?= s\b)", lambda number: f"{float(number[0]):.3g}", text)
 
 
@@ -365,7 +370,8 @@ class Farm:
         self._address, self._patience_s = address, patience_s
         self._client: Any = None
         self._connecting = asyncio.Lock()
-        self._waiting: dict[str, frozenset[str]] = {}  # resources that jobs under way ask for
+        # Resources that each unfinished job needs, by the name of the job.
+        self._waiting: dict[str, frozenset[str]] = {}
         self._collected: list[_Collected] = []  # jobs that are about to be handed to the scheduler
         self._collected_bytes = 0
         self._name, self._count = uuid.uuid4().hex[:12], 0
@@ -384,13 +390,14 @@ class Farm:
         await self._close()
 
     async def members(self) -> list[dict[str, Any]]:
-        """The members, each with its address and resources."""
+        """Returns the members, each with its address and resources."""
         identity = await self._client.scheduler.identity(n_workers=-1)
         return [{"address": address, "resources": sorted(worker["resources"])}
                 for address, worker in identity["workers"].items()]
 
     async def perform(self, kind: str, body: bytes, resources: list[str], limit_s: float) -> tuple[str, bytes]:
-        """Runs a job, by the function perform(), on a member that has these resources."""
+        """Runs a job on a member that has these resources. Returns the result of the function
+        perform() there. Raises Lost if the farm cannot be used any more."""
         self._count += 1
         name = f"tilewright-{self._name}-{self._count}"
         self._waiting[name] = frozenset(resources)
@@ -440,7 +447,8 @@ class Farm:
 
     def _hand_over(self) -> None:
         """Hands the collected jobs to the scheduler. Jobs with equal resources are sent in one message."""
-        jobs = [job for job in self._collected if not job.handed.done()]  # others were taken back
+        # Jobs that were cancelled are done already.
+        jobs = [job for job in self._collected if not job.handed.done()]
         self._collected, self._collected_bytes = [], 0
         together: dict[tuple[Any, ...], list[_Collected]] = {}
         for job in jobs:
@@ -491,11 +499,12 @@ class Farm:
     def _give_up(self, why: str) -> None:
         if not self._lost.done():
             self._lost.set_exception(Lost(why))
-            self._lost.exception()  # it has been looked at
+            self._lost.exception()  # asyncio would warn about an exception that is never retrieved
 
     async def _look_after_members(self) -> None:
-        """Ends the farm with Lost once jobs have waited longer than the patience for a member that does not exist.
-        Reconnects to the scheduler if it is gone."""
+        """Looks for two problems as long as the farm exists. If the scheduler is gone, connects
+        again. If jobs have waited longer than the patience for a member that does not exist, makes
+        them fail with Lost."""
         missed_since: dict[frozenset[str], float] = {}
         while True:
             await asyncio.sleep(min(1.0, self._patience_s / 4))
@@ -506,7 +515,7 @@ class Farm:
                 continue
             try:
                 members = [set(member["resources"]) for member in await self.members()]
-            except Exception:  # the connection is closing: the next look says more
+            except Exception:  # the connection may be closing; the next iteration sees its status
                 continue
             asked = set(self._waiting.values())
             missed_since = {resources: missed_since.get(resources, time.monotonic()) for resources in asked
@@ -529,7 +538,7 @@ class Connection:
         return Connection(*await asyncio.open_unix_connection(sock=socket.socket(fileno=descriptor)))
 
     async def receive(self) -> tuple[dict[str, Any], bytes] | None:
-        """Receives a message. None if the tuner is gone."""
+        """Receives a message. Returns None if the tuner is gone."""
         try:
             length, checksum = length_of(await self._reader.readexactly(HEADER.size))
             payload = checked(await self._reader.readexactly(length), checksum)
@@ -553,7 +562,7 @@ async def _answer(connection: Connection, farm: Farm, header: dict[str, Any], bo
         await lose(str(error))
     except ConnectionError:  # the tuner is gone
         pass
-    except Exception as error:  # a job's misfortune is not the others'
+    except Exception as error:  # an error of one job must not end the other jobs
         with contextlib.suppress(ConnectionError):
             await connection.send({"id": header["id"], "fault": f"{type(error).__name__}: {error}"})
 
@@ -607,7 +616,7 @@ def dask_address(text: str) -> str:
 
 
 def _is_pem(text: str) -> bool:
-    return "\n" in text  # Dask takes certificates in place of their files, too
+    return "\n" in text  # Dask also accepts the text of a certificate in place of its file
 
 
 class _TlsFile:
@@ -633,8 +642,8 @@ class _TlsFile:
         return f"the file '{self.file}' of {self._flag if self._is_given else self._key}"
 
     def missing(self, has_flags: bool) -> str:
-        """A clause that says how to name the file, also by a flag if the role has flags; empty if the file is named
-        already."""
+        """Returns a clause that says how to name the file, also by a flag if the role has flags;
+        empty if the file is named already."""
         if self.file:
             return ""
         by_flag = f"by {self._flag}, " if has_flags else ""
@@ -642,7 +651,8 @@ class _TlsFile:
                 "configuration")
 
     def fault(self, load: Callable[[str], object]) -> str:
-        """A clause about the fault of the named file; empty if `load` accepts the file or no file is named."""
+        """Returns a clause about the fault of the named file; empty if `load` accepts the file or
+        no file is named."""
         if not self.file or _is_pem(self.file):
             return ""
         try:
@@ -658,8 +668,9 @@ class _TlsFile:
 
 
 def _flags_of_scheduler(arguments: list[str]) -> dict[str, str]:
-    """The values of those flags of `dask scheduler` that set the protocol and the files of TLS. A key is "protocol",
-    or the name of the setting of Dask that the flag replaces."""
+    """Returns the values of those flags of `dask scheduler` that set the protocol and the files of
+    TLS. A key of the result is "protocol", or the name of the setting of Dask that the flag
+    replaces."""
     parser = argparse.ArgumentParser(prog="./tw scheduler", add_help=False, allow_abbrev=False)
     for flag, setting in (("ca-file", "ca-file"), ("cert", "scheduler.cert"), ("key", "scheduler.key")):
         parser.add_argument(f"--tls-{flag}", dest=setting)
@@ -695,8 +706,8 @@ def tls_fault(address: str, role: str, flags: dict[str, str] | None = None) -> s
         return f"{certificate.name} holds no private key, and {key.missing(has_flags)}"
 
     has_flags = role == "scheduler"
-    # Each file is first loaded by itself, as the error for a pair of certificate and key names neither file. The file
-    # of a certificate may hold the key.
+    # Each file is first loaded by itself, because the error for a pair of certificate and key names
+    # neither file. The file of a certificate may also hold the key.
     return (authority.missing(has_flags)
             or authority.fault(lambda file: context.load_verify_locations(file))
             or certificate.missing(has_flags)
@@ -707,7 +718,8 @@ def tls_fault(address: str, role: str, flags: dict[str, str] | None = None) -> s
 
 
 def _scheduler_fault(arguments: list[str]) -> str:
-    """A clause about a fault of the protocol in the arguments of `dask scheduler`; empty if there is none."""
+    """Returns a clause about a fault of the protocol or of TLS in the arguments of `dask
+    scheduler`; empty if there is none."""
     flags = _flags_of_scheduler(arguments)
     protocol = flags.pop("protocol", "tcp").removesuffix("://")
     if protocol not in _SCHEMES:
@@ -719,8 +731,8 @@ def _scheduler_fault(arguments: list[str]) -> str:
 
 
 def be_scheduler(arguments: list[str]) -> int:
-    """Runs `dask scheduler` until a signal ends it; the process ends then. If an error ends it, one line is
-    printed."""
+    """Runs `dask scheduler` until a signal ends the process. If the scheduler ends with an error,
+    prints one line and returns the exit code."""
     if fault := _scheduler_fault(arguments):
         _say(fault)
         return USAGE

@@ -30,7 +30,8 @@ def _renew_lock() -> None:
     _loading = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_renew_lock)  # where the thread that held the old one does not exist
+# In a child process, the thread that holds the old lock may not exist.
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 _OPTIONS = ("target", "budget", "trials", "effort", "search", "seed", "threads", "timeout", "schedule")
@@ -62,8 +63,8 @@ class KernelFunction:
         self._kernels: dict[_Signature, _Loaded] = {}
 
     def workload(self, *arrays: Any, **named: Any) -> Workload:
-        """The workload of the function for arrays of these shapes and types. The elements of the arrays are not
-        used."""
+        """Returns the workload of the function for arrays of these shapes and types. The elements
+        of the arrays are not used."""
         return self._declared(self._signature_of(self._in_order(arrays, named)))
 
     def tune(self, *arrays: Any, progress: bool | None = None, on_progress: Callable[[Progress], object] | None = None,
@@ -84,9 +85,10 @@ class KernelFunction:
         return tuned
 
     def kernel(self, *arrays: Any, **named: Any) -> Kernel:
-        """The best known kernel for the shapes and types of these arrays. Raises NoCandidateError if the database
-        knows none. The kernel's inputs are in the order in which the declaration reads them, which may differ from
-        that of the parameters: `[a.name for a in kernel.arguments]`."""
+        """Returns the best known kernel for the shapes and types of these arrays. Raises
+        NoCandidateError if the database knows none. The kernel's inputs are in the order in which
+        the declaration reads them. This order may differ from that of the parameters; `[a.name for
+        a in kernel.arguments]` shows it."""
         return self._kernel_for(self._signature_of(self._in_order(arrays, named))).kernel
 
     def __call__(self, *arrays: Any, out: Any = None, threads: int | None = None, **named: Any) -> Any:
@@ -102,7 +104,8 @@ class KernelFunction:
         return f"<kernel {self._function.__name__}({', '.join(self._names)})>"
 
     def _in_order(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The arrays that were given by position and by name, in the order of the parameters."""
+        """Returns the arrays that were given by position and by name, in the order of the
+        parameters."""
         if not named:
             return arrays
         name = self._function.__name__
@@ -170,7 +173,7 @@ class KernelFunction:
         axes = [_tilewright.Axis(f"{name}_{i}", extent) for i, extent in enumerate(shape)]
         declare = _tilewright.weight if name in self._weights else _tilewright.input
         try:
-            return declare(name, str(dtype).rpartition(".")[2], axes)  # of PyTorch's "torch.float32" the end
+            return declare(name, str(dtype).rpartition(".")[2], axes)  # "float32" of PyTorch's "torch.float32"
         except TypeError as error:
             raise TypeError(f"{self._function.__name__}(): '{name}': {error}") from None
 

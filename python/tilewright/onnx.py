@@ -36,7 +36,8 @@ Dimension = Union[int, Sequence[int]]
 # The elements of an input that becomes a constant, in row-major order.
 Constant = Union[bool, int, float, Sequence[float], "np.ndarray[Any, Any]", "np.generic"]
 
-_KINDS_OF_NUMBERS = frozenset("biuf")  # of NumPy's types: truth values, whole numbers with and without sign, floats
+# Kinds of NumPy's types: truth values, whole numbers with and without sign, floats.
+_KINDS_OF_NUMBERS = frozenset("biuf")
 
 
 class _Serializable(Protocol):
@@ -54,7 +55,8 @@ class Refreshed:
       is_kept: True if the file was not changed.
       former_ns: time of a call in ns, of the network that the file had; None if there was no file.
       latency_ns: time of a call in ns, of the network as planned now; None if there was no file.
-      is_measured: True if both networks were timed, by turns; otherwise the times are those of their plans.
+      is_measured: True if both networks were timed, by turns; otherwise both times are
+        sums of the planned times of steps.
       reason: the reason why the file was not changed; empty if the times are the reason.
     """
 
@@ -96,28 +98,30 @@ class Network:
              on_progress: OnProgress = None) -> _tilewright.Model:
         """Chooses layouts and kernels of all operators together, and returns the network, loaded.
 
-        It is what `tilewright tune --model` does (docs/networks.md).
+        `tilewright tune --model` does the same (docs/networks.md).
 
         Args:
           output: file to write, which Model.open() and the C interface open; None writes no file.
           db: a Store, or the path or address of a database, which is created if absent; by default the program's
             database.
           target: as in tune(); the network must run on this machine.
-          budget: seconds, or text such as "5m"; effort "none" uses records and predictions only, and takes seconds.
+          budget: seconds, or text such as "5m"; effort "none" uses only records and predictions,
+            and ends within seconds.
           trials: the largest number of new trials of each kernel; 0: as many as the budget allows.
           threads: threads that the network will run on.
           accuracy: the class of each kernel, "fast" or "strict" (docs/tuning.md, "Accuracy classes").
-          precision: "bf16" rounds the factors of f32 products to bf16, where the machine gains by that
-            (docs/networks.md).
+          precision: "bf16" rounds the factors of f32 products to bf16 where this makes the machine
+            faster (docs/networks.md).
           progress, on_progress: as in tune(). A Progress is about the kernel that is being tuned, but its times are
             those of the whole run.
 
-        An interrupt from the keyboard ends a run that measures, and the best network so far is returned. The database
-        keeps the measurements, and the next run continues from them. A second interrupt, or the first one with effort
-        "none", raises KeyboardInterrupt as soon as the call or the compilation under way has ended. Whole networks are
-        timed in this process, so a network that crashes ends it. The file `output` is written before.
-        Raises the exceptions of tilewright.errors. Other threads continue meanwhile, and may use `db`.
-        """
+        An interrupt from the keyboard ends a run that measures, and the best network so far is
+        returned. The database keeps the measurements, and the next run continues from them. A
+        second interrupt, or the first one with effort "none", raises KeyboardInterrupt as soon as
+        the call or the compilation under way has ended. Whole networks are timed in this process,
+        so a network that crashes ends this process. The file `output` is written before that.
+        Raises the exceptions of tilewright.errors. Other threads continue meanwhile, and may use
+        `db`. """
         given = options.checked("tune", {"target": target, "budget": budget, "trials": trials, "effort": effort,
                                          "threads": threads, "seed": seed, "accuracy": accuracy,
                                          "precision": precision, "progress": progress, "on_progress": on_progress})
@@ -183,7 +187,8 @@ def load(path: str | os.PathLike[str], dimensions: Mapping[str, Dimension] | Non
 
 def loads(model: bytes | _Serializable, dimensions: Mapping[str, Dimension] | None = None,
           constants: Mapping[str, Constant] | None = None, *, name: str = "network") -> Network:
-    """As load(), for the bytes of a model or for an onnx.ModelProto. The model must not have external data.
+    """Does the same as load(), for the bytes of a model or for an onnx.ModelProto. The model must
+    not have external data.
 
     Args:
       name: the name of the network in displays, in the database and in the file that tune() writes.
@@ -222,7 +227,8 @@ def _bytes_of(model: bytes | _Serializable) -> bytes:
 
 
 def _by_name(argument: str, values: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """The values of an argument by their names. Raises TypeError if it is no mapping of names."""
+    """Returns the values of an argument by their names. Raises TypeError if it is no mapping of
+    names."""
     given = {} if values is None else values
     if not isinstance(given, Mapping):
         options.refuse_type("network", argument, given, "a dict")
@@ -232,15 +238,15 @@ def _by_name(argument: str, values: Mapping[str, Any] | None) -> Mapping[str, An
 
 
 def _elements(value: Any) -> list[Any]:
-    """The elements of a sequence, or of a NumPy array of numbers in row-major order. For other values, the value
-    alone."""
+    """Returns the elements of a sequence, or of a NumPy array of numbers in row-major order. For
+    another value, returns a list with the value alone."""
     if hasattr(value, "reshape") and getattr(getattr(value, "dtype", None), "kind", None) in _KINDS_OF_NUMBERS:
         return list(value.reshape(-1).tolist())
     return list(value) if isinstance(value, Sequence) and not isinstance(value, (str, bytes)) else [value]
 
 
 def _numbers(name: str, value: Any, kind: type, expected: str) -> list[Any]:
-    """The elements of the value. Raises UsageError if an element is not of the kind."""
+    """Returns the elements of the value. Raises UsageError if an element is not of the kind."""
     elements = _elements(value)
     for element in elements:
         if not isinstance(element, kind):
@@ -263,7 +269,7 @@ def _pinned(constants: Mapping[str, Constant] | None) -> dict[str, list[float]]:
 
 
 def _exact(name: str, element: float) -> float:
-    """The element as a float. Raises UsageError for a whole number that floats do not have."""
+    """Returns the element as a float. Raises UsageError for a whole number that no float equals."""
     try:
         number = float(element)
     except OverflowError:

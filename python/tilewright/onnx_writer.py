@@ -15,19 +15,20 @@ _IR_VERSION = 8
 
 
 def tensor(name: str, element_type: int, shape: Iterable[int], data: bytes) -> bytes:
-    """A TensorProto for an initializer. `data` are the elements, in row-major order and little endian."""
+    """Returns a TensorProto for an initializer. `data` are the elements, in row-major order and
+    little endian."""
     return (b"".join(_whole(1, extent) for extent in shape) + _whole(2, element_type) + _part(8, name)
             + _part(9, data))
 
 
 def port(name: str, element_type: int, shape: Iterable[int]) -> bytes:
-    """An input or output of the model."""
+    """Returns an input or output of the model."""
     dimensions = b"".join(_part(1, _whole(1, extent)) for extent in shape)
     return _part(1, name) + _part(2, _part(1, _whole(1, element_type) + _part(2, dimensions)))
 
 
 def node(operator: str, inputs: Iterable[str], outputs: Sequence[str], **attributes: Attribute) -> bytes:
-    """A node; the name of an omitted input is ""."""
+    """Returns a node. The name of an omitted input is ""."""
     text = b"".join(_part(1, name) for name in inputs) + b"".join(_part(2, name) for name in outputs)
     text += _part(3, outputs[0]) + _part(4, operator)
     return text + b"".join(_part(5, _part(1, name) + _attribute(value)) for name, value in attributes.items())
@@ -42,7 +43,7 @@ def model(nodes: Iterable[bytes], initializers: Iterable[bytes], inputs: Iterabl
 
 
 def _attribute(value: Attribute) -> bytes:
-    """The value of an AttributeProto, and the number of its type."""
+    """Returns the fields of an AttributeProto for its value and for the number of its type."""
     if isinstance(value, int):
         return _whole(3, value) + _whole(20, 2)
     if isinstance(value, float):

@@ -20,7 +20,7 @@ _UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 _TIME = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?(ms|s|m|h|)", re.ASCII | re.IGNORECASE)
 _LONGEST_S = 1e7
 
-# The smallest and the largest value of options that are whole numbers.
+# The smallest and the largest value, both allowed, of options that are whole numbers.
 _RANGES = {"trials": (0, 10**9), "threads": (1, 1024), "seed": (0, 2**63 - 1)}
 
 _LONGEST_VALUE = 60  # longest repr() that a message quotes, in characters
@@ -38,8 +38,8 @@ def check_names(function: str, given: Collection[str], known: Collection[str]) -
 
 
 def seconds(verb: str, argument: str, value: Seconds) -> float:
-    """The number of seconds that `value` stands for. Raises UsageError if it is no duration, or longer than a run can
-    be."""
+    """Returns the duration `value` in seconds. Raises UsageError if it is not above 0 and at most
+    1e7 s, or if a text is no duration, and TypeError for another type."""
     if isinstance(value, str):
         parts = _TIME.fullmatch(value)
         number = float(parts[1] + (parts[2] or "")) * _UNITS[parts[3].lower()] if parts else math.nan
@@ -54,8 +54,8 @@ def seconds(verb: str, argument: str, value: Seconds) -> float:
 
 
 def whole(verb: str, argument: str, value: Any, least: int, most: int) -> int:
-    """The value as a whole number. Raises UsageError if it is not from `least` to `most`, and TypeError for another
-    type."""
+    """Returns the value as a whole number. Raises UsageError if it is not from `least` to `most`,
+    and TypeError for another type."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -66,21 +66,22 @@ def whole(verb: str, argument: str, value: Any, least: int, most: int) -> int:
 
 
 def text(verb: str, argument: str, value: Any) -> str:
-    """The value. Raises TypeError if it is no text."""
+    """Returns the value. Raises TypeError if it is no text."""
     if not isinstance(value, str):
         refuse_type(verb, argument, value, "text")
     return value
 
 
 def path(verb: str, argument: str, value: Any) -> str:
-    """The path as text. Raises TypeError if the value is no path."""
+    """Returns the path as text. Raises TypeError if the value is no path."""
     if not isinstance(value, (str, os.PathLike)):
         refuse_type(verb, argument, value, "a path")
     return os.fspath(value)
 
 
 def checked(verb: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a run, after each value was checked."""
+    """Checks the options of a run. Returns them with durations in seconds and whole numbers as
+    int."""
     result = dict(options)
     for argument in ("budget", "timeout"):
         if argument in result:
@@ -100,9 +101,9 @@ def checked(verb: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def store(verb: str, db: Any, measures: bool = True) -> _tilewright.Store:
-    """The given Store, or the Store at a path or address, which is created if absent; by default the program's
-    database. A run that measures nothing (`measures` is False) also takes a database that may only be read. Raises
-    TypeError for another type."""
+    """Returns the given Store, or opens the Store at a path or address, which is created if absent;
+    None: the program's database. For a run that measures nothing (`measures` is False), a database
+    that cannot be written is opened for reading. Raises TypeError for another type."""
     if isinstance(db, _tilewright.Store):
         return db
     if db is not None and not isinstance(db, (str, os.PathLike)):
@@ -117,13 +118,14 @@ def store(verb: str, db: Any, measures: bool = True) -> _tilewright.Store:
 
 
 def refuse_type(verb: str, argument: str, value: Any, expected: str) -> NoReturn:
-    """Raises the TypeError for a value of a wrong type. `expected` says what the argument takes."""
+    """Raises the TypeError for a value of a wrong type. `expected` describes the values that the
+    argument accepts."""
     raise TypeError(f"[{verb}] {argument} is {shown(value)}: expected {expected}")
 
 
 def shown(value: Any) -> str:
-    """The text of a value in a sentence: its repr(), or its type if the repr() is long or has several lines, as that of
-    an array."""
+    """Returns the text of a value for a sentence: its repr(), or its type if the value is a
+    collection or an array, or if the repr() is long or has several lines."""
     is_collection = hasattr(value, "shape") or isinstance(value, (Mapping, list, tuple, set))
     text = "" if is_collection else repr(value)
     if text and len(text) <= _LONGEST_VALUE and "\n" not in text:

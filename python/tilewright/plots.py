@@ -100,7 +100,7 @@ class Plot:
 
 
 def _drawn(spec):
-    """The specification as SVG; None if the package that draws it is not installed."""
+    """Returns the specification as SVG; None if the package that draws it is not installed."""
     try:
         import vl_convert
     except ImportError:
@@ -124,7 +124,7 @@ def _number(field, title, log=False, **options):
 
 
 def _count(field, title=None, **options):
-    """The encoding of a count. Its axis has ticks at whole numbers only."""
+    """Returns the encoding of a count. Its axis has ticks at whole numbers only."""
     return _number(field, title or field, axis={"tickMinStep": 1, "format": "d"}, **options)
 
 
@@ -133,7 +133,7 @@ def _name(field, title=None, **options):
 
 
 def _names_of_rows(field, rows, **options):
-    """The encoding of names beside bars, with room for the longest name."""
+    """Returns the encoding of names beside bars, with room for the longest name."""
     texts = [row[field].split("\n") for row in rows]
     longest = max((len(line) for lines in texts for line in lines), default=0)
     # Vega puts the first line of a label where it puts a label of one line. So labels are moved up by half of the
@@ -152,14 +152,14 @@ def _layer(rows, mark, **encoding):
 
 
 def _view(title, *layers, width=_WIDTH, height=_HEIGHT, **others):
-    """A view with its layers on top of each other. Layers without rows are left out, as they would have infinite
-    scales."""
+    """Returns a view with its layers on top of each other. Layers without rows are left out, because their scales would
+    be infinite."""
     layers = [layer for layer in layers if layer["data"]["values"]]
     return {"title": title, "width": width, "height": height, "layer": layers, **others}
 
 
 def _bars(title, rows, mark="bar", **encoding):
-    """Horizontal bars, one for each row; a line of text if there are no rows."""
+    """Returns horizontal bars, one for each row; a line of text if there are no rows."""
     if not rows:
         return {"title": title, "width": _WIDTH, "height": 18,
                 **_layer([{"text": "none"}], {"type": "text", "align": "left"}, x={"value": 0}, text={"field": "text"})}
@@ -172,8 +172,8 @@ _NAME_DISTANCE = 12
 
 
 def _rules(rules, y, others):
-    """Horizontal lines for rows {"name", "latency_us"}. Their names are to the right of the frame, where there are no
-    dots. `others` are all other latencies of the plot, whose axis is logarithmic."""
+    """Returns horizontal lines for rows {"name", "latency_us"}. Their names are to the right of the frame, where there
+    are no dots. `others` are all other latencies of the plot, whose axis is logarithmic."""
     if not rules:
         return []
     latencies = [*others, *(rule["latency_us"] for rule in rules)]
@@ -198,7 +198,7 @@ def _group_of(record):
 
 
 def _one_group(records, plot):
-    """The records, oldest first. Raises UsageError unless all are of one workload, device and number of threads."""
+    """Returns the records, oldest first. Raises UsageError unless all have one workload, target, device and threads."""
     groups = {_group_of(record) for record in records}
     if len(groups) != 1:
         raise errors.UsageError(
@@ -212,7 +212,7 @@ def _is_timed(record):
 
 
 def _elapsed_s(records):
-    """For each record, the seconds of tuning until it was stored. Sessions are counted one after the other."""
+    """Returns for each record the seconds of tuning until it was created, as if sessions ran one after another."""
     begun, ended, before = {}, {}, {}
     for record in records:
         begun.setdefault(record.session, record.created_ms)
@@ -225,7 +225,7 @@ def _elapsed_s(records):
 
 
 def _roofs_of(record, threads):
-    """The roofs of this machine for the record's target; None if the text is no target."""
+    """Returns the roofs of this machine for the record's target; None if the target's text is no target."""
     try:
         return _tilewright.roofs(record.target, threads=threads)
     except errors.Error:
@@ -233,9 +233,9 @@ def _roofs_of(record, threads):
 
 
 def _floor_of(records):
-    """Lower bounds of a workload's latency, as (name, ns). One is the time of its arithmetic at the peak that was
-    measured beside the records. For records of this machine, another is the time to move its arrays at the bandwidth of
-    the smallest level of the memory hierarchy that holds them."""
+    """Returns lower bounds of a workload's latency, as (name, ns). The first is the time of its arithmetic at the peak
+    that was measured with the records. For records of this machine, the second is the time to move the arrays once at
+    the bandwidth of the smallest level of the memory hierarchy that holds them."""
     record = records[0]
     bounds = []
     peaks = [r.peak_gflops for r in records if r.peak_gflops > 0]
@@ -250,7 +250,7 @@ def _floor_of(records):
 
 
 def _traffic(record):
-    """The compulsory traffic of a record's workload in bytes; 0 if its text is no workload."""
+    """Returns the compulsory traffic of a record's workload in bytes; 0 if its text is no workload."""
     try:
         workload = _tilewright.parse_workload(record.workload_text)
         return sum(_tilewright.compulsory_traffic(workload.compute))
@@ -259,7 +259,7 @@ def _traffic(record):
 
 
 def _default_ns(records):
-    """The latency of the default schedule of the search space, if a record has this schedule; else 0."""
+    """Returns the latency of the default schedule of the search space, if a record has this schedule; else 0."""
     try:
         workload = _tilewright.parse_workload(records[0].workload_text)
         schedule = str(_tilewright.default_schedule(workload, records[0].target))
@@ -269,9 +269,9 @@ def _default_ns(records):
 
 
 def _references(records, untuned_ns, trials_us):
-    """The latencies with which a search is compared: lower bounds, and untuned kernels. Returns rows for lines of the
-    plot, and lines of text for those latencies that are so far from the trials that plotting them would hide the
-    differences between trials."""
+    """Returns the latencies with which a search is compared, which are lower bounds and untuned kernels: rows for lines
+    of the plot, and lines of text for latencies far from all trials. Lines for these would hide differences between
+    trials."""
     references = _floor_of(records)
     default_ns = _default_ns(records) if untuned_ns is None else 0
     references += [("untuned", untuned_ns or 0), ("default schedule", default_ns)]
@@ -288,8 +288,8 @@ def _references(records, untuned_ns, trials_us):
 def ranked(records):
     """Ranks records by the rule of `tilewright show` (docs/database_format.md, "Best"). Returns the best record, or
     None, and for each record the latency in ns that counts for its schedule, or 0. All records must be of one workload,
-    target, device and number of threads. The best record is chosen among those of the newest
-    version of the code generator that has a best record."""
+    target, device and number of threads. Versions of the code generator are ranked separately, and the best record is
+    that of the newest version that has one."""
     versions = collections.defaultdict(list)
     for index, record in enumerate(records):
         versions[record.codegen_abi].append(index)
@@ -303,9 +303,9 @@ def ranked(records):
 
 
 def _history(records, places):
-    """Rows for trials with a time, for trials without a time, and for the best so far. `places` are the records' places
-    on the x axis. The best so far is by the time that counts for each schedule, as a single trial may have been
-    lucky."""
+    """Returns rows for trials with a time, for trials without a time, and for the best so far. `places` are the
+    records' places on the x axis. The best so far is by the latencies of ranked(), because a single trial may look too
+    fast."""
     timed, failed, best, fastest = [], [], [], math.inf
     for x, record, counted_ns in zip(places, records, ranked(records)[1], strict=True):
         row = {"x": x, "status": display.status_text(record.status), "record": record.hash[:12],
@@ -376,7 +376,7 @@ def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
 
 
 def _ranks(values):
-    """The ranks of values; equal values share their mean rank."""
+    """Returns the ranks of values; equal values get the mean of their ranks."""
     places = collections.defaultdict(list)
     for place, value in enumerate(sorted(values)):
         places[value].append(place)
@@ -391,8 +391,8 @@ def predicted_against_measured(records: Sequence[Record], predicted_ns: Sequence
 
     Args:
       records: records of one workload on one device.
-      predicted_ns: predicted latency in ns of each record, None for a record without one. By default the
-        analytic model predicts them, as records do not keep the predictions of their run.
+      predicted_ns: predicted latency in ns of each record, None for a record without one. By default the analytic model
+        predicts them, because records do not keep the predictions of their run.
       trials_per_round: number of consecutive timed trials for each rank correlation.
     """
     records = _one_group(records, "predicted_against_measured")
@@ -454,7 +454,7 @@ def _round_qualities(rows):
 
 
 def best_of_each(records):
-    """The best record of each workload, target, device and number of threads, which `tilewright show` would show."""
+    """Returns the best record of each workload, target, device and threads, which `tilewright show` would show."""
     groups = collections.defaultdict(list)
     for record in records:
         groups[_group_of(record)].append(record)
@@ -464,7 +464,7 @@ def best_of_each(records):
 def roofline(records: Sequence[Record], roofs: Roofs | None = None) -> Plot:
     """Plots a roofline with the best kernel of each workload.
 
-    It shows if arithmetic or a level of the memory hierarchy bounds a kernel.
+    The plot shows if arithmetic or a level of the memory hierarchy limits the speed of a kernel.
 
     Args:
       records: records of any number of workloads.
@@ -503,8 +503,8 @@ def roofline(records: Sequence[Record], roofs: Roofs | None = None) -> Plot:
 
 
 def _series_of(operators):
-    """The name of each operator's series. The most frequent operators have series of their own; the series of the
-    others is "other"."""
+    """Returns the name of each operator's series. The most frequent operators have series of their own; the series of
+    all other operators is "other"."""
     counts = collections.Counter(operators)
     named = [operator for operator, _ in counts.most_common()]
     own = named if len(named) <= _MOST_SERIES else named[:_MOST_SERIES - 1]
@@ -512,7 +512,7 @@ def _series_of(operators):
 
 
 def _series_scales(series):
-    """Scales of colours and of shapes in which no two series are alike; "other" is grey and comes last."""
+    """Returns scales of colours and of shapes in which no two series are alike; "other" is grey and the last series."""
     names = sorted(set(series) - {_OTHER})
     colors = [_SERIES_COLORS[i % len(_SERIES_COLORS)] for i in range(len(names))]
     shapes = [_SERIES_SHAPES[i % len(_SERIES_SHAPES)] for i in range(len(names))]
@@ -522,7 +522,7 @@ def _series_scales(series):
 
 
 def _bounds_of(records, roofs):
-    """The peak, and the levels of the memory hierarchy as (name, GB/s)."""
+    """Returns the peak in GFLOP/s, and the levels of the memory hierarchy as (name, GB/s)."""
     here = {record.device for record in records} == {_tilewright.device()} and \
         len({record.target for record in records}) == 1
     if roofs is None and here:
@@ -535,8 +535,8 @@ def _bounds_of(records, roofs):
 
 
 def _log_between(least, most):
-    """The scale and the axis of a logarithmic encoding: labels at powers of ten, and at 2 and 5 times these where
-    there is room."""
+    """Returns the scale and the axis of a logarithmic encoding. Labels are at powers of ten and, if there is room, also
+    at 2 and 5 times these powers."""
     powers = range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1)
     steps = (1,) if math.log10(most / least) > 2.5 else (1, 2, 5)
     values = [float(f"{step}e{power}") for power in powers for step in steps]
@@ -553,7 +553,7 @@ def _peak_text(peak):
 
 
 def _roof_lines(peak, levels, lowest, highest):
-    """The vertices of the lines of all roofs between the intensities `lowest` and `highest`."""
+    """Returns the vertices of the lines of all roofs between the intensities `lowest` and `highest`."""
     lines = []
     for name, gb_per_s in levels:
         for at in [lowest] + ([peak / gb_per_s] if gb_per_s > 0 else []) + [highest]:
@@ -563,16 +563,17 @@ def _roof_lines(peak, levels, lowest, highest):
     return lines
 
 
-# Sizes for the names of roofs, in pixels: the height of a line of text with its distance from the roof, and the
-# distance by which a name is moved along its roof if three roofs are closer together than this height.
+# Sizes in pixels for the names of roofs: the height of a line of text with its distance from the
+# roof, and the distance by which a name moves along its roof if three roofs are closer together
+# than this height.
 _NAME_HEIGHT, _NAME_STEP = 18, 120
 # Names are left of all points. For this the plot begins at the smallest intensity divided by this number.
 _NAME_ROOM = 25
 
 
 def _roof_names(peak, levels, intensities, speeds, x, y):
-    """Layers with the names of the roofs, each parallel to its line. A name is above its line, or below it if the next
-    faster roof is too near."""
+    """Returns layers with the names of the roofs, each parallel to its line. A name is above its line, or below its
+    line if the next faster roof is too near."""
     px_x = _WIDTH / math.log10(intensities[1] / intensities[0])
     px_y = _HEIGHT / math.log10(speeds[1] / speeds[0])
     slope = math.atan2(px_y, px_x)
@@ -601,9 +602,9 @@ def _roof_name(rows, x, y, align="left", **mark):
 
 
 def parse_configuration(text):
-    """The decisions of a record's configuration: {"out.strategy": "cpu_tile", "out.x_tile": "14"}.
+    """Returns the decisions of a configuration, such as {"out.strategy": "cpu_tile", "out.x_tile": "14"}.
 
-    If the algorithm is not the direct one, the text begins with it, and it becomes the decision "algorithm"."""
+    The decision "algorithm" is the algorithm with which the text begins, or "direct" if the text begins with none."""
     decisions = {"algorithm": "direct"}
     for stage_text in filter(None, text.split("; ")):
         stage, colon, rest = stage_text.partition(": ")
@@ -620,8 +621,8 @@ def parse_configuration(text):
 
 
 def _explained(values):
-    """The share of the variance of the numbers in {value: numbers} that the value explains. It is corrected for the
-    number of values (epsilon squared), so that its mean is 0 for a decision without effect."""
+    """Returns the share of the variance of the numbers in {value: numbers} that the value explains. The share is
+    corrected for the number of values (epsilon squared), so its mean is near 0 for a decision without effect."""
     numbers = [number for group in values.values() for number in group]
     mean = statistics.fmean(numbers)
     total = sum((number - mean) ** 2 for number in numbers)
@@ -672,7 +673,7 @@ def knobs(records: Sequence[Record], most: int = 6) -> Plot:
 
 
 def _natural(text):
-    """A sort key that puts numbers, by value, before other texts."""
+    """Returns a sort key that puts numbers, by value, before other texts."""
     return (0, int(text), "") if re.fullmatch(r"-?\d+", text) else (1, 0, text)
 
 
@@ -680,7 +681,7 @@ def _natural(text):
 
 
 def failures(records: Sequence[Record], most: int = 15) -> Plot:
-    """Plots the number of trials without a time by status and reason. Shows the `most` most frequent ones."""
+    """Plots the number of trials without a time by status and reason, for the `most` most frequent pairs of these."""
     counts = collections.Counter((record.status, _without_numbers(record.reason))
                                  for record in records if not _is_timed(record))
     rows = [{"why": one_line(f"{display.status_text(status)}: {reason}" if reason else
@@ -701,8 +702,8 @@ def failures(records: Sequence[Record], most: int = 15) -> Plot:
 
 
 def _without_numbers(reason):
-    """The first line of the reason with each number replaced by "#", so that reasons that differ only in numbers are
-    counted together."""
+    """Returns the first line of the reason with each number replaced by "#", so that reasons that differ only in
+    numbers are counted together."""
     return re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?", "#", reason.partition("\n")[0])
 
 
@@ -744,8 +745,8 @@ def timeline(profile: Sequence[tuple[str, int, int]]) -> Plot:
 
 
 def _memory_of(argument):
-    """The memory of an argument as (kind, begin, end): a range of bytes of the arena, or the number of an input or
-    output of the network."""
+    """Returns the memory of an argument as (kind, begin, end): a range of bytes of the arena, or the index of an input
+    or output of the network."""
     kind, _, at = argument.place.partition(" ")
     bits = re.search(r"\d*$", argument.dtype)[0]
     size = math.prod(argument.shape) * max(1, int(bits or 8) // 8) if kind == "arena" else 1
@@ -790,8 +791,8 @@ class _Drawing:
         self._written.append((memory, node))
 
     def _sources(self, argument):
-        """The nodes that wrote the argument: several if a concatenation was written in place, and the node of the input
-        if it is an input of the network."""
+        """Returns the nodes that wrote the argument. These are several if a concatenation was written in place. For an
+        input of the network, it is the node of this input."""
         memory = _memory_of(argument)
         writers = [writer for other, writer in self._written if _overlap(other, memory)]
         if not writers:
@@ -808,7 +809,7 @@ class _Drawing:
         return node
 
     def _place(self):
-        """Gives each node the leftmost free lane. A lane is taken by a tensor until the row of its last reader."""
+        """Assigns each node the leftmost free lane. A tensor occupies its lane until the row of its last reader."""
         last_read = collections.defaultdict(int)
         for source, node, _ in self._links:
             last_read[source["row"]] = max(last_read[source["row"]], node["row"])
@@ -820,7 +821,7 @@ class _Drawing:
             busy_until[node["lane"]:node["lane"] + 1] = [last_read[row] or row + 1]
 
     def _add_edge(self, source, node, argument):
-        """A line down the lane of the source, which turns to the reader in the last row."""
+        """Adds a line down the lane of the source, which turns to the reader in the last row."""
         points = [(source["lane"], source["row"]), (source["lane"], node["row"] - 1), (node["lane"], node["row"])]
         number = len(self.edges)
         tensor = f"{one_line(argument.tensor, 60)}: {argument.dtype}{list(argument.shape)}"
@@ -831,8 +832,8 @@ class _Drawing:
 
 
 def _layouts_text(read, written):
-    """The layouts that a step reads and writes, each once: "NCHW, NCHW16c → NCHW16c". If both sides are equal, only one
-    is shown."""
+    """Returns the layouts that a step reads and writes, each once, such as "NCHW, NCHW16c → NCHW16c". If both sides are
+    equal, returns only one side."""
     def text(arguments):
         return ", ".join(dict.fromkeys(one_line(display.layout_text(a), 30) for a in arguments))
 
@@ -845,8 +846,8 @@ _LANE, _ROW, _BAR, _GAP = 16, 18, 200, 14
 
 
 def _columns(nodes, y, begin, **options):
-    """Layers with the texts of the steps in columns that are as wide as their longest text, and the place where the
-    columns end."""
+    """Returns layers with the texts of the steps in columns that are as wide as their longest text, and the x
+    coordinate at which the columns end."""
     layers = []
     for field in ("label", "computes", "layouts", "time"):
         width = 1.1 * _CHARACTER * max((len(node[field]) for node in nodes), default=0)
@@ -860,10 +861,9 @@ def _columns(nodes, y, begin, **options):
 def layouts(plan: Plan) -> Plot:
     """Plots the layouts that a plan gives to the tensors of a network, and the times of transforms.
 
-    A row is a step: its operator, the layouts that it reads and writes, and its time. Lines are tensors from the step
-    that writes them to those that read them, coloured by their layout in memory; red steps are transforms, which do
-    nothing but copy a tensor to another layout.
-    """
+    A row is a step: its operator, the layouts that it reads and writes, and its time. Lines are tensors, from the step
+    that writes them to the steps that read them, coloured by their layout in memory. Red steps are transforms, which
+    only copy a tensor to another layout. """
     drawing = _Drawing(plan)
     rows = len(drawing.nodes)
     tooltip = _tooltip("name", "computes", "layouts", "time")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Displays the progress of a tuning run: in a notebook as an output that is updated, on a terminal as a line
-that is redrawn, and elsewhere as a line every five seconds."""
+"""Displays the progress of a tuning run. In a notebook it is an output that is updated, on a
+terminal a line that is redrawn, and elsewhere a line every five seconds."""
 from __future__ import annotations
 
 import shutil
@@ -23,8 +23,9 @@ _WIDTH, _HEIGHT = 240, 40
 def listener(shown: bool | None, on_progress: OnProgress, title: str) -> tuple[OnProgress, Callable[[], None]]:
     """Makes two callbacks, (hear, finish), that display a run.
 
-    `hear` is called with each Progress. It updates the display, if any, and calls `on_progress`, if given. It
-    is None if there is neither. `finish` is called once, at the end.
+    `hear` is called with each Progress. It updates the display, if there is one, and calls
+    `on_progress`, if given. `hear` is None if there is neither. `finish` is called once, at the
+    end.
 
     Args:
       shown: True if the run is displayed. None displays it in a notebook or on a terminal, but only
@@ -49,7 +50,7 @@ def _is_terminal(stream):
 
 
 def _notebook_display():
-    """IPython's display() in a notebook; None elsewhere."""
+    """Returns IPython's display() in a notebook; None elsewhere."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if getattr(shell, "kernel", None) is None:
@@ -59,8 +60,8 @@ def _notebook_display():
 
 
 def text_of(progress):
-    """The progress as one line:
-    "best 235.1 µs, 81.0 % of peak, 38.0x untuned | 72 s left | 48 trials (45 ok, 3 pruned)"."""
+    """Returns the progress as one line, such as "best 235.1 µs, 81.0 % of peak, 38.0x untuned | 72
+    s left | 48 trials (45 ok, 3 pruned)"."""
     if progress.best_ns > 0:
         best = f"best {time_text(progress.best_ns)}"
         if progress.peak_gflops > 0 and progress.flops > progress.bytes:
@@ -84,7 +85,7 @@ class _Live:
         self._title, self._show, self._stream, self._clock = title, show, stream, clock
         self._handle = None
         self._drawn_s = None   # when it was last drawn
-        self._columns = 0      # of the line that is redrawn
+        self._columns = 0  # number of characters of the line that is redrawn
         self._history = []     # (elapsed seconds, best ns) where the best changed
         self._progress = None
 
@@ -116,7 +117,8 @@ class _Live:
             return
         line = f"{display.one_line(self._title, 40)}: {text_of(self._progress)}"
         if _is_terminal(self._stream):
-            line = line[:shutil.get_terminal_size().columns - 1]  # a line that wraps stays
+            # A line that wraps could not be redrawn.
+            line = line[:shutil.get_terminal_size().columns - 1]
             self._write("\r" + line.ljust(self._columns))
             self._columns = len(line)
         else:
@@ -125,7 +127,7 @@ class _Live:
     def _write(self, text):
         try:
             print(text, end="", file=self._stream, flush=True)
-        except OSError:  # nobody reads it: the run goes on
+        except OSError:  # nobody reads the stream; the run continues
             self._stream = None
 
     def _draw_in_notebook(self):
@@ -142,7 +144,7 @@ class _Live:
                     f"<div>{display.bar(share)} {escaped(text_of(p))}</div>{self._curve()}")
 
     def _curve(self):
-        """A drawing of the best latency over the time since the run began."""
+        """Returns a drawing of the best latency over the time since the run began."""
         if len(self._history) < 2:
             return ""
         end = max(self._progress.elapsed_s, self._history[-1][0], 1e-9)

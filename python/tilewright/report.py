@@ -28,8 +28,8 @@ from tilewright.display import Html, escaped, facts, one_line, table, time_text
 
 __all__ = ["check", "main", "page", "write"]
 
-# The version of Vega-Lite that draws the page. It accepts specifications of version 5 but warns about their
-# $schema, so that is left out.
+# The version of Vega-Lite that draws the page. It accepts specifications of version 5 but warns
+# about their $schema, so _json() leaves out $schema.
 _VEGA_LITE = "6.4"
 _MOST_ROWS = 2000
 
@@ -75,7 +75,7 @@ _DRAW = """
 
 
 class _Page:
-    """A page in the making: sections of HTML and charts, in order."""
+    """A page that is being made, with its sections of HTML and charts in order."""
 
     def __init__(self):
         self._parts = []
@@ -85,7 +85,8 @@ class _Page:
         self._parts += parts
 
     def chart(self, plot):
-        """The chart, which is drawn when the page is opened, with its text below."""
+        """Returns the HTML of a chart with its text below. The chart is drawn when the page is
+        opened."""
         name = f"chart-{self._charts}"
         self._charts += 1
         return Html(f'<figure data-spec="{name}"><div></div>'
@@ -103,7 +104,7 @@ class _Page:
 
 
 def _json(spec):
-    """The specification as JSON that is safe inside of a script element of HTML."""
+    """Returns the specification as JSON that is safe inside of a script element of HTML."""
     spec = {name: value for name, value in spec.items() if name != "$schema"}
     return json.dumps(spec).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -125,7 +126,7 @@ def _drawing_package():
 
 
 def _charts_script():
-    """Vega, Vega-Lite and Vega-Embed as one script, which defines vegaEmbed()."""
+    """Returns Vega, Vega-Lite and Vega-Embed as one script, which defines vegaEmbed()."""
     script = _drawing_package().javascript_bundle(vl_version=_VEGA_LITE)
     # Within a script element, "</script" ends the script and "<!--" changes its parsing. Both occur only in
     # strings of JavaScript, where the escapes below mean the same text.
@@ -149,8 +150,8 @@ def _summary(store, records):
 
 
 def _groups(records):
-    """The records grouped by workload, target, device and number of threads, so that those of a group can be
-    compared. The group with the most records comes first."""
+    """Returns the records grouped by workload, target, device and number of threads, so that the
+    records of a group can be compared. The group with the most records comes first."""
     groups = collections.defaultdict(list)
     for record in records:
         groups[(record.workload_text, record.target, record.device, record.threads)].append(record)
@@ -181,7 +182,8 @@ def _overview(groups, linked):
 
 
 def _note_beyond_peak(records):
-    """A paragraph that explains speeds above the peak, or empty HTML if no record is faster than its peak."""
+    """Returns a paragraph that explains speeds above the peak, or empty HTML if no record is faster
+    than its peak."""
     if not any(record is not None and display.efficiency_of(record) > 1 for record in records):
         return Html("")
     return Html("<p>Speeds count the products of the direct algorithm. A convolution by Winograd's algorithm does "
@@ -207,8 +209,8 @@ def _workload_section(page, number, group):
 
 
 def _predictions(page, group):
-    """The chart of predicted and measured times, or the reason why there is none: the workload or the target may
-    be of a newer version."""
+    """Returns the chart of predicted and measured times, or the reason why there is none. For
+    example, the workload or the target may be of a newer version."""
     try:
         return page.chart(plots.predicted_against_measured(group))
     except errors.Error as error:
@@ -216,8 +218,8 @@ def _predictions(page, group):
 
 
 def _schedule_of(record):
-    """The record's schedule beside the default schedule of the search space. If this version cannot read the
-    workload or the schedule, the schedule's text alone, with the reason."""
+    """Returns the record's schedule beside the default schedule of the search space. If this
+    version cannot read the workload or the schedule, returns the reason and the schedule's text."""
     try:
         workload = _tilewright.parse_workload(record.workload_text)
         best = _tilewright.parse_schedule(workload, record.schedule)
@@ -229,13 +231,14 @@ def _schedule_of(record):
 
 
 def _chosen(store, session, workloads):
-    """The records of the session and the workloads. A session None, and an empty list of workloads, select all."""
+    """Returns the records of the session and the workloads. The session None selects all sessions,
+    and an empty list of workloads selects all workloads."""
     keys = list(dict.fromkeys(workloads)) or [None]
     return display.Records(record for key in keys for record in store.query(session=session, workload=key))
 
 
 def _left_out(records):
-    """A section with the records that the page cannot show, and the reasons."""
+    """Returns a section with the records that the page cannot show, and the reasons."""
     rows = [(record.hash[:12], one_line(record.workload_text, 60), one_line(record.unreadable))
             for record in records[:_MOST_ROWS]]
     count = display.count_text(len(records), "record")
@@ -276,20 +279,20 @@ def _add_model(page, path):
 
 
 def check() -> None:
-    """Raises MachineError, naming what is missing, if pages cannot be made here."""
+    """Raises MachineError if pages cannot be made here. The message names the missing package."""
     _drawing_package()
 
 
 def page(store: Store | None = None, *, session: str | None = None, workloads: Iterable[str] = (),
          models: Iterable[str | os.PathLike[str]] = (), most: int = 12) -> str:
-    """The text of the page.
+    """Returns the text of the page.
 
     Args:
       store: a Store, or None for a page about the models alone.
       session, workloads: a session and keys of workloads, which select the records.
       models: paths of networks' files, which `tilewright tune --model` writes.
-      most: number of workloads that have a section, those with the most records. The others are only in the
-        tables.
+      most: number of groups that have a section; the groups with the most records have one. The
+        others are only in the tables.
     """
     made, models = _Page(), list(models)
     records = None if store is None else _chosen(store, session, workloads)
@@ -328,7 +331,8 @@ def write(path: str | os.PathLike[str], store: Store | None = None, **options: A
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the command and returns its exit code, which is one of the program's (docs/cli.md)."""
+    """Runs the command and returns its exit code, which is an exit code of the program
+    (docs/cli.md)."""
     parser = argparse.ArgumentParser(
         prog="tilewright report", description="Writes a page about a database or networks: charts of "
         "every search, rooflines, failures, schedules and layouts. It needs no network.")

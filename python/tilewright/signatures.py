@@ -27,7 +27,8 @@ _MISFIT = re.compile("incompatible (function|constructor) arguments")
 
 
 def explained(module: types.ModuleType) -> dict[str, Callable[..., Any]]:
-    """The public functions of the module, by name, wrapped so that errors for wrong arguments are one sentence."""
+    """Returns the public functions of the module, by name, wrapped so that errors for wrong
+    arguments are one sentence."""
     return {name: _explained(name, value) for name, value in vars(module).items()
             if isinstance(value, types.BuiltinFunctionType) and not name.startswith("_")}
 
@@ -121,7 +122,8 @@ _ALIASES = {"SupportsInt": "int", "SupportsIndex": "int", "SupportsFloat": "floa
 
 
 def _kinds(annotation: str) -> list[str]:
-    """The names of the types of "os.PathLike | str | None", without what is in brackets."""
+    """Returns the names of the types of an annotation such as "os.PathLike | str | None", without
+    the parts in brackets. Leaves out str and bytes beside os.PathLike."""
     kinds, depth, bare = [], 0, ""
     for character in annotation:
         depth += character == "["
@@ -154,7 +156,8 @@ def _fits(value: Any, kinds: Sequence[str]) -> bool:
 
 
 class _Complaint(NamedTuple):
-    position: int  # of the parameter that is wrong; signatures that fit further are nearer to what was meant
+    # Index of the wrong parameter; the user probably means the signature with the largest index.
+    position: int
     parameter: str
     begin: str
     expected: tuple[str, ...]  # names of types
@@ -172,7 +175,7 @@ def _refuse(name: str, signatures: Sequence[Sequence[_Parameter]], args: tuple[A
 
 
 def _complaint(parameters: Sequence[_Parameter], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _Complaint:
-    """A sentence about the first argument that does not match this signature."""
+    """Returns the complaint about the first argument that does not match this signature."""
     placed = [parameter for parameter in parameters if not parameter.is_by_name]
     for position, parameter in enumerate(parameters):
         is_given = position < len(args) and not parameter.is_by_name
@@ -208,6 +211,6 @@ def _complaint(parameters: Sequence[_Parameter], args: tuple[Any, ...], kwargs: 
 
 
 def _without_object(parameter: _Parameter) -> tuple[str, ...]:
-    """Names of the types of a parameter. Empty if it accepts any object."""
+    """Returns the names of the types of a parameter. Empty if it accepts any object."""
     kinds = _kinds(parameter.type)
     return () if "object" in kinds else tuple(kinds)

@@ -6,12 +6,12 @@
     with torch.no_grad():
         scores = compiled(image)
 
-A graph of ATen operators is split. Pieces that Tilewright implements become networks, whose layouts and kernels are
-chosen together; PyTorch runs the rest. Parameters and buffers become constants; when they change, the piece is built
-again. Arrays are passed without copies (DLPack). If the inputs of a piece have a NaN, PyTorch runs the call, because
-kernels may ignore a NaN that ATen passes on. Graphs that need gradients or have symbolic shapes are left to PyTorch;
-the logger `tilewright.torch` gets each reason once. Imports torch.
-"""
+A graph of ATen operators is split. Pieces that Tilewright implements become networks, whose layouts
+and kernels are chosen together; PyTorch runs the rest. Parameters and buffers become constants. If
+they change, the piece is built again. Arrays are passed without copies (DLPack). If the inputs of a
+piece have a NaN, PyTorch runs the call, because kernels may ignore a NaN that ATen passes on.
+Graphs that need gradients or have symbolic shapes are left to PyTorch; the logger
+`tilewright.torch` gets each reason once. Imports torch. """
 from __future__ import annotations
 
 import collections
@@ -45,11 +45,12 @@ def _renew_turn() -> None:
     _tuning_turn = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_renew_turn)  # where the thread that held the old one does not exist
+# In a child process, the thread that holds the old lock may not exist.
+os.register_at_fork(after_in_child=_renew_turn)
 
 # A piece becomes a network only if it has at least one of these operators. PyTorch runs other pieces.
 _HEAVY = {aten.aten.convolution.default, aten.aten.mm.default, aten.aten.addmm.default, aten.aten.bmm.default}
-_MOST_BYTES = 2**31 - 1  # of a protobuf message
+_MOST_BYTES = 2**31 - 1  # limit of a protobuf message
 
 
 def backend(module: GraphModule, example_inputs: Sequence[Any], *,
@@ -75,7 +76,7 @@ def backend(module: GraphModule, example_inputs: Sequence[Any], *,
 
 
 def _why_eager(example_inputs: Sequence[Any]) -> str:
-    """The reason why PyTorch must run the whole graph, or "" if there is none."""
+    """Returns the reason why PyTorch must run the whole graph, or "" if there is none."""
     if any(isinstance(value, torch.SymInt) for value in example_inputs):
         return "the graph has symbolic shapes (torch.compile(..., dynamic=False) makes one for each shape)"
     if torch.is_grad_enabled() and any(getattr(value, "requires_grad", False) for value in example_inputs):
@@ -102,7 +103,7 @@ class _Support(OperatorSupportBase):
 
 
 def _compiled(graph: GraphModule, constants: Mapping[int, torch.Tensor], tuning: Mapping[str, Any]) -> GraphModule:
-    """The graph with its supported pieces replaced by networks."""
+    """Returns the graph with its supported pieces replaced by networks."""
     _tell_unsupported(graph)
     partitioner = CapabilityBasedPartitioner(graph, _Support(), allows_single_node_partition=True)
     pieces = [piece for piece in partitioner.propose_partitions()
@@ -155,7 +156,8 @@ class _Piece(torch.nn.Module):
         self._build(constants)
 
     def _build(self, constants: Mapping[int, torch.Tensor]) -> None:
-        """Builds the network. `constants` has the constants by their number among the arguments."""
+        """Builds the network. The keys of `constants` are their indices among the arguments of the
+        piece."""
         self._made_of = {place: _Stamp(tensor) for place, tensor in constants.items()}
         self._network = None
         if any(map(_has_nan, constants.values())):
@@ -188,12 +190,14 @@ class _Piece(torch.nn.Module):
 
 
 def _has_nan(tensor: torch.Tensor) -> bool:
-    """True if an element is NaN. A sum, which takes one pass and no memory, is NaN if an element is."""
+    """True if an element is NaN. The sum is computed first, because it needs one pass and no
+    memory, and is NaN if an element is."""
     return tensor.is_floating_point() and math.isnan(tensor.sum().item()) and bool(tensor.isnan().any())
 
 
 def _new_like(traced: torch.Tensor) -> torch.Tensor:
-    """A new tensor with the strides that PyTorch would give it, because later views may depend on them."""
+    """Returns a new tensor with the strides that PyTorch would give it, because later views may
+    depend on them."""
     if 0 in traced.stride():
         return torch.empty(traced.shape, dtype=traced.dtype)
     return torch.empty_strided(traced.shape, traced.stride(), dtype=traced.dtype)

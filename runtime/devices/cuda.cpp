@@ -21,7 +21,7 @@ using cuda::Address;
 using cuda::Driver;
 using cuda::Handle;
 
-/// 13000: "13.0".
+/// Returns the text of a version; for example, 13000 gives "13.0".
 std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
@@ -34,7 +34,7 @@ Status no_driver(std::string_view reason) {
 }
 
 Result<Driver> open_driver(const std::string& path) {
-  // Never closed: the driver has threads of its own.
+  // The library is never closed, because the driver has threads of its own.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return tl::unexpected(no_driver(dlerror()).error());
   Driver driver;
@@ -54,7 +54,7 @@ Result<Driver> open_driver(const std::string& path) {
   return driver;
 }
 
-/// "an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS)"
+/// Returns a text such as "an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS)".
 std::string describe(const Driver& driver, int code) {
   const char *name = nullptr, *text = nullptr;
   driver.cuGetErrorName(code, &name);
@@ -155,8 +155,8 @@ std::string cubin_architecture(std::string_view cubin) {
   return fmt::format("sm_{}", (header.e_flags >> (moved ? 8 : 0)) & 0xFF);
 }
 
-/// The architecture that a PTX text names in its directive, such as "sm_80" for `.target sm_80`.
-/// Empty if the text is no PTX.
+/// Returns the architecture that a PTX text names in its directive, such as "sm_80" for `.target
+/// sm_80`. Empty if the text is no PTX.
 std::string ptx_architecture(std::string_view text) {
   const size_t target = text.find(".target sm_");
   if (target == std::string_view::npos) return {};
@@ -164,8 +164,9 @@ std::string ptx_architecture(std::string_view text) {
   return std::string(rest.substr(0, rest.find_first_of(", \r\n")));
 }
 
-/// True if a driver can compile the PTX for the device: the GPU must not be older than the PTX's
-/// architecture. PTX for "sm_90a" or "sm_100f" is restricted to the GPUs that run such a binary.
+/// True if a driver can compile the PTX for the device. Both arguments are architectures. The GPU
+/// must not be older than the architecture of the PTX. PTX for "sm_90a" or "sm_100f" runs only on
+/// GPUs that run a binary of this architecture.
 bool ptx_runs_on(const std::string& ptx, const std::string& device) {
   if (ptx.empty()) return false;
   if (ptx.ends_with('a') || ptx.ends_with('f')) return runs_on(ptx, device);
@@ -233,7 +234,8 @@ class CudaDevice final : public Device {
     return failed(what, describe(cuda_, code), lost_by(code));
   }
 
-  /// Shared ownership of an object of the driver; it also keeps the device alive.
+  /// Returns a shared pointer to an object of the driver, which releases the object. It also keeps
+  /// the device alive.
   template <typename Number>
   std::shared_ptr<void> own(Handle made, cuda::Result (*release)(Number)) {
     return {made, [this, release, self = shared_from_this()](void* handle) {
@@ -299,8 +301,8 @@ class CudaDevice final : public Device {
                     facts_.name, version_text(facts_.driver_version), what, version_text(toolkit)));
   }
 
-  /// Selects the cubin or the PTX for this driver. A driver loads a cubin if the toolkit that made
-  /// it has a major version that the driver knows, and PTX if the toolkit is not newer than the
+  /// Selects the cubin or the PTX for this driver. A driver loads a cubin if it knows the major
+  /// version of the toolkit that made the cubin. It loads PTX if the toolkit is not newer than the
   /// driver.
   Result<const std::string*> choose(const DeviceCode& code) const {
     const std::string header = cubin_architecture(code.binary);
@@ -349,7 +351,7 @@ class CudaDevice final : public Device {
     return own(module, cuda_.cuModuleUnload);
   }
 
-  /// Number of arguments of a function; -1 if the driver is too old to report it.
+  /// Returns the number of arguments of a function; -1 if the driver is too old to report it.
   int count_arguments(Handle function) const {
     if (cuda_.cuFuncGetParamInfo == nullptr) return -1;
     int count = 0;
@@ -382,8 +384,8 @@ class CudaDevice final : public Device {
     return std::shared_ptr<void>(module, function);
   }
 
-  // Allows the function as much dynamic shared memory as the device has. Without this call a launch
-  // gets at most 48 KiB; the call costs nothing.
+  // Allows the function as much dynamic shared memory as the device has. Without this call, a
+  // launch gets at most 48 KiB. The call costs no time in launches.
   Status allow_shared_memory(Handle function, const std::string& name, const FunctionFacts& facts) {
     const auto most = static_cast<int>(facts_.shared_bytes_per_block - facts.shared_bytes);
     return check(cuda_.cuFuncSetAttribute(function, cuda::FunctionMaxDynamicSharedBytes, most),
@@ -486,8 +488,9 @@ class CudaDevice final : public Device {
     return check(cuda_.cuStreamSynchronize(queue_), "finish launches");
   }
 
-  // The graph is captured on a stream of its own, so that it contains no other work. It is uploaded
-  // at once; otherwise the time of the first launch would include the upload.
+  // Records work as a graph. The graph is captured on a stream of its own, so that it contains no
+  // other work. It is uploaded at once; otherwise the first launch would include the time of the
+  // upload.
   Result<std::shared_ptr<void>> make_graph(const DeviceWork& work) {
     Handle recorder = nullptr, recorded = nullptr, graph = nullptr;
     TW_RETURN_IF_ERROR(
@@ -526,7 +529,7 @@ class CudaDevice final : public Device {
     return owner;
   }
 
-  /// Enqueues what comes before a sample: the launches of `options.before`, and then a fill that
+  /// Enqueues the work before a sample: the launches of `options.before`, and then a fill that
   /// evicts the L2 cache.
   Status prepare(const TimingOptions& options) {
     TW_RETURN_IF_ERROR(enqueue_on(options.before, queue_));
@@ -548,8 +551,8 @@ class CudaDevice final : public Device {
     if (options.graph) {
       TW_TRY(graph, make_graph(work));
     }
-    // Launch the graph once before the samples: on an idle queue, the first sample would include
-    // the time in which the host launches the graph.
+    // The graph is launched once before the samples. Otherwise the queue would be idle, and the
+    // first sample would include the time in which the host launches the graph.
     if (graph)
       TW_RETURN_IF_ERROR(check(cuda_.cuGraphLaunch(graph.get(), queue_), "launch a graph"));
     std::vector<std::shared_ptr<void>> starts, ends;

@@ -119,8 +119,8 @@ inline constexpr int capture_relaxed = 2;
 struct alignas(128) TensorMap {
   unsigned long long words[16];
 };
-/// Values of CUtensorMapDataType for unsigned integers of 8, 16, 32 and 64 bits. They serve for
-/// every element type of that size, since copies do not interpret the bits.
+/// Values of CUtensorMapDataType for unsigned integers of 8, 16, 32 and 64 bits. Each is used for
+/// every element type of its size, because copies do not interpret the bits.
 enum TensorMapType : int { Bits8 = 0, Bits16 = 1, Bits32 = 2, Bits64 = 4 };
 /// The values of CUtensorMapSwizzle.
 enum TensorMapSwizzle : int { NoSwizzle = 0, Swizzle32 = 1, Swizzle64 = 2, Swizzle128 = 3 };
@@ -131,10 +131,10 @@ struct Driver {
 #define X(name, ...) Result (*name)(__VA_ARGS__) = nullptr;
   TW_CUDA_FUNCTIONS(X)
 #undef X
-  /// Null in drivers before CUDA 12.4.
+  /// Null if the driver is older than CUDA 12.4.
   Result (*cuFuncGetParamInfo)(Handle, size_t, size_t*, size_t*) = nullptr;
   /// Parameters: the map, type, rank, address, extents, strides in bytes, box, steps between the
-  /// elements of a box, interleave, swizzle, promotion, fill. Null in drivers that lack the
+  /// elements of a box, interleave, swizzle, promotion, fill. Null if the driver lacks the
   /// function.
   Result (*cuTensorMapEncodeTiled)(TensorMap*, int, unsigned, void*, const unsigned long long*,
                                    const unsigned long long*, const unsigned*, const unsigned*, int,

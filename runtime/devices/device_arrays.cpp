@@ -22,8 +22,8 @@ tl::unexpected<Error> not_packed(const ArgumentInfo& argument) {
                   argument.storage_elements));
 }
 
-/// Describes the array that a device takes for the argument. If the argument has a layout, this is
-/// the storage, with one dimension of `storage_elements` elements.
+/// Returns the description of the array that call_on() expects for the argument. If the argument
+/// has a layout, this is the storage, with one dimension of `storage_elements` elements.
 ArgumentInfo as_stored(ArgumentInfo argument) {
   if (!argument.layout.empty()) argument.shape = {argument.storage_elements};
   return argument;
@@ -58,8 +58,9 @@ Result<DeviceBuffer> borrow_array(const std::shared_ptr<Device>& device,
   return tl::unexpected(std::move(named));
 }
 
-// The bytes that each array occupies, for overlap checks. CUDA memory has real addresses. Handles
-// of OpenCL are no addresses, so each distinct handle gets 2^48 made-up addresses of its own.
+// Returns the bytes that each array occupies, for overlap checks. CUDA memory has real addresses.
+// Handles of OpenCL are no addresses, so each distinct handle gets a range of 2^48 invented
+// addresses.
 std::vector<ByteRange> ranges_of(std::span<const ArgumentInfo> arguments,
                                  std::span<const DeviceArray> arrays, bool is_cuda) {
   std::vector<ByteRange> ranges;
@@ -74,7 +75,7 @@ std::vector<ByteRange> ranges_of(std::span<const ArgumentInfo> arguments,
   return ranges;
 }
 
-/// An object that lives as long as the calling thread.
+/// Returns a pointer to an object that lives as long as the calling thread.
 std::weak_ptr<const void> calling_thread() {
   thread_local const auto thread = std::make_shared<const char>();
   return thread;

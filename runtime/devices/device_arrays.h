@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The caller's arrays in the memory of a device, the checks that they fit the arguments of a kernel
-// or a network, and the identity of the queue that a call goes to. Free functions; thread-safe.
+// The caller's arrays in the memory of a device, and the checks that they fit the arguments of a
+// kernel or a network. Also a key for the queue on which a call runs. Free functions; thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -28,21 +28,23 @@ struct DeviceArray {
 /// Required alignment of arrays in bytes: the size of the widest vector access.
 inline constexpr int64_t device_alignment = 16;
 
-/// Checks that the argument is stored as a logical (row-major) array. Unsupported, naming the
-/// argument, if it has a layout: a device has no code that converts layouts.
+/// Checks that the argument is stored as a logical (row-major) array. If it has a layout, fails
+/// with Unsupported, because a device has no code that converts layouts; the message names the
+/// argument.
 Status check_logical(const ArgumentInfo& argument);
 
 /// Makes a buffer of the memory of each array. Keep the buffers until the launches on them have
 /// been submitted. For an argument that has a layout, the array is its storage, in one dimension.
-/// Usage, naming the argument, if views_of() would refuse the array, if it is not contiguous, or if
-/// it is not aligned to device_alignment. The function cannot check whether CUDA memory is as large
-/// as the array.
+/// Fails with Usage if the array does not fit its argument, is not contiguous, shares memory with
+/// an output, or is CUDA memory that is not aligned to device_alignment; the message names the
+/// argument. Fails with Unsupported for a logical array if the argument has a layout, and with the
+/// errors of DeviceBuffer::borrow(). Does not check whether CUDA memory is as large as the array.
 Result<std::vector<DeviceBuffer>> borrow_arrays(const std::shared_ptr<Device>& device,
                                                 std::span<const ArgumentInfo> arguments,
                                                 std::span<const DeviceArray> arrays);
 
-/// Identifies a queue of a device, as a key of a map. Work on one queue runs in order, so calls on
-/// that queue can share memory.
+/// Identifies a queue of a device. It is the key of maps. Work on one queue runs in order, so calls
+/// on that queue can share memory.
 struct Queue {
   bool is_callers = false;  ///< false for the device's own queue
   void* stream = nullptr;
@@ -54,8 +56,9 @@ struct Queue {
 };
 Queue queue_of(DeviceStream stream, const Device& device);
 
-/// Removes the entries of threads that have ended. No call can name their queues again. Work may
-/// still run on these queues: drivers free memory and graphs once the work that uses them is done.
+/// Removes the entries for the per-thread streams of threads that have ended, because no later call
+/// can use these queues. Work may still run on them, but drivers free memory and graphs only when
+/// the work that uses them is done.
 template <typename Memory>
 void drop_ended_threads(std::map<Queue, Memory>& memories) {
   std::erase_if(memories, [](const auto& entry) {

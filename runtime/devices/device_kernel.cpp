@@ -15,8 +15,8 @@
 namespace tw::runtime {
 namespace {
 
-/// The version of a toolkit as a number, as DeviceCode::toolkit has it: 13000 for "nvrtc-13.0". 0
-/// if the text is not such a version.
+/// Returns the version of a toolkit as a number, as in DeviceCode::toolkit. For example, 13000 for
+/// "nvrtc-13.0". 0 if the text is not such a version.
 int toolkit_of(const std::string& toolchain) {
   int major = 0, minor = 0;
   return std::sscanf(toolchain.c_str(), "nvrtc-%d.%d", &major, &minor) == 2
@@ -43,7 +43,7 @@ Status read_view(const DeviceBuffer& memory, const StridedView& view) {
 
 /// The memory of the calls on one queue.
 struct WorkingMemory {
-  DeviceBuffer scratch;  ///< of the preparation and of calls
+  DeviceBuffer scratch;  ///< scratch memory, first of the preparation, then of the kernel
   std::vector<DeviceBuffer> prepared;
 
   static Result<WorkingMemory> make(Device& device, const KernelInfo& info) {
@@ -61,8 +61,8 @@ struct WorkingMemory {
 struct DeviceKernel::State {
   KernelInfo info;
   std::shared_ptr<Device> device;
-  std::vector<DeviceFunction> functions;    ///< one a phase
-  std::vector<DeviceFunction> preparation;  ///< one a phase of it
+  std::vector<DeviceFunction> functions;    ///< one for each phase
+  std::vector<DeviceFunction> preparation;  ///< one for each phase of the preparation
   std::mutex mutex;  ///< guards the members below and the order of launches on a queue
   std::map<Queue, WorkingMemory> memory;
 
@@ -145,8 +145,8 @@ Status DeviceKernel::call_on(std::span<const DeviceArray> arrays, DeviceStream s
   return queue(addresses, stream);
 }
 
-// All phases of a call are queued at once: phases of two calls on one queue must not mix, because
-// both calls use the same working memory.
+// If a call needs working memory, all its phases are enqueued while the mutex is held. Otherwise
+// phases of two calls on one queue could mix, although both use the same working memory.
 Status DeviceKernel::queue(std::span<const DeviceAddress> addresses, DeviceStream stream) const {
   if (info().scratch_bytes == 0 && !info().preparation)
     return device()->launch(launches(addresses, nullptr), stream);

@@ -8,8 +8,9 @@
 //     TW_RETURN_IF_ERROR(kernel.call_on(on_device, stream));  // queued, nothing is copied
 //
 // Both calls run the preparation (PreparationInfo) before the kernel. Kernels of GPUs have no code
-// that converts layouts. For an argument that has a layout, call_on() takes the storage, as an
-// array of one dimension; a logical array for such an argument is Unsupported in both calls.
+// that converts layouts. So for an argument that has a layout, call_on() expects the storage, as an
+// array of one dimension. If it gets a logical array for this argument, it fails with Unsupported;
+// so does call() always.
 //
 // The functions of the code have a pointer parameter for each argument, in order, then one for
 // scratch, and then a parameter for each tensor map. Copies of a DeviceKernel share the code and
@@ -29,9 +30,9 @@ namespace tw::runtime {
 
 class DeviceKernel {
  public:
-  /// Loads an artifact. If its cubin is not for this GPU, the driver compiles its PTX. Invalid: the
-  /// code is for another device, or lacks functions that the artifact lists. Usage: the artifact is
-  /// for a processor.
+  /// Loads an artifact. If its cubin is not for this GPU, the driver compiles its PTX. Fails with
+  /// Invalid if the code is for another device or lacks functions that the artifact lists. Fails
+  /// with Usage if the artifact is for a processor, and with the errors of Device::load().
   static Result<DeviceKernel> load(Artifact artifact, const std::shared_ptr<Device>& device);
 
   const KernelInfo& info() const;
@@ -43,18 +44,18 @@ class DeviceKernel {
   Status call(std::span<const Buffer> arrays) const;
 
   /// Enqueues a call on arrays in the device's memory, on the caller's queue or the device's own.
-  /// Returns before the kernel has run; nothing is copied. Usage, naming the argument, if call()
-  /// would refuse the array, if it is not contiguous, or if it is not aligned to device_alignment.
-  /// The function cannot check whether CUDA memory is as large as the array.
+  /// Returns before the kernel has run; nothing is copied. Fails with the errors of
+  /// borrow_arrays(), for example if an array is not contiguous. Does not check whether CUDA memory
+  /// is as large as the array.
   Status call_on(std::span<const DeviceArray> arrays, DeviceStream stream = {}) const;
 
-  /// Returns the launches of one call, without those of the preparation. `buffers` has the device
-  /// address of each of call_buffers(), each of storage_bytes() bytes. Requires: scratch memory of
-  /// KernelInfo::scratch_bytes.
+  /// Returns the launches of one call, without those of the preparation. `buffers` has a device
+  /// address for each of call_buffers(), with storage_bytes() bytes there. Requires: `scratch` has
+  /// KernelInfo::scratch_bytes bytes.
   std::vector<Launch> launches(std::span<const DeviceAddress> buffers, DeviceAddress scratch) const;
   /// Returns the launches that compute the buffers of the preparation; empty if the kernel has no
-  /// preparation. `buffers` is the same list of addresses as for launches(). Requires: scratch
-  /// memory of PreparationInfo::scratch_bytes.
+  /// preparation. `buffers` is the same list of addresses as for launches(). Requires: `scratch`
+  /// has PreparationInfo::scratch_bytes bytes.
   std::vector<Launch> preparation(std::span<const DeviceAddress> buffers,
                                   DeviceAddress scratch) const;
 

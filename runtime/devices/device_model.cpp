@@ -13,13 +13,13 @@ namespace tw::runtime {
 namespace {
 
 // Largest number of recordings for one queue. A recording is a graph of the steps for one set of
-// the caller's arrays, for drivers that have graphs. It is kept until the model is destroyed or the
-// thread of the queue has ended, since the queue may still run it. After the limit, calls with new
-// sets of arrays run without a recording.
+// the caller's arrays; only drivers with graphs make recordings. It is kept until the model is
+// destroyed or the thread of the queue has ended, because the queue may still run it. Once there
+// are so many recordings, calls with new sets of arrays run without a recording.
 constexpr size_t most_recorded = 8;
 
-/// Contiguous copies of those of the caller's arrays that are not contiguous, as a device copies
-/// contiguous arrays only.
+/// Contiguous copies of the caller's arrays that are not contiguous. They are needed because a
+/// device copies only contiguous arrays.
 class Staging {
  public:
   explicit Staging(const std::vector<StridedView>& views) : views_(views), copies_(views.size()) {}
@@ -135,8 +135,8 @@ Result<DeviceModel::OwnCall> DeviceModel::make_call() const {
   return call;
 }
 
-/// The address of a tensor in a trip. For a tensor that moves in a loop, the buffer behind the
-/// address is kept alive in `steps`.
+/// Returns the address of a tensor in a trip. If the tensor moves in a loop, the buffer at this
+/// address is added to `steps`, which keeps it alive.
 Result<DeviceAddress> DeviceModel::address_of(int tensor, int64_t trip, const Memory& memory,
                                               Steps& steps) const {
   const auto index = static_cast<size_t>(tensor);
@@ -257,8 +257,8 @@ Result<std::vector<StepTime>> DeviceModel::profile(std::span<const Buffer> array
   return times;
 }
 
-// The mutex is held while the steps are queued: steps of two calls on one queue must not mix,
-// because both calls use the same working memory.
+// The mutex is held while the steps are enqueued. Otherwise steps of two calls on one queue could
+// mix, although both calls use the same working memory.
 Status DeviceModel::call_on(std::span<const DeviceArray> arrays, DeviceStream stream) const {
   TW_TRY(std::vector<DeviceBuffer> given, borrow_arrays(network_->device, arguments_, arrays));
   const std::lock_guard lock(mutex_);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A network in the memory of a device: runs a Model (runtime/model.h) on a GPU. Kernels and
-// constants are copied to the device once, for all variants of the network. A call() has working
-// memory that no other call uses at the same time, and the launches of all steps prepared for that
-// memory (on CUDA as one graph); a later call() of the variant reuses both. Calls by call_on() on
-// one queue share working memory. Thread-safe.
+// constants are copied to the device once, for all variants of the network. Each call() uses
+// working memory that no other call uses at the same time. For this memory, the launches of all
+// steps are prepared once (on CUDA as one graph). A later call() of the variant reuses both. Calls
+// by call_on() on one queue share working memory. Thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -37,37 +37,38 @@ struct DeviceNetwork {
   std::vector<DeviceKernel> kernels;
   DeviceBuffer constants;
 
-  /// Loads the kernels, and copies the constants to the device. Errors as DeviceKernel::load() and
-  /// allocate().
+  /// Loads the kernels, and copies the constants to the device. Fails with the errors of
+  /// DeviceKernel::load() and allocate().
   static Result<std::shared_ptr<const DeviceNetwork>> load(std::string name,
                                                            std::vector<Artifact> kernels,
                                                            std::string_view constants,
                                                            std::shared_ptr<Device> device);
-  /// Allocates device memory for a purpose such as "constants". Environment, naming `what` and the
-  /// size, if the device has not enough memory.
+  /// Allocates device memory for a purpose `what`, such as "constants". Fails with Environment if
+  /// the device has not enough memory; the message names `what` and the size.
   Result<DeviceBuffer> allocate(std::string_view what, int64_t bytes) const;
 };
 
 /// One variant of a network on a device.
 class DeviceModel {
  public:
-  /// Makes a variant ready to run on the device. Unsupported: the device cannot address a constant
-  /// at its offset. Requires: check_model() has accepted the model of the variant, and `network`
-  /// has the kernels and constants of that model. `arguments` has the variant's inputs, then its
-  /// outputs. `variant` and `arguments` must outlive the result.
+  /// Makes a variant ready to run on the device. Fails with Unsupported if the device cannot
+  /// address a constant at its offset. Requires: check_model() has accepted the model of the
+  /// variant, and `network` has the kernels and constants of that model. `arguments` has the
+  /// variant's inputs, then its outputs. `variant` and `arguments` must outlive the result.
   static Result<std::unique_ptr<DeviceModel>> load(std::shared_ptr<const DeviceNetwork> network,
                                                    const ModelVariant& variant,
                                                    std::span<const ArgumentInfo> arguments);
 
-  /// Runs one call on arrays in the processor's memory, as Model::call().
+  /// Runs one call on arrays in the processor's memory, like Model::call().
   Status call(std::span<const Buffer> arrays) const;
-  /// As call(), but runs step by step, and returns the time of each step by the device's clock.
+  /// Does the same as call(), but runs step by step, and returns the time of each step by the
+  /// device's clock.
   Result<std::vector<StepTime>> profile(std::span<const Buffer> arrays) const;
-  /// Enqueues one call on arrays in the device's memory, as Model::call_on().
+  /// Enqueues one call on arrays in the device's memory, like Model::call_on().
   Status call_on(std::span<const DeviceArray> arrays, DeviceStream stream) const;
 
-  /// Bytes of device memory that one call takes: the arena, the scratch memory, and the arrays that
-  /// call() copies.
+  /// Returns the bytes of device memory that one call needs: the arena, the scratch memory, and the
+  /// arrays that call() copies.
   int64_t call_bytes() const;
 
  private:
@@ -78,9 +79,9 @@ class DeviceModel {
     /// that lie elsewhere or that move in loops (Slide).
     std::vector<DeviceBuffer> places;
   };
-  /// One run of a step. Its launches are those of Steps::launches from the `end` of the run before
-  /// (0 for the first run) to this `end`. Example: for runs with the ends 2 and 5, the second run
-  /// has the launches 2, 3 and 4.
+  /// One run of a step. Its launches are a range of Steps::launches: from the `end` of the run
+  /// before (0 for the first run), inclusive, to this `end`, exclusive. Example: for runs with the
+  /// ends 2 and 5, the second run has the launches 2, 3 and 4.
   struct StepRun {
     size_t step = 0, end = 0;
   };
@@ -93,8 +94,8 @@ class DeviceModel {
     std::vector<Launch> launches;
     std::vector<StepRun> runs;
   };
-  /// All that a call() needs: working memory, arrays on the device for copies of its arguments, and
-  /// the recorded graph. A later call() reuses it.
+  /// Everything that a call() needs: working memory, arrays on the device for copies of its
+  /// arguments, and the recorded graph. A later call() reuses the object.
   struct OwnCall {
     Memory memory;
     Steps steps;
@@ -105,7 +106,8 @@ class DeviceModel {
     std::vector<DeviceBuffer> arrays, parts;
     LaunchGraph graph;
   };
-  /// Working memory that the calls on one queue share, and the graphs that were recorded there.
+  /// The working memory that the calls on one queue share, and the graphs that were recorded for
+  /// this queue.
   struct OnQueue {
     Memory memory;
     std::vector<Recorded> recorded;

@@ -54,7 +54,7 @@ struct OpenCl {
 };
 
 Result<OpenCl> open_library(const std::string& path) {
-  // Never closed: drivers have threads of their own.
+  // The library is never closed, because drivers have threads of their own.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)
     return fail(ErrorCode::Environment,
@@ -177,7 +177,8 @@ class OpenClDevice final : public Device {
     return failed(what, describe(code), lost_by(code));
   }
 
-  /// Shared ownership of an object of OpenCL; it also keeps the device alive.
+  /// Returns a shared pointer to an object of OpenCL, which releases the object. It also keeps the
+  /// device alive.
   template <typename Handle>
   std::shared_ptr<void> own(Handle made, cl_int (*release)(Handle)) {
     return {made, [release, self = shared_from_this()](void* handle) {
@@ -345,7 +346,8 @@ class OpenClDevice final : public Device {
     const auto kernel = static_cast<cl_kernel>(handle(launch));
     const auto threads = static_cast<size_t>(launch.threads);
     const size_t all = static_cast<size_t>(launch.blocks) * threads;
-    // Arguments belong to the kernel until it is enqueued.
+    // Arguments are stored in the kernel object until it is enqueued, so only one thread may do
+    // this at a time.
     const std::lock_guard lock(arguments_);
     TW_RETURN_IF_ERROR(set_arguments(kernel, launch));
     return check(
@@ -353,7 +355,7 @@ class OpenClDevice final : public Device {
         fmt::format("launch {}", launch.function.name()));
   }
 
-  /// Checks a queue of the caller's: it must be able to use this context's memory and must run
+  /// Checks a queue of the caller's. The queue must belong to this context and device, and must run
   /// launches in order.
   Status check_queue(cl_command_queue queue) {
     cl_context context = nullptr;
@@ -381,7 +383,7 @@ class OpenClDevice final : public Device {
     return check(cl_.clFlush(queue), "start launches");
   }
 
-  /// OpenCL 1.2 has no graphs.
+  /// Returns null, because OpenCL 1.2 has no graphs.
   Result<std::shared_ptr<void>> record_graph(std::span<const Launch>) override {
     return std::shared_ptr<void>();
   }
@@ -414,8 +416,8 @@ class OpenClDevice final : public Device {
                             facts_.name));
   }
 
-  /// Sum of the times of the single launches, in ns. The time between two launches is not counted,
-  /// because the device may then wait for the host.
+  /// Returns the sum of the times of the single launches, in ns. The time between two launches is
+  /// not counted, because the device may then wait for the host.
   Result<double> time_once(std::span<const Launch> launches) {
     std::vector<std::shared_ptr<void>> events;
     for (const Launch& launch : launches) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Describes a tensor to a GPU's copy engine (TMA), which copies boxes, that is, tiles of the
-// tensor, to shared memory (CUDA: CUtensorMap, boxDim). A kernel takes the map as a parameter of
-// its launch. A plain value.
+// tensor, to shared memory (CUDA: CUtensorMap, boxDim). The map is a parameter of a kernel's
+// launch. A plain value.
 
 #include <cstdint>
 #include <vector>
@@ -29,8 +29,9 @@ struct TensorMap {
   friend bool operator==(const TensorMap&, const TensorMap&) = default;
 };
 
-/// Checks that the copy engine accepts the map. Invalid if a size is out of range, or if a stride
-/// or the length of a row of a box is not a multiple of 16 bytes. The message is one line.
+/// Checks that the copy engine accepts the map. Fails with Invalid if a size is out of range, if a
+/// stride or the length of a row of a box is not a multiple of 16 bytes, or if a row is longer than
+/// the swizzle. The message is one line.
 Status check_tensor_map(const TensorMap& map);
 
 }  // namespace tw::runtime
