@@ -30,23 +30,24 @@ int cores_of(std::optional<int64_t> quota, std::optional<int64_t> period) {
   return static_cast<int>(std::clamp<int64_t>(ceil_div(*quota, *period), 1, unlimited));
 }
 
-/// The number of processors that a group of version 2 may use. Its file has the text "quota period"
-/// or "max period"; `unlimited` for max, or if there is no such file.
+/// Returns the number of processors that a control group of version 2 may use. The group's file has
+/// the text "quota period" or "max period". Returns `unlimited` for "max", or if there is no such
+/// file.
 int quota_of_v2(const std::string& group) {
   const auto fields = words(read_line(group + "/cpu.max"));
   return fields.size() == 2 ? cores_of(parse_int(fields[0]), parse_int(fields[1])) : unlimited;
 }
 
-/// As quota_of_v2() for a group of version 1, which has a file for the quota and a file for the
-/// period. A quota of -1 means no limit.
+/// Returns the number of processors that a control group of version 1 may use. Such a group has one
+/// file for the quota and one for the period. A quota of -1 means no limit.
 int quota_of_v1(const std::string& group) {
   return cores_of(parse_int(trim(read_line(group + "/cpu.cfs_quota_us"))),
                   parse_int(trim(read_line(group + "/cpu.cfs_period_us"))));
 }
 
-/// The smallest quota of the group `path` and of all groups above it. In a container the path of a
-/// group may differ from the path at which the group is mounted. A group whose files are not found
-/// counts as unlimited.
+/// Returns the smallest quota of the group `path` and of all groups above it, including `root`. In
+/// a container the path of a group may differ from the path at which the group is mounted. A group
+/// whose files are not found counts as unlimited.
 template <typename QuotaOf>
 int least_quota(const std::string& root, std::string path, const QuotaOf& quota_of) {
   int least = quota_of(root);

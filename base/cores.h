@@ -15,13 +15,14 @@ struct CoreSources {
   std::string groups = "/sys/fs/cgroup";         ///< root of the control group file system
 };
 
-/// The processors in the affinity mask of the calling thread, in ascending order; empty if the
-/// system does not report the mask.
+/// Returns the processors in the affinity mask of the calling thread, in ascending order. The
+/// result is empty if the system does not report the mask.
 std::vector<int> allowed_cores();
 
-/// Number of processors that this process may use at the same time, at least 1. Two limits apply:
-/// the affinity mask (which cpusets and offline processors shrink), and the processor quotas of the
-/// control group and of all groups above it. A fraction of a processor counts as a whole processor.
+/// Returns the number of processors that this process may use at the same time, at least 1. Two
+/// limits apply: the affinity mask (which cpusets and offline processors shrink), and the processor
+/// quotas of the control group and of all groups above it. A quota such as 2.5 processors is
+/// rounded up to 3.
 int usable_cores(const CoreSources& sources = {});
 
 }  // namespace tw

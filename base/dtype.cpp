@@ -15,9 +15,9 @@ namespace {
 
 constexpr FloatFormat f32 = format_of(Float32);
 
-/// Rounds to f32 by the rule "round to odd": if `value` lies between two f32, the result is the one
-/// whose last bit is 1. If the result is then rounded to fewer bits, such as to bf16, it gives the
-/// number to which `value` rounds directly. Rounding to the nearest twice would not.
+/// Rounds to f32 by the rule "round to odd": if `value` lies between two f32 numbers, the result is
+/// the one whose last bit is 1. Rounding this result again, to a type with fewer bits such as bf16,
+/// gives the number to which `value` rounds directly. Rounding to the nearest twice would not.
 float round_to_odd(double value) {
   const auto nearest = static_cast<float>(value);
   if (nearest == value || std::isnan(value)) return nearest;
@@ -26,8 +26,9 @@ float round_to_odd(double value) {
   return std::bit_cast<float>(std::fabs(nearest) > std::fabs(value) ? bits - 1 : bits + 1);
 }
 
-/// The bits of the number of a narrow format that is nearest to `value`; ties go to the even one. A
-/// NaN becomes quiet and keeps its sign and its first bits.
+/// Returns the bits of the number of a narrow format (f16 or bf16) that is nearest to `value`. Ties
+/// go to the number whose last bit is 0; a number that is too large becomes infinite. A NaN becomes
+/// quiet and keeps its sign and the leading bits of its fraction.
 template <FloatFormat format>
 uint32_t narrow_bits(double value) {
   constexpr uint32_t infinity = ((1u << format.exponent_bits) - 1) << format.fraction_bits;
@@ -40,7 +41,8 @@ uint32_t narrow_bits(double value) {
     constexpr uint32_t quiet = 1u << (format.fraction_bits - 1);
     return sign | infinity | quiet | ((magnitude >> dropped) & (2 * quiet - 1));
   }
-  // A number below the smallest normal one of the format loses more bits, as its exponent is fixed.
+  // A number that is subnormal in the format loses more bits: all subnormals have the same
+  // exponent.
   const int exponent = static_cast<int>(magnitude >> f32.fraction_bits);
   const bool is_normal = exponent > rebias || rebias == 0;
   const uint32_t source = is_normal
@@ -54,16 +56,16 @@ uint32_t narrow_bits(double value) {
   return sign | std::min(kept + (is_up ? 1 : 0), infinity);
 }
 
-/// The number that the bits of a narrow format stand for.
+/// Returns the number that the bits of a narrow format stand for.
 template <FloatFormat format>
 double from_narrow_bits(uint32_t bits) {
   constexpr int width = format.exponent_bits + format.fraction_bits;
-  constexpr uint32_t one = 1u << f32.fraction_bits;  // added to the bits of a f32, it doubles it
+  constexpr uint32_t one = 1u << f32.fraction_bits;  // adding it to the bits of an f32 doubles it
   constexpr uint32_t rebias = static_cast<uint32_t>(f32.bias() - format.bias()) * one;
   const uint32_t sign = (bits >> width) << 31, magnitude = bits & ((1u << width) - 1);
   const uint32_t exponent = magnitude >> format.fraction_bits;
   const uint32_t shifted = magnitude << (f32.fraction_bits - format.fraction_bits);
-  if (exponent == 0 && rebias != 0) {  // 0.f * 2^e is 1.f * 2^e - 2^e
+  if (exponent == 0 && rebias != 0) {  // subnormal, fraction f: 0.f * 2^e = 1.f * 2^e - 2^e
     const float value =
         std::bit_cast<float>(shifted + rebias + one) - std::bit_cast<float>(rebias + one);
     return sign != 0 ? -value : value;
@@ -86,16 +88,16 @@ void write(void* data, int64_t index, T value) {
               sizeof(T));
 }
 
-/// Wraps `value` to an integer type of n bits, that is modulo 2^n; for bool the result is value !=
-/// 0.
+/// Wraps `value` to an integer type of n bits, i.e. modulo 2^n. For bool the result is value != 0.
 template <DType type, typename Element>
 int64_t wrapped(int64_t value) {
   TW_CHECK(!is_float(type), "a float is no integer");
   return type == Bool ? value != 0 : static_cast<int64_t>(static_cast<Element>(value));
 }
 
-/// The element of an array that represents `value`, and the number that an element represents.
-/// Element is the type of the elements in C.
+/// encoded() converts a number to an array element of `type`, which must be a float type. decoded()
+/// converts an element of any type back to its number. Element is the C type of the array's
+/// elements.
 template <DType type, typename Element>
 Element encoded(double value) {
   TW_CHECK(is_float(type), "an integer takes no double");

@@ -16,8 +16,8 @@ namespace tw {
 enum class NumberKind : uint8_t { Int = 0, UInt = 1, Float = 2, BFloat = 4, Bool = 6 };
 
 // Columns: enumerator; name in text; kind; type of an element in C; name in NumPy and PyTorch; name
-// in ONNX; enumerator of the C interface (runtime/tilewright.h). The value of that last enumerator
-// is the number of its row, so new types are appended at the end.
+// in ONNX; enumerator of the C interface (runtime/tilewright.h). The values of the C enumerators
+// are the indices of the rows, so new types must be appended at the end.
 #define TW_DTYPES(X)                                                         \
   X(Float32, "f32", Float, float, "float32", "float", TW_FLOAT32)            \
   X(Float16, "f16", Float, uint16_t, "float16", "float16", TW_FLOAT16)       \
@@ -63,11 +63,12 @@ constexpr const DTypeInfo& info_of(DType type) { return dtype_infos[static_cast<
 
 constexpr std::string_view to_string(DType type) { return info_of(type).name; }
 Result<DType> parse_dtype(std::string_view name);
-/// The names of all types, separated by commas: "f32, f16, ...".
+/// Returns the names of all types, separated by commas: "f32, f16, ...".
 std::string known_dtypes();
 
-/// Finds a type by its name in C, NumPy or ONNX; `in` says in which of them. Example:
-/// find_dtype(&DTypeInfo::in_numpy, "int8") is Int8. Returns nullopt if no type has the name.
+/// Finds a type by its name in C, NumPy or ONNX. The member pointer `in` selects the language, as
+/// in find_dtype(&DTypeInfo::in_numpy, "int8"), which is Int8. Returns nullopt if no type has the
+/// name.
 constexpr std::optional<DType> find_dtype(std::string_view DTypeInfo::*in, std::string_view name) {
   for (const DType type : all_dtypes)
     if (info_of(type).*in == name) return type;
@@ -78,11 +79,12 @@ constexpr int size_bytes(DType type) { return info_of(type).bytes; }
 constexpr bool is_float(DType type) {
   return info_of(type).kind == NumberKind::Float || info_of(type).kind == NumberKind::BFloat;
 }
-/// The bits of a float below its sign, in the order of IEEE 754: exponent, then fraction.
+/// Numbers of bits below the sign of a float type. In memory the exponent is above the fraction, as
+/// in IEEE 754.
 struct FloatFormat {
   int exponent_bits, fraction_bits;
 
-  /// The number that is added to an exponent before it is stored: 15 for f16, 127 for f32.
+  /// Returns the number that is added to an exponent before it is stored: 15 for f16, 127 for f32.
   constexpr int bias() const { return (1 << (exponent_bits - 1)) - 1; }
 };
 /// Requires: a float type.
@@ -93,7 +95,7 @@ constexpr FloatFormat format_of(DType type) {
   TW_CHECK(size_bytes(type) == 2, "a type without a format");
   return {5, 10};
 }
-/// The largest finite number: 65504 for f16. Requires: a float type.
+/// Returns the largest finite number: 65504 for f16. Requires: a float type.
 double largest_number(DType type);
 
 /// True for f16 and bf16, whose values are computed in f32 and stored in 16 bits.
@@ -114,13 +116,14 @@ constexpr IntegerLimits integer_limits(DType type) {
   return {-largest - 1, largest};
 }
 
-/// Convert a value to `type`. round_to() takes a float type and rounds to nearest, ties to even.
-/// wrap_to() takes any other type: integers wrap, and a bool becomes (value != 0).
+/// round_to() rounds to the nearest number of a float type; ties go to the even one. wrap_to()
+/// requires an integer type or bool. Integers wrap modulo 2^bits, and a bool becomes (value != 0).
 double round_to(DType type, double value);
 int64_t wrap_to(DType type, int64_t value);
 
-/// Read or write element `index` of an array of `type`. The float forms convert to or from double,
-/// and the integer forms to or from int64.
+/// Read or write element `index` of an array of `type`. load_float() converts an element of any
+/// type to double; store_float() rounds a double and requires a float type. load_int() and
+/// store_int() require an integer type or bool; store_int() wraps as wrap_to() does.
 double load_float(DType type, const void* data, int64_t index);
 void store_float(DType type, void* data, int64_t index, double value);
 int64_t load_int(DType type, const void* data, int64_t index);

@@ -14,8 +14,8 @@ namespace tw {
 
 namespace {
 
-/// OpenSSL's implementation of SHA-256. It is looked up once, because a look-up takes as long as
-/// hashing a few hundred bytes.
+/// Returns OpenSSL's implementation of SHA-256. It is looked up once, because a look-up takes as
+/// long as hashing a few hundred bytes.
 const EVP_MD* implementation() {
   static const EVP_MD* const found = EVP_MD_fetch(nullptr, "SHA256", nullptr);
   return found;
@@ -25,8 +25,8 @@ struct FreeContext {
   void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
 };
 
-/// The context of this thread. It is reused because making a context takes as long as hashing a few
-/// hundred bytes.
+/// Returns the hashing context of this thread. It is reused because making a context takes as long
+/// as hashing a few hundred bytes.
 EVP_MD_CTX* context() {
   static thread_local const std::unique_ptr<EVP_MD_CTX, FreeContext> own(EVP_MD_CTX_new());
   return own.get();

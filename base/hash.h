@@ -11,17 +11,18 @@
 
 namespace tw {
 
-/// The SHA-256 of the bytes as 64 hex digits.
+/// Returns the SHA-256 of the bytes as 64 hex digits.
 std::string sha256_hex(std::string_view bytes);
 
-/// The first 16 hex digits of sha256_hex: long enough to name an artifact, short enough to type.
+/// Returns the first 16 hex digits of sha256_hex(). They are enough to name an artifact, and few
+/// enough to type.
 std::string short_hash(std::string_view bytes);
 
-/// The number whose 16 hex digits short_hash() returns.
+/// Returns the number whose 16 hex digits short_hash() returns.
 uint64_t short_hash_number(std::string_view bytes);
 
-/// Adds a value to the hash of a sequence: `seed` is the hash of the values before it, and `value`
-/// is its own hash. The result depends on the order of the values.
+/// Adds a value to the hash of a sequence. `seed` is the hash of the values so far, and `value` is
+/// the hash of the added value. The result depends on the order of the values.
 inline size_t mix(size_t seed, size_t value) {
   size_t h = (seed + 0x9e3779b97f4a7c15ull) ^ (value * 0xd6e8feb86659fd93ull);
   h = (h ^ (h >> 32)) * 0xd6e8feb86659fd93ull;

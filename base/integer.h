@@ -32,8 +32,8 @@ inline std::optional<int64_t> checked_add(int64_t a, int64_t b) {
   return sum;
 }
 
-/// The product of all extents. It is 0 if any extent is 0, even if the product of the others would
-/// overflow. Returns nullopt if the product overflows int64.
+/// Returns the product of all extents, or nullopt if it overflows int64. The product is 0 if any
+/// extent is 0, even if the product of the other extents would overflow.
 inline std::optional<int64_t> checked_product(const std::vector<int64_t>& extents) {
   int64_t product = 1;
   for (const int64_t extent : extents)

@@ -17,12 +17,12 @@ namespace {
 
 struct Isa {
   std::string_view name;
-  std::vector<std::string> adds;  // features, as the kernel of Linux spells them
+  std::vector<std::string> adds;  // features beyond the set before, named as in /proc/cpuinfo
 };
 
-// The sets are those of Penryn, Sandy Bridge, Haswell, Skylake-X, Ice Lake, Zen 4, Sapphire Rapids
-// without AMX, and Sapphire Rapids with AMX. A feature that some processors got earlier than others
-// belongs to the later set.
+// The rows have the features of Penryn, Sandy Bridge, Haswell, Skylake-X, Ice Lake, Zen 4, Sapphire
+// Rapids without AMX, and Sapphire Rapids with AMX. A feature that some processors got earlier than
+// others belongs to the later row.
 const std::vector<Isa>& isas() {
   static const std::vector<Isa> rows = {
       {"sse41", {"sse4_1"}},
@@ -43,8 +43,8 @@ std::string value_of_variable() {
   return value ? value : "";
 }
 
-/// The value in lower case. oneDNN's names for ONEDNN_MAX_CPU_ISA become ours: "AVX512_CORE_VNNI"
-/// becomes "avx512_vnni".
+/// Returns the value in lower case and changes oneDNN's names, those of ONEDNN_MAX_CPU_ISA, to the
+/// names of isas(): "AVX512_CORE_VNNI" becomes "avx512_vnni".
 std::string canonical_name(std::string_view value) {
   std::string name;
   for (const char c : value) name += to_lower(c);

@@ -32,9 +32,9 @@ struct Models {
 
 struct CpuRow {
   std::string_view name;
-  std::string_view vendor;     // `vendor_id` of /proc/cpuinfo, of Arm `CPU implementer`
-  int family;                  // `cpu family`, of Arm `CPU architecture`
-  std::vector<Models> models;  // `model`, of Arm `CPU part`
+  std::string_view vendor;     // `vendor_id` of /proc/cpuinfo; on Arm `CPU implementer`
+  int family;                  // `cpu family`; on Arm `CPU architecture`
+  std::vector<Models> models;  // `model`; on Arm `CPU part`
   double clock_ghz, fma_latency_cycles, store_forward_cycles, instructions_per_cycle;
   std::vector<Ports> ports;  // widest first
   std::array<CacheLevel, 3> caches;
@@ -57,9 +57,9 @@ constexpr int64_t KiB = 1 << 10, MiB = 1 << 20;
 // the width of its bus, by measurements of Chips and Cheese. The bus has 32 bytes on Zen 2 to 4 and
 // Neoverse N1, and 64 on the others. The numbers of L3 and memory are from Chips and Cheese too,
 // for server parts with average clocks. This project measured, on virtual machines: Skylake-X at
-// 3.9 GHz (L2 205 GB/s, L3 30, memory 17), the L3 of Zen 4 (about 80 GB/s) and the memory of Zen 3
-// (25 GB/s). cores_that_fill_memory is the memory bandwidth of the socket divided by that of one
-// core. The size of L3 is the size of one instance, which several cores share.
+// 3.9 GHz (L2 205 GB/s, L3 30 GB/s, memory 17 GB/s), the L3 of Zen 4 (about 80 GB/s) and the memory
+// of Zen 3 (25 GB/s). cores_that_fill_memory is the memory bandwidth of the socket divided by that
+// of one core. The size of L3 is the size of one instance, which several cores share.
 const std::vector<CpuRow>& cpu_rows() {
   // clang-format off
   static const std::vector<CpuRow> rows = {
@@ -107,8 +107,8 @@ const std::vector<CpuRow>& cpu_rows() {
   return rows;
 }
 
-/// The rates of `row` for vectors of this width. If the processor has no registers of this width, a
-/// vector is executed in several parts, and the rates are divided by the number of parts.
+/// Returns the rates of `row` for vectors of this width. If the processor's registers are narrower,
+/// a vector is executed in several parts, and the rates are divided by the number of parts.
 Ports ports_for(const CpuRow& row, int vector_bytes) {
   for (const Ports& ports : row.ports)
     if (ports.vector_bytes == vector_bytes) return ports;
@@ -166,7 +166,7 @@ int64_t number_or(std::string_view text, int64_t otherwise) {
   return digits.empty() || *end != 0 ? otherwise : value;
 }
 
-/// Identity of the first processor that the text lists.
+/// Returns the identity of the first processor that the text lists.
 CpuIdentity identity_of(std::string_view cpuinfo) {
   CpuIdentity identity;
   for (const std::string& line : split(cpuinfo, '\n')) {
@@ -195,9 +195,9 @@ bool is_of(const CpuRow& row, const CpuIdentity& cpu) {
 
 struct GpuRow {
   std::string_view name;
-  bool has_specific;  // sm_90 has sm_90a, with the same sizes
+  bool has_specific;  // true: sm_90a exists beside sm_90, with the same sizes
   int architecture;
-  int multiprocessors;  // number on a large chip; a device at hand reports its own
+  int multiprocessors;  // of a large chip; a device that is present reports its own
   double clock_ghz, fma_lanes, tensor_fma;
   int resident_threads, resident_blocks;
   int64_t shared_bytes, block_shared_bytes, l1_bytes, l2_bytes;
@@ -208,14 +208,14 @@ struct GpuRow {
 // The CUDA architectures are those that CUDA 13 compiles for. Sources of the columns: Threads,
 // blocks, registers and shared memory are from CUDA's programming guide, "Technical Specifications
 // per Compute Capability". Sizes and clocks are from the white papers of a large chip of each
-// architecture (TU102, A100, GA102, Orin, AD102, H200, B200, GB202). DRAM is 0.9 of the data
-// sheet's bandwidth, because copies reach that (4.2 of 4.8 TB/s on an H200). Tensor has the white
-// papers' rates for sums in f32. By mma.sync an H100 reaches about 0.62 of its peak (arXiv
-// 2402.13499), and Blackwell no more than that; by wgmma an H100 reaches 0.99. L2 is about 32 bytes
-// per cycle and multiprocessor, of 64 nominal; the number of sm_90 was measured on an H200 with
-// reads of 16 to 32 MiB. Latencies are the defaults of Gpu, from micro-benchmarks of Ampere and
-// Hopper (arXiv 2402.13499, 2208.11174). "opencl" is an average chip with blocks of 256 threads,
-// which every relevant OpenCL 1.2 device accepts.
+// architecture (TU102, A100, GA102, Orin, AD102, H200, B200, GB202). DRAM is 0.9 of the bandwidth
+// in the data sheet, because copies reach that (4.2 of 4.8 TB/s on an H200). The column "tensor"
+// has the white papers' rates for sums in f32. With mma.sync an H100 reaches about 0.62 of this
+// peak (arXiv 2402.13499), and Blackwell no more than that; with wgmma an H100 reaches 0.99. L2 is
+// about 32 bytes per cycle and multiprocessor, half of the nominal 64; the number of sm_90 was
+// measured on an H200 with reads of 16 to 32 MiB. Latencies are the defaults of Gpu, from
+// micro-benchmarks of Ampere and Hopper (arXiv 2402.13499, 2208.11174). "opencl" is an average chip
+// with blocks of 256 threads, which every relevant OpenCL 1.2 device accepts.
 constexpr GpuRow gpu_rows[] = {
     // clang-format off
     // name     a             SMs   GHz  FMA tensor thr.  bl.  shared     per block    L1          L2         L2    DRAM  threads
@@ -231,7 +231,7 @@ constexpr GpuRow gpu_rows[] = {
     // clang-format on
 };
 constexpr int widest_access_bytes = 16;  // widest load or store of one thread
-constexpr double wgmma_speed = 1.6;      // 0.99 against 0.62 of the peak
+constexpr double wgmma_speed = 1.6;      // wgmma reaches 0.99 of the peak, mma.sync 0.62
 
 Machine machine_of(const GpuRow& row, std::string_view name) {
   Machine machine;
@@ -279,7 +279,7 @@ constexpr DotRate dot_rates[] = {
     {"core.bf16_tile_dots_per_cycle", &Core::bf16_tile_dots_per_cycle, 256},
 };
 
-/// Calls visit(name, member) for each number of the machine, and of its GPU if it has one.
+/// Calls visit(name, member) for each member of the machine, and of its GPU if it has one.
 template <typename MachineType, typename Visit>
 void for_each_field(MachineType& m, Visit&& visit) {
   visit("name", m.name);
@@ -404,8 +404,8 @@ bool is_plausible(const Core& core) {
          within(core.store_forward_cycles, 1, 100);
 }
 
-/// True if the numbers of a cache are possible. Only for a CPU is its bandwidth checked too; a GPU
-/// has none here.
+/// True if the numbers of a cache are possible. The bandwidth is checked for CPUs only, because the
+/// table has no bandwidth for the caches of GPUs.
 bool is_plausible(const CacheLevel& cache, bool is_cpu) {
   if (cache.bytes == 0) return true;
   return within(static_cast<double>(cache.bytes), 1 << 10, 1LL << 40) &&
@@ -465,8 +465,8 @@ Result<Machine> machine_by_name(std::string_view name, VectorSizes vectors) {
                           guess ? fmt::format("; did you mean '{}'?", *guess) : ""));
 }
 
-// The machine has the ports of server cores of about 2020, and bandwidths between those of
-// Skylake-X and Zen 4.
+// The numbers are the defaults of Machine: ports of server cores of about 2020, and bandwidths
+// between those of Skylake-X and Zen 4.
 Machine generic_x86_64(VectorSizes vectors) {
   Machine machine;
   machine.name = "generic x86-64";

@@ -22,8 +22,9 @@ namespace tw {
 
 /// Threads of a warp, on every GPU that kernels are generated for.
 inline constexpr int warp_threads = 32;
-/// Number of 32-bit registers of a multiprocessor, and the most that one thread can have. Both hold
-/// for every CUDA architecture in the table.
+/// `cuda_registers` is the number of 32-bit registers of a multiprocessor, and
+/// `cuda_registers_per_thread` is the most that one thread can have. Both hold for every CUDA
+/// architecture in the table.
 inline constexpr int64_t cuda_registers = 64 << 10;
 inline constexpr int cuda_registers_per_thread = 255;
 
@@ -43,8 +44,8 @@ struct CacheLevel {
   int cores = 1;               ///< number of cores that share one instance
   double bytes_per_cycle = 0;  ///< sustained read bandwidth of one core from this level
 
-  /// Bytes of one way, rounded down to a power of two. Addresses this far apart fall into the same
-  /// set of the cache. 0 if the machine lacks this level of cache.
+  /// Returns the bytes of one way, rounded down to a power of two, or 0 if the machine lacks this
+  /// level. Addresses this far apart fall into the same set of the cache.
   int64_t way_bytes() const;
   bool operator==(const CacheLevel&) const = default;
 };
@@ -72,8 +73,8 @@ struct Core {
   /// True if a multiply-add can broadcast an element in memory to all its lanes (AVX-512).
   bool embedded_broadcast = false;
 
-  /// Number of independent accumulators that keep the multiply-add units busy: 2 multiply-adds per
-  /// cycle with a latency of 4 cycles need 8.
+  /// Returns the number of independent accumulators that keep the multiply-add units busy: 2
+  /// multiply-adds per cycle with a latency of 4 cycles need 8.
   double accumulators_needed() const { return fma_per_cycle * fma_latency_cycles; }
   bool operator==(const Core&) const = default;
 };
@@ -139,16 +140,16 @@ struct VectorSizes {
   bool embedded_broadcast = false;
 };
 
-/// The table's row for the processor that the text of /proc/cpuinfo describes, with the vectors of
-/// an instruction set; nullopt if the table has no such processor.
+/// Looks up the processor that the text of /proc/cpuinfo describes. Returns the Machine of its row
+/// in the table, with the vector registers `vectors`; nullopt if the table lacks the processor.
 std::optional<Machine> machine_of_cpuinfo(std::string_view cpuinfo, VectorSizes vectors);
 
-/// The table's row for a microarchitecture by name, e.g. "Zen 4". An unknown name is a Usage error
-/// that lists the names.
+/// Returns the Machine of the table's row for a microarchitecture, e.g. "Zen 4", with the vector
+/// registers `vectors`. Fails with Usage for an unknown name; the message lists the names.
 Result<Machine> machine_by_name(std::string_view name, VectorSizes vectors);
 
-/// Machines with typical numbers, for targets that name no device. They are called "generic x86-64"
-/// and "generic arm-64", and their origin is Assumed.
+/// Return machines with typical numbers, for targets that name no device. They are called "generic
+/// x86-64" and "generic arm-64", and their origin is Assumed.
 Machine generic_x86_64(VectorSizes vectors);
 Machine generic_arm_64(VectorSizes vectors);
 
@@ -159,21 +160,21 @@ Machine generic_arm_64(VectorSizes vectors);
 /// because a virtual machine may see only part of a shared cache.
 Machine with_caches(Machine machine, const std::array<int64_t, 3>& bytes);
 
-/// Names of the CPUs in the table.
+/// Returns the names of the CPUs in the table.
 std::vector<std::string> known_cpus();
 
-/// The table's row for a GPU architecture, such as "sm_90a" or "opencl"; nullopt if the table has
-/// no row of this name.
+/// Returns the Machine of the table's row for a GPU architecture, such as "sm_90a" or "opencl";
+/// nullopt if the table has no such row.
 std::optional<Machine> gpu_machine(std::string_view name);
-/// Names of the CUDA architectures in the table, oldest first.
+/// Returns the names of the CUDA architectures in the table, oldest first.
 std::vector<std::string> known_gpus();
 
 /// True if the device should be calibrated, because it is a CPU whose numbers are only assumed.
 /// Requires: `machine` describes the device that this process runs on.
 bool needs_calibration(const Machine& machine);
 
-/// The name, followed by the origin in brackets unless the origin is Table: "Zen 4", "generic
-/// x86-64 (assumed)".
+/// Returns the name, followed by the origin in brackets unless the origin is Table: "Zen 4",
+/// "generic x86-64 (assumed)".
 std::string describe(const Machine& machine);
 
 /// True if a real device could have these numbers: every rate is finite and lies, with a margin,
@@ -181,8 +182,8 @@ std::string describe(const Machine& machine);
 /// database or from a calibration must pass this check.
 bool is_plausible(const Machine& machine);
 
-/// Text with one `name value` pair per line, the form that the database stores. parse_machine()
-/// gives back an equal value.
+/// Returns a text with one `name value` pair per line, the form that the database stores.
+/// parse_machine() gives back an equal value.
 std::string to_string(const Machine& machine);
 /// Reads the text of to_string(). Fails with Invalid if a name is missing, repeated or unknown, or
 /// if the machine is not plausible. Only the rates of dot products may be missing; they are then

@@ -13,11 +13,11 @@ class Random {
  public:
   explicit Random(uint64_t seed) : engine_(seed) {}
 
-  /// Uniform in [0, bound). Requires: bound > 0.
+  /// Returns a number that is uniform in [0, bound). Requires: bound > 0.
   int64_t below(int64_t bound) {
     return static_cast<int64_t>(engine_() % static_cast<uint64_t>(bound));
   }
-  /// Uniform in [0, 1).
+  /// Returns a number that is uniform in [0, 1).
   double unit() { return static_cast<double>(engine_() >> 11) * 0x1.0p-53; }
   bool chance(double probability) { return unit() < probability; }
 

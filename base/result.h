@@ -44,8 +44,8 @@ inline tl::unexpected<Error> fail(ErrorCode code, std::string message) {
   return tl::unexpected<Error>(Error{code, std::move(message)});
 }
 
-/// Ends the process after a TW_CHECK failed, and prints the condition with its place and `note`.
-/// Only a bug leads here; input of a user never does.
+/// Prints the condition, its place in the source and `note`, then ends the process. TW_CHECK calls
+/// this function when its condition is false. Only a bug leads here; input of a user never does.
 [[noreturn]] void check_failed(const char* condition, const char* file, int line,
                                std::string_view note);
 

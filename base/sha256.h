@@ -17,8 +17,8 @@ class Sha256 {
   ~Sha256();
 
   void add(std::string_view bytes);
-  /// The hash of all bytes added, as 64 hex digits. After hex(), neither add() nor hex() may be
-  /// called.
+  /// Returns the hash of all bytes added, as 64 hex digits. After hex(), neither add() nor hex()
+  /// may be called.
   std::string hex();
 
  private:

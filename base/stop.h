@@ -42,7 +42,7 @@ class StopToken {
   StopToken() = default;
   explicit StopToken(Question question);
 
-  /// The reason why the work has to end; nullopt if the work may go on.
+  /// Returns the reason why the work has to end, or nullopt if the work may go on.
   std::optional<StopReason> reason() const { return question_ ? (*question_)() : std::nullopt; }
   bool is_stopped() const { return reason().has_value(); }
 
@@ -60,7 +60,7 @@ StopToken stop_at(std::function<int64_t()> clock, int64_t at);
 /// outlive the token and its copies. If the pointer is null, the token never stops.
 StopToken stop_on_interrupt(const std::atomic<int>* interrupts);
 
-/// Makes the error that stopped work returns. Its code is Interrupted for StopReason::Interrupted
+/// Returns the error for work that was stopped. Its code is Interrupted for StopReason::Interrupted
 /// and TryLater for OutOfTime; its message begins with `operation`.
 tl::unexpected<Error> stopped(StopReason reason, std::string_view operation);
 /// Returns stopped() with the token's reason if the token has stopped, else success.

@@ -62,25 +62,27 @@ const ArchitectureRow& row(Architecture architecture) {
   return architectures()[architecture == Architecture::X86_64 ? 0 : 1];
 }
 
-/// All features of the architecture, or only those that TILEWRIGHT_MAX_ISA allows.
+/// Returns the features that TILEWRIGHT_MAX_ISA allows on x86-64. Without this limit, and on other
+/// architectures, returns all features of the architecture.
 std::vector<std::string> usable_features(Architecture architecture) {
   const auto limit = max_isa();
   if (architecture == Architecture::X86_64 && limit) return *features_of_isa(*limit);
   return row(architecture).features;
 }
 
-/// The machine of a target that names no device.
+/// Returns the machine of a target that names no device.
 Machine generic_machine(const Target& target) {
   const VectorSizes vectors = vector_sizes(target);
   if (target.architecture == Architecture::Arm64) return generic_arm_64(vectors);
   Machine machine = generic_x86_64(vectors);
-  // A full tile takes 16 cycles of every processor that has tiles.
+  // A full tile instruction counts as 256 dot products. It takes 16 cycles on every processor that
+  // has tiles.
   if (target.has("amx_tile"))
     machine.core.byte_tile_dots_per_cycle = machine.core.bf16_tile_dots_per_cycle = 16;
   return machine;
 }
 
-/// The part of /proc/cpuinfo about the first processor; empty if the file cannot be read.
+/// Returns the part of /proc/cpuinfo about the first processor; empty if the file cannot be read.
 std::string first_processor() {
   std::ifstream cpuinfo("/proc/cpuinfo");
   std::string text;
@@ -88,7 +90,7 @@ std::string first_processor() {
   return text;
 }
 
-/// The value of the first line of /proc/cpuinfo with this key; empty if there is no such line.
+/// Returns the value of the first line with this key; empty if there is no such line.
 std::string cpuinfo_value(std::string_view cpuinfo, std::string_view key) {
   for (const std::string& line : split(cpuinfo, '\n')) {
     const size_t colon = line.find(':');
@@ -100,7 +102,7 @@ std::string cpuinfo_value(std::string_view cpuinfo, std::string_view key) {
 
 std::string cpu_name(std::string_view cpuinfo) { return cpuinfo_value(cpuinfo, "model name"); }
 
-/// The features of the architecture that the processor has and the process may use.
+/// Returns the features that the processor has and the process may use.
 std::vector<std::string> features_at_hand(std::string_view cpuinfo, Architecture architecture) {
   const auto present =
       words(cpuinfo_value(cpuinfo, architecture == Architecture::Arm64 ? "Features" : "flags"));
@@ -111,8 +113,9 @@ std::vector<std::string> features_at_hand(std::string_view cpuinfo, Architecture
   return features;
 }
 
-/// The machine that this process runs on. `cpuinfo` is its text of first_processor(). If the table
-/// lacks the processor, the machine is generic_machine().
+/// Returns the machine that this process runs on. `cpuinfo` is the text of first_processor(). The
+/// machine is generic_machine() if the table lacks the processor. In both cases the system's cache
+/// sizes and the number of usable cores replace those of the table.
 Machine machine_described(std::string_view cpuinfo, const Target& target) {
   auto known = machine_of_cpuinfo(cpuinfo, vector_sizes(target));
   Machine machine = with_caches(known ? std::move(*known) : generic_machine(target), cache_sizes());

@@ -13,13 +13,13 @@ namespace {
 struct Unit {
   double ns;
   std::string_view name;
-  int decimals;  // shown where a time stands by itself
+  int decimals;  // digits after the point in time_text()
 };
 constexpr std::array units = {Unit{1, "ns", 1}, Unit{1e3, "µs", 1}, Unit{1e6, "ms", 2},
                               Unit{1e9, "s", 2}};
 constexpr int most_decimals = 3;
 
-/// The largest unit that is not longer than the time, or ns if the time is shorter than all units.
+/// Returns the largest unit that is not longer than the time, or ns if the time is below 1 ns.
 const Unit& unit_of(double ns) {
   const Unit* chosen = &units[0];
   for (const Unit& unit : units)

@@ -9,8 +9,8 @@
 
 namespace tw {
 
-/// The time in the largest of s, ms, µs and ns in which the number is at least 1: "235.1 µs".
-/// Returns "-" if the time is not positive or not a number.
+/// Returns the time in the largest of s, ms, µs and ns in which the number is at least 1: "235.1
+/// µs". A time below 1 ns is given in ns. Returns "-" if the time is not positive or not a number.
 std::string time_text(double ns);
 
 /// A common unit for times that are to be compared, for example those of a table:
@@ -21,11 +21,11 @@ std::string time_text(double ns);
 ///
 /// The unit is the one that time_text() would use for the geometric mean of the smallest and the
 /// largest time. All texts of the unit have the same number of decimals: as many as show two digits
-/// of the smallest time, but at most three.
+/// of the smallest time, but at least as many as time_text() shows in this unit, and at most three.
 class TimeUnit {
  public:
   explicit TimeUnit(std::span<const double> times_ns);
-  /// The time in this unit; "-" if the time is not positive or not a number.
+  /// Returns the time in this unit; "-" if the time is not positive or not a number.
   std::string text(double ns) const;
 
  private:

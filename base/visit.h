@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Exhaustive visits of variants. visit_each() takes a handler for every alternative of a variant
-// and calls that of the alternative at hand. When an alternative is added to the variant, each
-// visit_each() of it fails to compile until it has a handler for the new alternative.
+// Exhaustive visits of variants. visit_each() requires a handler for every alternative of a variant
+// and calls the handler of the alternative that the variant holds. When an alternative is added to
+// the variant, each visit_each() of it fails to compile until it has a handler for the new one.
 //
 //   visit_each(stmt.value,
 //              [&](const Loop& loop) { gather(*loop.body); },
@@ -36,8 +36,8 @@ Always<Value, Named...> always(Value value) {
   return {std::move(value)};
 }
 
-/// Combines handlers into one callable for std::visit(). It may have a handler that takes any type,
-/// which visit_each() does not accept:
+/// Combines handlers into one callable for std::visit(). Unlike visit_each(), std::visit() accepts
+/// a handler for any type:
 ///
 ///   std::visit(Overloaded{[](bool) { ... }, [](const auto& value) { ... }}, variant);
 template <typename... Handlers>

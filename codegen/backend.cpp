@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t cpu_row = 0, cuda_row = 1, opencl_row = 2;
 
-/// Rows are indexed by the numbers of the back ends.
+/// The rows stand in the order of cpu_row, cuda_row and opencl_row.
 const Backend table[] = {
     {.name = "cpu",
      .toolchain = [](const CompileOptions& options) { return cpu_toolchain(options.cpu); },
@@ -26,7 +26,8 @@ const Backend table[] = {
      .dialect = GpuDialect::Cuda,
      .language = "CUDA C++",
      .leaves_processor_idle = true},
-    // The device of an OpenCL driver may be the processor, as PoCL's is, and PoCL starts a linker.
+    // OpenCL's device may be the processor (as with PoCL), so the processor need not be idle while
+    // kernels run. PoCL starts a linker.
     {.name = "opencl",
      .toolchain = [](const CompileOptions&) { return Result<std::string>("opencl"); },
      .gpu_code = opencl_code,

@@ -2,8 +2,8 @@
 #pragma once
 // A back end is a way to compile kernels for a family of targets, and the kind of device that runs
 // them. The table of back ends has one row each for processors, CUDA and OpenCL. Code whose
-// behaviour depends on the back end reads it from the row. So a new back end takes a new row and
-// the functions that the row points to. The names of targets are parsed elsewhere, by
+// behaviour depends on the back end reads that behaviour from the row. So a new back end needs only
+// a new row and the functions that the row points to. The names of targets are parsed elsewhere, by
 // parse_target() (base/target.h).
 //
 //   const Backend& backend = backend_of(target);
@@ -32,8 +32,8 @@ struct Backend {
   std::string_view name;  ///< "cpu", "cuda", "opencl"
   /// Returns the name and version of the compiler, as records store them.
   Result<std::string> (*toolchain)(const CompileOptions& options);
-  /// Compiles one program for a device. Null for processors, for which compile()
-  /// (codegen/compile.h) compiles several kernels at a time.
+  /// Compiles one program for a device. Null for processors: compile() (codegen/compile.h) compiles
+  /// several of their kernels at a time.
   Result<GpuCompiled> (*gpu_code)(const schedules::Program& program, const std::string& prefix,
                                   const Target& target, const NvrtcOptions& options);
   /// Opens a device. Null for processors, where kernels run in the calling process.

@@ -36,7 +36,8 @@ constexpr CSpelling c11 = {.int8 = "int8_t",
                            .has_narrow_functions = false,
                            .is_reserved = is_reserved_in_c};
 
-/// One phase. Loop variables are declared by their loops; equal names get equal identifiers.
+/// Emits one phase. Each loop declares its own variable, so variables of the same name may have the
+/// same identifier.
 class PhaseEmitter final : public CPrinter {
  public:
   PhaseEmitter(const Program& program, const Phase& phase) : CPrinter(program, phase, c11) {}

@@ -8,7 +8,7 @@
 namespace tw::codegen {
 namespace {
 
-// A function stands after those that it calls.
+// Each function comes after the functions that it calls.
 constexpr PreludeFunction functions[] = {
     {"tw_floor_div", R"(static inline int64_t tw_floor_div(int64_t a, int64_t b) {
   return a / b - (a % b < 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The prelude of emitted C: c_head(), the lines with which every text begins, and a set of small
-// functions. A text contains only those of the functions that it calls.
+// The prelude of emitted C. It begins with the lines of c_head(), which every text needs. Small
+// functions follow, of which a text contains only those that it calls (c_functions_for()).
 
 #include <string>
 #include <string_view>
@@ -20,8 +20,8 @@ std::string_view c_head();
 /// in an order that compiles.
 std::string c_functions_for(std::string_view body);
 
-/// True if no variable of emitted C can have this name, because it is a keyword, a name of the
-/// standard headers, or begins with tw_ or TW_ as the names of the prelude do.
+/// True if no variable of emitted C can have this name, because the name is a keyword, is declared
+/// by the standard headers, or begins with tw_ or TW_ as the names of the prelude do.
 bool is_reserved_in_c(std::string_view word);
 
 }  // namespace tw::codegen

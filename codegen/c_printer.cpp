@@ -28,7 +28,7 @@ using schedules::Wait;
 
 namespace {
 
-// C's binding of operators, loosest first.
+// Precedence levels of C's operators, loosest first.
 constexpr int conditional_level = 1, or_level = 2, and_level = 3, compare_level = 4, add_level = 5,
               mul_level = 6, unary_level = 7, atom_level = 8;
 
@@ -84,7 +84,7 @@ CPrinter::CPrinter(const schedules::Program& program, const schedules::Phase& ph
   choose_index_type();
 }
 
-// 32 bits only if every index, bound and comparison of the phase fits.
+// Chooses 32 bits only if every index, bound and comparison of the phase is proved to fit.
 void CPrinter::choose_index_type() {
   bool fits = true;
   const auto check = [&](const Expr& e) {
@@ -254,8 +254,9 @@ std::string CPrinter::before_rounding(DType type, const Expr& value) {
   return cast && cast->type == type ? as_float(cast->a).text : print(value).text;
 }
 
-/// Converts a value to float, in which 16-bit floats are computed. A double or integer becomes a
-/// float that rounds to 16 bits as the operand would.
+/// Prints an expression as a float, the type in which 16-bit floats are computed. If it is a double
+/// or an integer, the float is chosen so that it rounds to the same 16-bit number as the exact
+/// value.
 CPrinter::Text CPrinter::as_float(const Expr& expr) {
   const Text text = print(expr);
   if (expr.type() == Float64) return {fmt::format("tw_to_odd({})", text.text), atom_level};
@@ -285,7 +286,7 @@ CPrinter::Text CPrinter::literal(const dsl::Const& c) const {
   } else if (std::isinf(c.float_value)) {
     text = fmt::format("{}{}", c.float_value < 0 ? "-" : "", spelling_.infinity);
   } else {
-    // The shortest text that reads back.
+    // Prints the shortest text that reads back as the same number.
     const bool is_double = c.type == Float64;
     text = is_double ? fmt::format("{}", c.float_value)
                      : fmt::format("{}", static_cast<float>(c.float_value));
@@ -383,7 +384,7 @@ CPrinter::Text CPrinter::print(const dsl::Binary& b) {
       return infix("<", compare_level);
     case BinaryOp::Le:
       return infix("<=", compare_level);
-    // && and || inside each other keep parentheses, as compilers advise.
+    // An && in a ||, or a || in an &&, gets parentheses, as compilers advise.
     case BinaryOp::And:
       return infix("&&", and_level);
     case BinaryOp::Or:
@@ -399,7 +400,7 @@ CPrinter::Text CPrinter::print(const dsl::Binary& b) {
     case BinaryOp::Shl:
     case BinaryOp::Shr:
       return shift(b, x, y);
-    // As operands they get parentheses, as compilers advise.
+    // This low level gives them parentheses wherever they are operands, as compilers advise.
     case BinaryOp::BitAnd:
     case BinaryOp::BitOr:
     case BinaryOp::BitXor:
@@ -410,8 +411,9 @@ CPrinter::Text CPrinter::print(const dsl::Binary& b) {
   TW_CHECK(false);
 }
 
-/// C leaves shifts by the number of bits or more undefined, and left shifts of negative numbers. An
-/// Int64 operand that may have 32 bits in the text becomes one of 64 bits.
+/// C does not define shifts by the number of bits or more, nor left shifts of negative numbers. So
+/// the count is reduced modulo the number of bits, and left shifts are computed in an unsigned
+/// type. An Int64 operand that may have 32 bits in the text is converted to 64 bits.
 CPrinter::Text CPrinter::shift(const dsl::Binary& b, const Text& x, const Text& y) const {
   const DType type = b.a.type();
   const int64_t bits = 8 * size_bytes(type);
@@ -429,9 +431,9 @@ CPrinter::Text CPrinter::shift(const dsl::Binary& b, const Text& x, const Text& 
           unary_level};
 }
 
-/// Prints a sum, difference or product. The result wraps if it may overflow in C, which is the case
-/// for 32-bit integers, products of u16, and 64-bit integers other than plain indices. These are
-/// computed as unsigned integers and converted back.
+/// Prints a sum, difference or product. In C the result may overflow for 32-bit integers, for
+/// products of u16, and for 64-bit integers other than plain indices (`is_value`). Such operands
+/// are computed as unsigned integers, so that they wrap, and the result is converted back.
 CPrinter::Text CPrinter::arithmetic(BinaryOp op, DType type, const Text& x, const Text& y,
                                     bool is_value) const {
   const int level = op == BinaryOp::Mul ? mul_level : add_level;
@@ -453,7 +455,8 @@ CPrinter::Text CPrinter::narrowed(DType type, const Text& value) const {
   return {fmt::format("({}){}", storage_type(type), at_level(value, unary_level)), unary_level};
 }
 
-/// In a phase with 32-bit indices, only a read has Int64 values that may not fit 32 bits.
+/// In a phase with 32-bit indices, all Int64 values fit 32 bits, except perhaps values that are
+/// read.
 bool CPrinter::may_have_32_bits(const Expr& expr) const {
   return expr.type() == Int64 && index_type_ == spelling_.int32 && ranges_.of(expr).fits_int32();
 }

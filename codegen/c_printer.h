@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A CPrinter prints one phase of a Program as text. This base class holds what C, CUDA C++ and
-// OpenCL C have in common. Expressions have the meaning that dsl/interpret.h gives them. Each is
-// computed in its own type, except that 16-bit floats are computed in float. Indices are 32-bit if
-// all indices of the phase are proved to fit, else 64-bit.
+// OpenCL C have in common. Expressions have the meaning that dsl/interpret.h gives them. Each
+// expression is computed in its own type, except that 16-bit floats are computed in float. Indices
+// are 32-bit if all indices of the phase are proved to fit, else 64-bit.
 //
 // A dialect is one of these languages. Its derived class passes the spelling of types, literals and
 // functions (CSpelling), and overrides how loops, buffers and the text around the statements are
@@ -53,8 +53,8 @@ class CPrinter {
   using Block = schedules::Block;
   using Buffer = schedules::Buffer;
 
-  /// The text of an expression. `level` is the precedence of its outermost operator, by which the
-  /// caller decides about parentheses.
+  /// The text of an expression. `level` is the precedence of its outermost operator. The caller
+  /// compares it with the precedence around the text to decide about parentheses.
   struct Text {
     std::string text;
     int level;
@@ -63,12 +63,12 @@ class CPrinter {
   // ---- overridden by dialects ---------------------------------------------------------------
   virtual void print_loop(const schedules::Loop& loop, int indent) = 0;
   /// Prints the declaration of a buffer and the statements that use it. `is_last` is true if the
-  /// allocation is the last statement of its block. Then the declaration may stand without braces
-  /// around it, because the names that it declares end with the block.
+  /// allocation is the last statement of its block. In this case the declaration needs no braces of
+  /// its own, because its names go out of scope with the block.
   virtual void print_allocate(const schedules::Allocate& allocate, bool is_last, int indent) = 0;
   virtual void print_assign(const schedules::Assign& assign, int indent);
-  /// Converts the text of an element's index in dense memory to the text of its index in the
-  /// buffer. The two differ only in swizzled buffers (Buffer::swizzle).
+  /// Converts the text of an element's index in row-major order to the text of the element's place
+  /// in the buffer. The two differ only in swizzled buffers (Buffer::swizzle).
   virtual std::string placed(const Buffer&, const std::string& index) const { return index; }
 
   /// Prints a prefetch. A dialect without prefetches prints nothing.
@@ -88,17 +88,17 @@ class CPrinter {
   /// Returns the head of a loop: "for (int i = 0; i < 4; ++i)". With a step of 2 it ends in "i +=
   /// 2)".
   std::string for_head(const schedules::Loop& loop, int64_t step = 1);
-  /// Returns declarations that compute the values of `variables` from their row-major number, whose
-  /// text is `number`. Variables that the printed text does not use are left out. Example: for
-  /// "block" and the axes k of extent 2, m of extent 4 and n of extent 8,
+  /// Returns declarations of `variables`. `number` is the text of their row-major index, from which
+  /// each declaration computes its variable. Variables that the printed text does not use are left
+  /// out. Example: for "block" and the axes k of extent 2, m of extent 4 and n of extent 8,
   ///   const int k = block / 32;  const int m = block / 8 % 4;  const int n = block % 8;
   std::vector<std::string> numbered_by(const std::string& number,
                                        const std::vector<schedules::TaskAxis>& variables);
 
   std::string value(const Expr& expr) { return print(expr).text; }
-  /// Returns the text of a value that is about to be stored as a 16-bit float of this type, before
-  /// it is rounded to that type. If `value` is itself a conversion to the type, the text is that of
-  /// the operand of the conversion, because rounding once is enough.
+  /// Returns the text of a value that will be rounded to a 16-bit float of this type and stored.
+  /// The text is the value before this rounding. If `value` is itself a conversion to the type, the
+  /// text is that of the conversion's operand, because rounding once is enough.
   std::string before_rounding(DType type, const Expr& value);
   std::string element(const Buffer& buffer, const std::vector<Expr>& indices);
   std::string int64_literal(int64_t value) const;
@@ -119,12 +119,11 @@ class CPrinter {
   schedules::Ranges ranges_;
   std::string_view index_type_;
   std::set<std::string> used_variables_;
-  /// For each buffer, the dimensions that have no elements in memory, because each thread has a
-  /// buffer of its own and the thread's number is the index along these dimensions
+  /// For each buffer, the dimensions that have no elements in memory. Along these dimensions the
+  /// index is the number of the thread, and each thread has a buffer of its own
   /// (schedules/program/threads.h).
   schedules::NumberedDimensions dropped_;
-  /// Expressions whose values the text has already put in a variable, each with the variable's
-  /// name.
+  /// Expressions whose values are already in a variable of the text, each with the variable's name.
   std::vector<std::pair<Expr, std::string>> held_;
   std::string body_;
 
@@ -150,7 +149,7 @@ class CPrinter {
   Text min_max(dsl::BinaryOp op, DType type, const Text& x, const Text& y) const;
   Text narrowed(DType type, const Text& value) const;
   /// Returns a call of the prelude's integer function `name` with arguments of this type. The
-  /// result is narrowed to the type if the function computes in a wider one.
+  /// result is narrowed to the type if the function computes in a wider type.
   Text integer_call(std::string_view name, DType type, const std::string& arguments) const;
   Text float_call(std::string_view name, DType type, const std::string& arguments) const;
   /// True if the text of an Int64 expression may have the type of 32-bit indices.

@@ -15,10 +15,11 @@ namespace tw::codegen {
 /// Runs the command `argv` with an empty standard input, in a process group of its own, and returns
 /// its standard output. The program argv[0] is searched for on PATH.
 ///
-/// Environment: the program cannot be started, prints more than 64 MiB, fails, or takes more than
-/// `timeout_ns`, after which it is killed. The message has the end of its standard error. TryLater:
-/// a SIGTERM, SIGINT, SIGHUP or SIGKILL that this process did not send ended the program. If the
-/// token stops, the process group is killed, and the error is that of stopped().
+/// Fails with Environment if the program cannot be started, prints more than 64 MiB, runs longer
+/// than `timeout_ns`, or ends by a signal or with an exit code other than 0. A program that prints
+/// too much or runs too long is killed. The message has the end of its standard error. Fails with
+/// TryLater if SIGTERM, SIGINT, SIGHUP or SIGKILL ended the program and this process did not send
+/// the signal. If the token stops, the process group is killed, and the error is that of stopped().
 Result<std::string> run_command(const std::vector<std::string>& argv, int64_t timeout_ns,
                                 const StopToken& stop = {});
 

@@ -40,7 +40,7 @@ DIFFERENCE(difference_bf16, ushort, OF_BF16)
 
 /// PTX that reads the number of elements into %count and finds the first element of a thread. It
 /// sets %i to the element's index, %step to the distance to the thread's next element, and %at to
-/// eight times the thread's number, the offset of its results.
+/// eight times the index of the thread, which is the offset of the thread's results in bytes.
 constexpr const char* ptx_first_element = R"(  ld.global.u64 %count, [%count];
   mov.u32 %block, %ctaid.x;
   mov.u32 %size, %ntid.x;
@@ -101,7 +101,7 @@ end:
 /// element from [%at] into %raw, and `convert` converts %raw to %value.
 std::string ptx_difference(const std::string& name, int shift, const std::string& load,
                            const std::string& convert) {
-  // Each thread has got in %got and expected in %expected: addresses of its next elements.
+  // %got and %expected are the addresses of the two arrays. %at is the address of an element.
   return "\n.visible .entry " + name + R"((.param .u64 got, .param .u64 expected,
                                       .param .u64 count, .param .u64 largest)
 {
@@ -163,7 +163,8 @@ end:
 
 CompareKernels opencl_compare_kernels() { return {{.text = opencl_text}, compare_threads}; }
 
-// PTX, which the driver compiles: no compiler of ours is needed where kernels only run.
+// The kernels are PTX, which the driver compiles. So a machine that only runs kernels needs no CUDA
+// compiler.
 CompareKernels cuda_compare_kernels() {
   const std::string load_half = "ld.global.b16 %half, [%at];\n  cvt.u32.u16 %raw, %half;";
   return {{.text = ptx_checksum() +

@@ -21,8 +21,8 @@ namespace tw::codegen {
 /// - `difference_f32(const float* got, const float* expected, const uint64_t* count, uint32_t*
 ///   largest)`: largest[2 t] is the largest |got[i] - expected[i]|, and largest[2 t + 1] the
 ///   largest |expected[i]|. Both are computed in f32, and their bits are stored as an integer.
-///   These integers have the order of the numbers, and NaN is the largest. Elements with equal bits
-///   have the difference 0, also if they are infinite or NaN.
+///   Comparing these integers is the same as comparing the numbers, except that NaN is the largest.
+///   Elements with equal bits have the difference 0, also if they are infinite or NaN.
 /// - `difference_f16` and `difference_bf16`: like difference_f32, for arrays of these types.
 struct CompareKernels {
   runtime::DeviceCode code;
@@ -32,12 +32,11 @@ struct CompareKernels {
 CompareKernels cuda_compare_kernels();
 CompareKernels opencl_compare_kernels();
 
-/// Returns the name of the kernel that compares arrays of this type; nullopt if there is none for
-/// it.
+/// Returns the name of the kernel that compares arrays of this type; nullopt if no kernel does.
 std::optional<std::string> difference_kernel(DType type);
 
-/// Returns what the kernel `checksum` adds to its sum for the word at this index. No two pairs of
-/// an index below 2^32 and a word have the same term.
+/// Returns the number that the kernel `checksum` adds to its sum for `word` at `index`. Different
+/// pairs of an index below 2^32 and a word give different numbers.
 constexpr uint64_t checksum_term(uint64_t index, uint32_t word) {
   return scrambled(index << 32 | word);
 }

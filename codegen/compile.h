@@ -8,9 +8,9 @@
 //
 // Kernels for GPUs are compiled by codegen/gpu/compile.h and have no packing kernels.
 //
-// Thread-safe. Deterministic: the same specs give the same bytes. The other kernels of a call have
-// no influence on a kernel's KernelInfo and instructions, but the kernel's object may contain
-// constants of the other kernels that it does not use.
+// Thread-safe. Deterministic: the same specs give the same bytes. A kernel's KernelInfo and
+// instructions do not depend on the other kernels of the call. But the kernel's object may contain
+// constants of the other kernels, which it does not use.
 
 #include <cstdint>
 #include <span>
@@ -28,7 +28,7 @@
 namespace tw::codegen {
 
 struct KernelSpec {
-  std::string workload;  ///< key of the workload, which is its text
+  std::string workload;  ///< key of the workload (dsl::Workload::key())
   std::string schedule;  ///< text of the schedule
   schedules::Program program;
   int64_t flops = 0;
@@ -39,8 +39,8 @@ struct CompileOptions {
   CpuCodegenOptions cpu = {};
   LinkOptions link = {};
   NvrtcOptions nvrtc = {};
-  /// Number of kernels that are compiled together, which saves time: a kernel takes 28 ms alone, 20
-  /// ms in a batch of 8, and 18.5 ms in a batch of 32 (Zen 4).
+  /// Number of kernels that are compiled together. Larger batches save time: a kernel takes 28 ms
+  /// alone, 20 ms in a batch of 8, and 18.5 ms in a batch of 32 (Zen 4).
   int batch = 8;
   /// True to count the register spills of each kernel (KernelInfo::spills), for which objdump runs
   /// once for each kernel. Even if this is false, objdump runs once for each batch that has
@@ -50,7 +50,7 @@ struct CompileOptions {
 
 /// Compiles the specs. Returns one result for each spec, in order, so a kernel that cannot be
 /// compiled does not affect the others. The call as a whole fails only with Environment, if a
-/// compiler or linker is missing or unusable.
+/// compiler is missing or unusable.
 Result<std::vector<Result<runtime::Artifact>>> compile(std::span<const KernelSpec> specs,
                                                        const Target& target,
                                                        const CompileOptions& options = {});
@@ -60,19 +60,19 @@ struct RelocatableKernel {
   runtime::KernelInfo info;
   std::string object;  ///< an ELF object that defines the functions of all phases and packs
 };
-/// Compiles one kernel without linking it. Unsupported if the target is a GPU; other errors are
-/// those of one kernel of compile().
+/// Compiles one kernel without linking it. Fails with Unsupported if the target is a GPU, and
+/// otherwise as compile() does for one kernel.
 Result<RelocatableKernel> compile_relocatable(const KernelSpec& spec, const Target& target,
                                               const CompileOptions& options = {});
 
 /// Returns the name and version of the compiler for the target, as records store them:
-/// "halide-21.0.0", "nvrtc-13.0". Environment if the compiler is not installed.
+/// "halide-21.0.0", "nvrtc-13.0". Fails with Environment if the compiler is not installed.
 Result<std::string> toolchain(const Target& target, const CompileOptions& options = {});
 
 /// Returns a hash of everything that decides what a call of the kernel does: instructions,
 /// constants, tasks, layouts and scratch memory, but not the names of functions. Two kernels of one
-/// workload with equal hashes do the same. The converse does not hold: the hashes of equal kernels
-/// may differ, because an object may contain constants of other kernels of its batch.
+/// workload with equal hashes do the same. Two kernels that do the same may have different hashes,
+/// because an object may contain constants of other kernels of its batch.
 std::string code_hash(const runtime::Artifact& artifact);
 
 }  // namespace tw::codegen

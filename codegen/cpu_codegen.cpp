@@ -23,7 +23,7 @@ Result<void*> open_plugin(const std::vector<std::string>& directories) {
     const std::string path = fmt::format("{}/{}", directory, plugin_name);
     std::error_code ignored;
     if (!std::filesystem::exists(path, ignored)) continue;
-    // Never closed: LLVM does not survive being unloaded.
+    // The plugin is never closed, because LLVM does not survive being unloaded.
     if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
     reason = dlerror();
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Reads symbols and sections of 64-bit little-endian ELF objects. Bytes that are no such object are
-// read as an object without symbols and sections. Free functions; thread-safe.
+// Reads symbols and sections of 64-bit little-endian ELF objects. Other bytes are treated as an
+// object without symbols and sections. Free functions; thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace tw::codegen {
 
-/// Returns the names that the shared object imports, i.e. those that are undefined in its dynamic
-/// symbol table, in the order of the table.
+/// Returns the names that the shared object imports: the undefined symbols of its dynamic symbol
+/// table, in the order of the table.
 std::vector<std::string> imports_of(std::string_view shared);
 
 /// Returns the size, flags and contents of each section that holds instructions or constants.

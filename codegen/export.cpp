@@ -25,12 +25,13 @@ std::string compiler_for(const Target& target) {
                                                     : "x86_64-linux-gnu-gcc";
 }
 
-/// Only the functions of the header, and that of TVM-FFI, are visible.
+/// Returns a linker version script that makes visible only the functions of the header and the
+/// function of TVM-FFI.
 std::string exported_symbols(const std::string& name) {
   return fmt::format("{{ global: {0}; {0}_on; __tvm_ffi_{0}; local: *; }};\n", name);
 }
 
-/// Compiles the C and links it with the kernel.
+/// Compiles the C functions around the kernel and links them with the kernel.
 Result<std::string> link_with_c(const RelocatableKernel& kernel, const Target& target,
                                 const ExportOptions& options) {
   TW_TRY(const MemoryFile object, MemoryFile::create("object", kernel.object));

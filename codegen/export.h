@@ -6,12 +6,12 @@
 //   TW_TRY(const ExportedKernel exported, export_kernel(spec, target, {.name = "gemm"}));
 //   TW_RETURN_IF_ERROR(write_exported("libgemm.so", exported));   // and libgemm.h
 //
-// The object has three functions, which take row-major arrays and need only the C library:
+// The object has three functions. They take row-major arrays and need only the C library:
 // - gemm(a, b, c) allocates its own memory and runs on the calling thread.
 // - gemm_on(a, b, c, workspace, run, context) uses memory and threads of the caller.
 // - __tvm_ffi_gemm is for tvm_ffi.load_module().
 //
-// These functions are emitted as C, which the system's C compiler translates and links with the
+// These functions are emitted as C. The system's C compiler translates them and links them with the
 // kernel. Thread-safe.
 
 #include <cstdint>
@@ -25,8 +25,9 @@ namespace tw::codegen {
 
 struct ExportOptions {
   std::string name;  ///< name of the function that is exported
-  /// The C compiler: a path, or a name that is searched for on PATH. If empty, it is "cc", or
-  /// "aarch64-linux-gnu-gcc" if the target is not this machine's architecture.
+  /// The C compiler: a path, or a name that is searched for on PATH. If empty, it is "cc", or a
+  /// cross compiler such as "aarch64-linux-gnu-gcc" if the target is not this machine's
+  /// architecture.
   std::string compiler = {};
   int64_t timeout_ns = 60'000'000'000;
   CompileOptions kernel = {};
@@ -37,20 +38,23 @@ struct ExportedKernel {
   std::string header;   ///< text of the header, for C and C++
 };
 
-/// Compiles and exports a kernel. Usage: `options.name` cannot name a C function. Unsupported: the
-/// target is a GPU. Environment: there is no C compiler, or it failed; the message ends with the
-/// compiler's output. Other errors are those of compile(). Requires: spec.packs is true.
+/// Compiles and exports a kernel. Fails with Usage if `options.name` cannot name a C function, and
+/// with Unsupported if the target is a GPU. Fails with Environment if there is no C compiler or if
+/// the compiler failed; the message ends with the compiler's output. Fails otherwise as compile()
+/// does for one kernel. Requires: spec.packs is true.
 Result<ExportedKernel> export_kernel(const KernelSpec& spec, const Target& target,
                                      const ExportOptions& options);
-/// Compiles and exports the kernel of a workload, given by its key, and of a schedule, given by its
-/// text. Compiled artifacts carry both texts (KernelInfo). Invalid if a text does not parse; other
-/// errors are those of export_kernel() above.
+/// Compiles and exports the kernel of a workload and a schedule. `workload` is the key of the
+/// workload, and `schedule` the text of the schedule; compiled artifacts carry both texts
+/// (KernelInfo). If a text does not parse, fails as dsl::parse_workload() or
+/// schedules::parse_schedule() does. Other errors are those of export_kernel() above.
 Result<ExportedKernel> export_kernel(const std::string& workload, const std::string& schedule,
                                      const Target& target, const ExportOptions& options);
 
 /// Checks that a library can be exported to this path and that a function can have this name. Call
 /// it before the compilation, so that a mistake costs no time. An empty name stands for
-/// export_name(library_path). Usage if the check fails.
+/// export_name(library_path). Fails with Usage if the name is not allowed, if the path ends in .h
+/// as the header's does, or if runtime::check_replaceable() refuses one of the two files.
 Status check_export(const std::string& library_path, const std::string& name);
 /// Returns the default name of the function, which follows from the file's name: "gemm" for
 /// "libgemm.so".

@@ -24,7 +24,7 @@ using runtime::PhaseInfo;
 
 constexpr size_t longest_export_name = 64;
 
-/// Keywords of C and C++ that would be identifiers without it.
+/// Keywords of C and C++ that have the form of identifiers.
 const std::set<std::string>& keywords() {
   static const std::set<std::string> words = [] {
     const std::vector<std::string> all = split(
@@ -56,13 +56,16 @@ std::string upper_case(const std::string& name) {
   return text;
 }
 
-/// True for names that the source itself may have. All of its own names outside of functions and
-/// structures begin with tw_ or TW_, except the type of the header.
+/// True for names that the exported C source may itself define. Its own names outside of functions
+/// and structures begin with tw_ or TW_, except `tilewright_for`, a type of the header.
 bool is_of_source(const std::string& name) {
   return name.starts_with("tw_") || name.starts_with("TW_") || name == "tilewright_for";
 }
 
-/// Names of the parameters: those of the tensors, with '_' behind what is not free in C.
+/// Returns the names of the parameters. They are the names of the tensors, made valid and unique in
+/// C: '_' replaces characters that C does not allow, "x" is put in front of a name that begins with
+/// a digit or '_' or that the source defines itself, and '_' is added to keywords and to repeated
+/// names.
 std::vector<std::string> parameters_of(const KernelInfo& info, const std::string& function) {
   std::set<std::string> used = {"workspace", "run", "context", "arrays", function};
   std::vector<std::string> names;
@@ -90,7 +93,7 @@ std::string declared_parameters(const KernelInfo& info, const std::vector<std::s
 /// The layout of the working memory of an exported function: first scratch memory, then arguments
 /// in the kernel's own layout, then the results of the preparation.
 struct Workspace {
-  std::vector<int64_t> offsets;  ///< one an argument; -1: the caller's array is used as it is
+  std::vector<int64_t> offsets;  ///< one for each argument; -1: the caller's array is used as it is
   std::vector<int64_t> prepared;
   int64_t bytes = 0;
 };
@@ -141,9 +144,9 @@ std::string argument_lines(const KernelInfo& info, const std::vector<std::string
 
 // ---- the source -----------------------------------------------------------------------------
 
-// The part of the source that is the same for every kernel. It checks arguments, calls packing
-// kernels, phases and unpacking kernels in order, and follows the calling convention of TVM-FFI,
-// whose structures are those of tvm/ffi/c_api.h and dlpack.h.
+// The part of the source that is the same for every kernel. It checks arguments. Then it calls
+// packing kernels, phases and unpacking kernels in order. It also follows the calling convention of
+// TVM-FFI; the structures of this convention are those of tvm/ffi/c_api.h and dlpack.h.
 constexpr std::string_view source_of_every_kernel = R"c(
 enum { TW_OK = 0, TW_INTERNAL = 1, TW_USAGE = 2, TW_INVALID = 5, TW_ENVIRONMENT = 7 };
 
@@ -330,7 +333,7 @@ std::string declared_phases(const std::vector<PhaseInfo>& phases, const std::str
 std::string argument_row(const KernelInfo& info, size_t i, int64_t offset,
                          const std::string& name) {
   const ArgumentInfo& argument = info.arguments[i];
-  const int code = static_cast<int>(info_of(argument.dtype).kind);  // that of DLPack
+  const int code = static_cast<int>(info_of(argument.dtype).kind);  // DLPack's code of the type
   const int bits = 8 * size_bytes(argument.dtype);
   const bool packed = !argument.pack.empty();
   return fmt::format(
@@ -343,7 +346,8 @@ std::string argument_row(const KernelInfo& info, size_t i, int64_t offset,
       argument.shape.size());
 }
 
-/// The rows of a table of numbers, which C does not allow to be empty.
+/// Returns the initialisers of an array of numbers. An empty list gives one 0, because C does not
+/// allow an empty array.
 std::string numbers(const auto& list) {
   return list.empty() ? "0" : fmt::format("{}", fmt::join(list, ", "));
 }
@@ -388,7 +392,7 @@ std::string tables_of(const KernelInfo& info, const std::string& name) {
              info.arguments.size(), name, name, workspace.bytes, name);
 }
 
-/// The compiler's name of a feature that Linux spells so.
+/// Returns the C compiler's name of a feature, given its name in Linux: "sse4_1" gives "sse4.1".
 std::string compiler_name(const std::string& feature) {
   if (feature == "sse4_1") return "sse4.1";
   if (feature.starts_with("amx_")) return "amx-" + feature.substr(4);
@@ -409,8 +413,8 @@ constexpr const char* tile_registers =
 
 constexpr const char* arm_features = "unsigned long getauxval(unsigned long type);\n";
 
-/// The condition of C under which an ARM processor has a feature. Linux tells features as bits of
-/// AT_HWCAP (16) and AT_HWCAP2 (26), which <asm/hwcap.h> lists.
+/// Returns the C condition under which an ARM processor has a feature. Linux reports features as
+/// bits of AT_HWCAP (16) and AT_HWCAP2 (26), which <asm/hwcap.h> lists.
 std::string arm_condition(const std::string& feature) {
   const auto bit = [](int type, int number) {
     return fmt::format("(getauxval({}) >> {} & 1)", type, number);

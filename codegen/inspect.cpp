@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t timeout_ns = 20'000'000'000;
 
 /// True if a line accesses the stack at a fixed place: "0x40(%rsp)" on x86 (AT&T), "[sp, #64]" on
-/// AArch64. An access with an index register does not count, because it is to an element of an
+/// AArch64. An access with an index register does not count, because it accesses an element of an
 /// array.
 bool touches_stack(std::string_view line, Architecture architecture) {
   return line.find(architecture == Architecture::X86_64 ? "(%rsp)" : "[sp") !=
@@ -40,7 +40,7 @@ Result<std::string> disassemble(std::string_view object, const Target& target) {
   TW_TRY(std::string text,
          run_command({prefix + "objdump", "-d", "--no-show-raw-insn", "--wide", file.path()},
                      timeout_ns));
-  // The lines before name a file of this process.
+  // The lines before this heading name a temporary file of this process.
   text.erase(0, std::min(text.find("Disassembly of section"), text.size()));
   return text;
 }
@@ -52,7 +52,8 @@ int count_spills(std::string_view disassembly, Architecture architecture) {
     const std::string_view line = disassembly.substr(0, end);
     disassembly.remove_prefix(std::min(end + 1, disassembly.size()));
     if (touches_stack(line, architecture) && has_vector_register(line, architecture)) ++spills;
-    // The configuration of tile registers is a vector of zeros at first.
+    // ldtilecfg reads the configuration of tile registers from the stack. The vector store of zeros
+    // that initialises the configuration was counted above, but it is no spill.
     if (line.find("ldtilecfg") != std::string_view::npos) --spills;
   }
   return std::max(spills, 0);

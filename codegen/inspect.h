@@ -12,14 +12,14 @@
 namespace tw::codegen {
 
 /// Returns the disassembly of an object, as objdump prints it. Each function begins with "<name>:".
-/// Environment: there is no objdump for the target's architecture.
+/// Fails with Environment if there is no objdump for the target's architecture.
 Result<std::string> disassemble(std::string_view object, const Target& target);
 
 /// Estimates the number of register spills: counts the instructions that load or store a vector
 /// register at a fixed distance from the stack pointer. Accesses to arrays on the stack count too
-/// if they are at fixed places, for example those to a Local buffer that was not promoted to
-/// registers. Accesses relative to the register of the frame pointer do not count, because
-/// generated code keeps other values in this register.
+/// if they are at fixed places, for example accesses to a Local buffer that was not promoted to
+/// registers. Accesses relative to the frame pointer's register do not count, because generated
+/// code keeps other values in this register.
 int count_spills(std::string_view disassembly, Architecture architecture);
 
 }  // namespace tw::codegen

@@ -20,12 +20,14 @@ std::string linker_for(const Target& target) {
                                                     : "x86_64-linux-gnu-ld";
 }
 
-/// Only these are visible; --gc-sections then drops the sections that they do not reach.
+/// Returns a linker version script that makes only `symbols` visible. --gc-sections then drops the
+/// sections that the visible symbols do not need.
 std::string version_script(const std::vector<std::string>& symbols) {
   return fmt::format("{{ global: {}; local: *; }};\n", join(symbols, "; "));
 }
 
-/// LLVM turns loops into these, and the C library of every process has them.
+/// Checks that the object imports only the functions memset, memcpy, memmove and memcmp. LLVM turns
+/// loops into calls of them, and the C library of every process has them.
 Status check_imports(std::string_view shared) {
   constexpr std::array<std::string_view, 4> allowed = {"memset", "memcpy", "memmove", "memcmp"};
   for (const std::string& name : imports_of(shared))

@@ -8,15 +8,15 @@
 namespace tw::codegen {
 namespace {
 
-// Number of independent chains of multiply-adds, and how long they are. Several chains hide the
-// latency of a multiply-add: 4 cycles on GPUs, where several warps help, and 4 cycles times 2 ports
-// on processors. The multiplier keeps the values near 1. It is read from memory, so the compiler
-// knows nothing about it.
+// `peak_chains` is the number of independent chains of multiply-adds, and `peak_iterations` is the
+// length of a chain. Several chains hide the latency of a multiply-add: 4 cycles on GPUs, where
+// several warps help, and 4 cycles times 2 ports on processors. The multiplier keeps the values
+// near 1. It is read from memory, so that the compiler cannot know its value.
 constexpr int peak_chains = 8, peak_iterations = 512, peak_unrolled = 4;
 
 }  // namespace
 
-// Vectors of 16 are what the widest processors take; GPUs take them apart.
+// Vectors of 16 floats fill the widest registers of processors. Compilers for GPUs split them.
 PeakKernel opencl_peak_kernel() {
   std::string first, step, sum;
   for (int c = 0; c < peak_chains; ++c) {
@@ -41,7 +41,8 @@ __kernel void peak(__global float* seed) {{
   return {{.text = text}, 64, 8, 2.0 * 16 * peak_chains * peak_iterations};
 }
 
-// PTX, which the driver compiles: no compiler of ours is needed where kernels only run.
+// The kernel is PTX, which the driver compiles. So a machine that only runs kernels needs no CUDA
+// compiler.
 PeakKernel cuda_peak_kernel() {
   std::string first, step, sum;
   for (int c = 0; c < peak_chains; ++c) {

@@ -17,10 +17,11 @@ constexpr std::string_view heading = "Disassembly of section ";
 constexpr std::string_view opcode = "\x0f\x18";
 // The field `reg` of the byte behind the opcode is the hint: 0 is NTA, 1 is T0.
 constexpr unsigned hint_mask = 0x38, hint_t0 = 0x08;
-// At most a segment, an address size and a REX prefix stand before the opcode.
+// At most three prefixes stand before the opcode: segment, address size and REX.
 constexpr size_t most_prefixes = 3;
 
-/// The address of an instruction in a line of a disassembly, "     618:\tprefetchnta (%r9)".
+/// Returns the address of the instruction in a line of a disassembly: 0x618 for "
+/// 618:\tprefetchnta (%r9)".
 std::optional<uint64_t> address_in(std::string_view line) {
   line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
   uint64_t address = 0;
@@ -29,7 +30,8 @@ std::optional<uint64_t> address_in(std::string_view line) {
   return address;
 }
 
-/// Changes the hint of the instruction that begins at the offset; false if there is no prefetch.
+/// Changes the hint of the prefetch that begins at the offset from NTA to T0. Returns false if no
+/// prefetch with the hint NTA begins there.
 bool set_hint(std::string& object, uint64_t offset) {
   for (size_t prefixes = 0; prefixes <= most_prefixes; ++prefixes) {
     const uint64_t at = offset + prefixes;

@@ -19,13 +19,13 @@ using schedules::Loop;
 
 const std::string lane = "%lane";  // no variable of a program is named so
 
-/// Indices as multiples of `lanes` plus a lane.
+/// Analyses indices of the form r + lane, in which r is a multiple of the number of lanes.
 class LaneIndex {
  public:
-  /// `stepped`: a variable that only takes multiples of `lanes`.
+  /// `stepped` is a variable that has only multiples of `lanes` as its values.
   LaneIndex(int64_t lanes, std::string stepped) : lanes_(lanes), stepped_(std::move(stepped)) {}
 
-  /// The indices of lane 0, if the lanes lie next to each other from an aligned address on.
+  /// Returns the indices of lane 0 if the lanes are contiguous and the first one is aligned.
   std::optional<std::vector<Expr>> first(const VectorBuffer& b,
                                          const std::vector<Expr>& indices) const {
     Expr linear = 0;
@@ -41,7 +41,8 @@ class LaneIndex {
     return without_lane(schedules::to_affine(linear)) ? std::optional(result) : std::nullopt;
   }
 
-  /// The same by checking each lane, since indices may divide a lane, as [..., lane / 2, lane % 2].
+  /// Returns the same as first(), but checks each lane. So it also accepts indices that divide the
+  /// lane, such as [..., lane / 2, lane % 2].
   std::optional<std::vector<Expr>> first_of_each(const VectorBuffer& b,
                                                  const std::vector<Expr>& indices) const {
     const auto of_lane = [&](int64_t i) { return dsl::substitute(indices, {{lane, Expr(i)}}); };
@@ -84,7 +85,7 @@ class LaneIndex {
     return sum;
   }
 
-  /// affine - lane, if that is a multiple of the lanes.
+  /// Returns affine - lane if that is a multiple of the number of lanes, else nullopt.
   std::optional<Expr> without_lane(Affine affine) const {
     if (affine.coefficient(dsl::var(lane)) != 1) return std::nullopt;
     affine.add(dsl::var(lane), -1);
@@ -93,7 +94,8 @@ class LaneIndex {
     return rest;
   }
 
-  /// (r + lane) / k is r / k, and (r + lane) % k is r % k + lane, where r and k are multiples.
+  /// Simplifies (r + lane) / k to r / k, and (r + lane) % k to r % k + lane, where r and k are
+  /// multiples of the number of lanes.
   Expr resolved(const Expr& expr) const {
     const auto* b = expr.as<dsl::Binary>();
     if (!b || !dsl::uses_var(expr, lane)) return expr;
@@ -108,7 +110,7 @@ class LaneIndex {
     return dsl::binary(b->op, x, y);
   }
 
-  /// Divides every value that the index takes; 0 for the index 0.
+  /// Returns a number that divides every value that the index can have; 0 for the index 0.
   int64_t divisor(const Expr& expr) const {
     if (const auto value = dsl::as_int(expr)) return std::abs(*value);
     if (const auto* v = expr.as<dsl::Var>()) return v->name == stepped_ ? lanes_ : 1;
@@ -137,10 +139,11 @@ class LaneIndex {
 
 using Buffers = std::function<VectorBuffer(const std::string&)>;
 
-/// The lanes of an access, which are all of a loop's or some of them at a time.
+/// The lanes of an access: all iterations of a vector loop, or some of them at a time.
 class Lanes {
  public:
-  /// nullopt: the loop has no such number of lanes.
+  /// Returns nullopt if the iterations cannot be divided into groups of `lanes`, or if there are
+  /// several groups and the first does not begin at a multiple of `lanes`.
   static std::optional<Lanes> of(const Loop& loop, int64_t lanes) {
     const int64_t begin = *dsl::as_int(loop.begin), end = *dsl::as_int(loop.end);
     const bool needs_loop = end - begin > lanes;
@@ -151,13 +154,13 @@ class Lanes {
   bool needs_loop() const { return needs_loop_; }
   const LaneIndex& index() const { return index_; }
 
-  /// The value of the loop's variable in a lane.
+  /// Returns a substitution of the loop's variable by its value in a lane.
   dsl::Substitution at(const Expr& lane) const {
     const Expr start = needs_loop_ ? dsl::var(loop_.variable) : loop_.begin;
     return {{loop_.variable, start + lane}};
   }
 
-  /// The indices of the first lane, if the lanes are contiguous and aligned.
+  /// Returns the indices of the first lane, if the lanes are contiguous and aligned.
   std::optional<std::vector<Expr>> first(const VectorBuffer& buffer,
                                          const std::vector<Expr>& indices) const {
     const std::vector<Expr> of_lanes = dsl::substitute(indices, at(dsl::var(lane)));
@@ -189,8 +192,8 @@ std::optional<VectorAccess> with_lanes(const Assign& assign, const Loop& loop, i
   return vectors;
 }
 
-/// Calls visit(read) for each read that the expression makes whatever its values are. Reads in the
-/// alternatives of a select, in the second operand of And and Or, and in indices are left out.
+/// Calls visit(read) for each read that the expression makes in any case. Reads in the alternatives
+/// of a select, in the second operand of And and Or, and in indices of other reads are left out.
 void for_each_certain_read(const Expr& expr, const std::function<void(const Expr& read)>& visit) {
   dsl::visit(
       expr, [&](const dsl::Read&) { visit(expr); },

@@ -32,19 +32,20 @@ struct VectorBuffer {
   std::vector<size_t> dropped;
 };
 
-/// A variable that stands for the number of a lane, from 0 on. Indices that are passed to
-/// first_lane_indices() are expressions of it.
+/// Returns the variable that stands for the index of a lane, from 0 on. Indices that are passed to
+/// first_lane_indices() are expressions of this variable.
 schedules::Expr lane_number();
 /// Returns the indices of lane 0 if `lanes` lanes can be one vector access, else nullopt. `indices`
-/// are the indices of one lane, as expressions of lane_number(). The elements of all lanes must be
-/// contiguous, and the first must be aligned to the total size of the lanes. Example for 4 lanes:
+/// are the indices of the element of one lane, as expressions of lane_number(). The elements of all
+/// lanes must be contiguous, and the first must be aligned to the total size of the lanes. Example
+/// for 4 lanes:
 ///   [y, x.0 * 4 + lane]  ->  [y, x.0 * 4]
 std::optional<std::vector<schedules::Expr>> first_lane_indices(
     const VectorBuffer& buffer, const std::vector<schedules::Expr>& indices, int64_t lanes);
 
 /// Finds the widest vector accesses, of at most 16 bytes, that are proved to be dense and aligned.
-/// `buffer` returns the buffer of a name. The result is nullopt if the loop is neither a copy nor a
-/// fill with zeros, or if no width is proved.
+/// `buffer` returns the buffer with this name. The result is nullopt if the loop is neither a copy
+/// nor a fill with zeros, or if no width is proved.
 std::optional<VectorAccess> find_vector_access(
     const schedules::Loop& loop,
     const std::function<VectorBuffer(const std::string& name)>& buffer);
@@ -74,8 +75,8 @@ struct VectorStore {
 };
 
 /// Finds the widest vector stores, of at most 16 bytes, that are proved to be dense and aligned.
-/// `buffer` returns the buffer of a name. The elements that are stored must be 16-bit floats, f32
-/// or i32. The result is nullopt for other types, for a plain copy, or if no width is proved.
+/// `buffer` returns the buffer with this name. The elements that are stored must be 16-bit floats,
+/// f32 or i32. The result is nullopt for other types, for a plain copy, or if no width is proved.
 std::optional<VectorStore> find_vector_store(
     const schedules::Loop& loop,
     const std::function<VectorBuffer(const std::string& name)>& buffer);

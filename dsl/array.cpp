@@ -19,14 +19,14 @@ int64_t small_integer(DType type, Random& random) {
   return is_signed(type) ? random.below(9) - 4 : random.below(5);
 }
 
-/// Two values of N(0, 1) (Box and Muller).
+/// Returns two values of N(0, 1) (Box and Muller).
 std::pair<double, double> two_normal(Random& random) {
   const double radius = std::sqrt(-2 * std::log(1 - random.unit()));
   const double angle = 2 * std::numbers::pi * random.unit();
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
-/// A quarter of the smallest normal number.
+/// Returns a quarter of the smallest normal number.
 double denormal_of(DType type) { return std::ldexp(1.0, -1 - format_of(type).bias()); }
 
 double special_float(DType type, Random& random) {

@@ -24,8 +24,8 @@ struct Array {
   static Result<Array> make(DType type, std::vector<int64_t> shape);
 
   int64_t size() const { return static_cast<int64_t>(data.size()) / size_bytes(type); }
-  /// The linear position of the element with these indices: 5 for {1, 2} in a shape of {2, 3}.
-  /// Requires: the indices lie inside of the shape.
+  /// Returns the linear position of the element with these indices: 5 for {1, 2} in a shape of {2,
+  /// 3}. Requires: the indices lie inside of the shape.
   int64_t offset(const std::vector<int64_t>& indices) const;
 
   /// Read or write the element at a linear position. get_float() and set_float() accept every type
@@ -51,8 +51,8 @@ void fill_integers(Array& array, Random& random);
 /// fill_integers().
 void fill_normal(Array& array, Random& random);
 /// Fills with N(0, 1) values, and replaces about one in eight by a NaN, an infinity, a denormal or
-/// -0. An integer array is filled with small integers, among them the smallest and the largest
-/// value of its type.
+/// -0. An array of integers gets small integers instead, among them some extreme values of its
+/// type, such as -128 and 127 for i8.
 void fill_special(Array& array, Random& random);
 
 }  // namespace tw::dsl

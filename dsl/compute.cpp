@@ -63,8 +63,8 @@ class TensorNode {
 
 namespace {
 
-/// Used in place of the extent of an axis that gets its extent later, where a number larger than
-/// every index is needed.
+/// Stands in for the extent of an axis that build() will set. It serves where a number is needed
+/// that is larger than every index of the axis.
 constexpr int64_t largest_unbound_extent = int64_t{1} << 40;
 
 constexpr size_t largest_rank = 26;  // layouts name each dimension by a letter
@@ -91,7 +91,7 @@ bool is_reserved(const std::string& name) {
 
 // ---- validate -------------------------------------------------------------------------------
 
-/// Error text if the expression is too deep or has too many nodes; nullopt if it is accepted.
+/// Returns an error text if the expression is too deep or has too many nodes, else nullopt.
 std::optional<std::string> size_error(const Expr& expr) {
   if (expr.node().height > tallest_expression)
     return fmt::format("an expression of more than {} levels: declare stages in between",
@@ -103,8 +103,8 @@ std::optional<std::string> size_error(const Expr& expr) {
   return std::nullopt;
 }
 
-/// Checks the size of the stage's expression. It must be called before any function that recurses
-/// over the expression, because a deep expression would overflow the stack.
+/// Checks the size of the stage's expression. This must be done before any function that recurses
+/// over the expression is called, because a deep expression would overflow the stack.
 Status check_expression_size(const Stage& stage) {
   if (const auto why = size_error(stage.body))
     return invalid(fmt::format("stage '{}' has {}", stage.name, *why));
@@ -269,8 +269,8 @@ Status check_tensor(const std::string& name, DType type, const std::vector<int64
   return {};
 }
 
-/// Number of arithmetic operations of an expression, as count_flops() counts them. Operations on
-/// i64 and bool do not count.
+/// Returns the number of arithmetic operations of an expression, as count_flops() counts them.
+/// Operations on i64 and bool do not count.
 double operations(const Expr& expr) {
   const auto counted = [](const Expr& operand) {
     return operand.type() != Int64 && operand.type() != Bool ? 1.0 : 0.0;
@@ -362,8 +362,8 @@ class Builder {
                                axis.name, tensor, axis.name));
   }
 
-  /// The extent of the axis along which the stage scans; 0 if it has no such axis, which is an
-  /// error that validate() reports.
+  /// Returns the extent of the axis along which the stage scans. Returns 0 if the stage has no such
+  /// axis; validate() reports that error.
   static int64_t extent_along(const Stage& stage) {
     for (const Axis& axis : stage.axes)
       if (axis.name == stage.scan->along) return axis.extent;
@@ -395,7 +395,7 @@ class Builder {
 
   std::map<std::string, int64_t> extents_;
   std::map<std::string, std::shared_ptr<const TensorNode>> nodes_;
-  std::vector<Open> open_;  ///< a stack: each stage is read by the one below it
+  std::vector<Open> open_;  ///< a stack; each entry waits for the entry above it
 };
 
 Tensor declare(std::variant<TensorNode::Source, Stage> declaration) {

@@ -35,7 +35,7 @@ namespace tw::dsl {
 /// A named index that runs over [0, extent). It converts to an Expr, the variable of this name.
 struct Axis {
   std::string name;
-  int64_t extent = -1;  ///< -1: build() gives the extent
+  int64_t extent = -1;  ///< -1: build() sets the extent
 
   /// The extent of an axis whose size does not fit int64_t. build() fails for such an axis.
   static constexpr int64_t too_large = std::numeric_limits<int64_t>::min();
@@ -60,8 +60,9 @@ struct Axis {
 
 enum class Combine { None, Sum, Prod, Min, Max };
 std::string_view to_string(Combine combine);  ///< "", "sum", "prod", "min", "max"
-/// The identity element of a reduction: 0 for Sum, 1 for Prod, the largest value of the type for
-/// Min, and the smallest for Max. For Combine::None it is 0.
+/// Returns the identity element of a reduction: 0 for Sum, 1 for Prod, the largest value of the
+/// type for Min, and the smallest for Max. For floats these two are inf and -inf. For Combine::None
+/// it is 0.
 Expr identity(Combine combine, DType type);
 
 struct Input {
@@ -97,18 +98,19 @@ struct Stage {
   std::optional<Scan> scan = std::nullopt;
 
   std::vector<int64_t> shape() const;
-  /// The position in `axes` of the axis along which the stage scans. Requires: `scan` is set and
-  /// valid.
+  /// Returns the position in `axes` of the axis along which the stage scans. Requires: `scan` is
+  /// set and valid.
   size_t scanned_axis() const;
 };
 
-/// Number of elements of a tensor of this shape, as a double so that it cannot overflow.
+/// Returns the number of elements of a tensor of this shape, as a double so that it cannot
+/// overflow.
 double elements_of(const std::vector<int64_t>& shape);
 
-/// Number of times that a kernel evaluates the stage's body: the product of the extents of `axes`
-/// and `reduction`. A scan evaluates the body only once for each element. If data select the index
-/// along an axis, as in a gather (selection.h), the factor for that axis is 1 instead of its
-/// extent.
+/// Returns the number of times that a kernel evaluates the stage's body: the product of the extents
+/// of `axes` and `reduction`. A scan evaluates the body only once for each element. If data select
+/// the index along an axis, as in a gather (selection.h), the factor for that axis is 1 instead of
+/// its extent.
 double evaluations_of(const Stage& stage);
 
 struct Compute {
@@ -119,12 +121,12 @@ struct Compute {
   const Input* find_input(const std::string& name) const;
   const Stage* find_stage(const std::string& name) const;
   bool is_output(const std::string& name) const;
-  /// Shape, type and letters of the input or stage that has this name. letters_of() returns
-  /// "ABC..." for a tensor without letters of its own. Requires: the tensor exists.
+  /// Return the shape, the type and the letters of the input or stage with this name. letters_of()
+  /// returns "ABC..." for a tensor that was declared without letters. Requires: the tensor exists.
   std::vector<int64_t> shape_of(const std::string& tensor) const;
   DType type_of(const std::string& tensor) const;
   std::string letters_of(const std::string& tensor) const;
-  /// Stages whose body reads `tensor`.
+  /// Returns the stages whose body reads `tensor`.
   std::vector<const Stage*> consumers(const std::string& tensor) const;
 };
 
@@ -143,22 +145,27 @@ inline constexpr size_t most_declarations = 10'000;
 /// Checks that
 ///   - there are at most most_declarations inputs and stages,
 ///   - each stage reads only inputs and earlier stages, with an index for each dimension,
-///   - names are unique and well formed, and outputs exist,
+///   - names are unique and well formed,
+///   - there are outputs, and each is a stage,
+///   - a tensor has at most 26 dimensions, and its letters, if it has any, are distinct capitals,
 ///   - extents are >= 0 and their products fit int64,
+///   - expressions are not larger than check_size() allows,
 ///   - the types of operands agree,
 ///   - no divisor is a literal 0.
-/// Fails with Unsupported if a product of extents overflows int64, and with Invalid otherwise.
+/// Fails with Unsupported if a product of extents overflows int64, and with Invalid for any other
+/// fault.
 Status validate(const Compute& compute);
 
-/// Number of arithmetic operations that the definition makes, including those on terms in a
-/// padding. Each operation and each step of a reduction counts 1, so a multiply-accumulate counts
-/// 2. Casts, selects, and operations on i64 and bool (such as index arithmetic) count 0.
+/// Returns the number of arithmetic operations of the definition, including operations on terms
+/// that lie in a padding. Each operation and each step of a reduction counts 1, so a
+/// multiply-accumulate counts 2. Casts, selects, and operations on i64 and bool (such as index
+/// arithmetic) count 0.
 double count_flops(const Compute& compute);
 
 /// Compulsory traffic: the bytes that every kernel has to move at least. Each element of an input
-/// is read once, and each element of an output is written once. An input that has more elements
-/// than the definition reads counts only the reads: a lookup of 8 rows in a table of 1000 rows
-/// reads 8 rows.
+/// is read once, and each element of an output is written once. If the definition makes fewer reads
+/// of an input than the input has elements, only the reads count: a lookup of 8 rows in a table of
+/// 1000 rows reads 8 rows.
 struct Traffic {
   double read_bytes = 0, written_bytes = 0;
   double bytes() const { return read_bytes + written_bytes; }

@@ -111,8 +111,8 @@ std::optional<int64_t> fold_int(BinaryOp op, DType type, int64_t a, int64_t b) {
       return checked_sub(a, b);
     case BinaryOp::Mul:
       return checked_mul(a, b);
-    // Only positive divisors are folded: floor_div() must not divide by 0, nor the least integer by
-    // -1.
+    // Only positive divisors are folded. floor_div() must not divide by 0, and must not divide the
+    // least integer by -1.
     case BinaryOp::Div:
       return b <= 0 ? std::nullopt : std::optional(floor_div(a, b));
     case BinaryOp::Mod:
@@ -183,8 +183,8 @@ std::optional<Expr> fold_neutral(BinaryOp op, const Expr& a, const Expr& b,
   return std::nullopt;
 }
 
-/// Replaces powers that are a few exact operations by these operations, as NumPy does. A call of
-/// pow() is an approximation and takes ten times as long.
+/// Replaces a power by a few exact operations if they give the same, as NumPy does: pow(x, 2)
+/// becomes x * x. A call of pow() is an approximation and takes ten times as long.
 std::optional<Expr> fold_power(const Expr& a, const Expr& exponent) {
   const Const* literal = exponent.as<Const>();
   if (!literal) return std::nullopt;
@@ -201,8 +201,8 @@ std::optional<Expr> fold_power(const Expr& a, const Expr& exponent) {
 }
 
 /// Turns shifts and masks of indices by literals into multiplications, divisions and remainders,
-/// which the analyses of indices know: x >> 2 becomes x / 4. Returns nullopt if the operation has
-/// no such form.
+/// because the analyses of indices know these: x >> 2 becomes x / 4. Returns nullopt if the
+/// operation has no such form.
 std::optional<Expr> fold_bits_of_index(BinaryOp op, const Expr& a, const Expr& b,
                                        std::optional<int64_t> x, std::optional<int64_t> y) {
   constexpr int64_t most = 62;  // 2^62 is the largest power of two that an Int64 holds
@@ -218,8 +218,8 @@ std::optional<Expr> fold_bits_of_index(BinaryOp op, const Expr& a, const Expr& b
   return binary(BinaryOp::Mod, x ? b : a, Expr(mask + 1));
 }
 
-/// Gives an Int64 literal the type of the other operand. Operands of any other two different types
-/// stay as they are; the caller reports them.
+/// Converts an operand that is an Int64 literal to the type of the other operand. Leaves operands
+/// of other different types as they are; the caller reports them.
 void unify(Expr& a, Expr& b) {
   if (a.type() == b.type()) return;
   const auto adapt = [](const Expr& literal, DType type) {

@@ -6,9 +6,10 @@
 // An Expr is a value: cheap to copy, never null once built, compared and hashed by structure, safe
 // to share between threads. Index arithmetic has type Int64. Division and modulo of integers round
 // towards minus infinity on every target: `-1 / 2` is -1, and `-1 % 4` is 3. If the divisor is 0,
-// quotient and remainder are 0. Shifts and bitwise operations take integers in two's complement.
-// `>>` of a negative number keeps the sign. Shift counts are taken modulo the number of bits of the
-// type, so `x << 33` of an i32 is `x << 1` and `x >> -1` is `x >> 31`.
+// quotient and remainder are 0. Shifts and bitwise operations are defined for integers only, and
+// treat them as two's complement. `>>` of a negative number keeps the sign. Shift counts are
+// reduced modulo the number of bits of the type, so `x << 33` of an i32 is `x << 1` and `x >> -1`
+// is `x >> 31`.
 //
 // Both operands of an operation must have the same type; cast() converts. A C++ number may be
 // either operand of an operator, and an operand of eq(), ne(), min(), max(), pow(), clamp() and
@@ -129,7 +130,7 @@ class Expr {
   // comparison, and equal() to compare two trees.
   friend bool operator==(const Expr& a, const Expr& b) = delete;
 
-  /// The node as T, or nullptr.
+  /// Returns the node as T, or nullptr if it is of another kind.
   template <typename T>
   const T* as() const;
 
@@ -213,8 +214,9 @@ decltype(auto) visit(const Expr& expr, Handlers&&... handlers) {
 Expr var(const std::string& name);
 Expr constant(DType type, double value);
 Expr constant_int(DType type, int64_t value);
-/// The constant of this name in the text form: true or false; inf, nan or pi of type f32; or one of
-/// these three with another float type behind it, such as inff16. Returns nullopt for other names.
+/// Returns the constant that has this name in the text form: true or false; inf, nan or pi of type
+/// f32; or inf, nan or pi of the float type that the name ends with, such as inff16. Returns
+/// nullopt for other names.
 std::optional<Expr> named_constant(std::string_view name);
 Expr read(const std::string& tensor, std::vector<Expr> indices, DType type,
           std::shared_ptr<const TensorNode> source = nullptr);
@@ -263,9 +265,9 @@ Expr sigmoid(const Expr& a);  ///< 1 / (1 + exp(-a))
 Expr round(const Expr& a);    ///< to the nearest whole number, ties to even
 Expr pow(const Expr& a, const Expr& exponent);
 
-/// Makes the literal for a number that is used beside an expression of this type. A floating-point
-/// number beside an integer type becomes a Float32, so that the operation is rejected because its
-/// operands differ in type.
+/// Make the literal for a number that is used beside an expression of this type. A floating-point
+/// number beside an integer type becomes a Float32. The operands then differ in type, so the
+/// operation is rejected.
 Expr number_beside(DType type, int64_t value);
 Expr number_beside(DType type, uint64_t value);
 Expr number_beside(DType type, double value);
@@ -331,12 +333,12 @@ Expr select(const Expr& condition, A a, B b) {
 }
 
 bool equal_nodes(const Expr& a, const Expr& b);  ///< called by equal() only
-/// Structural equality.
+/// True if the trees have the same structure, operations, names and literals.
 inline bool equal(const Expr& a, const Expr& b) {
   return a.same_node(b) || (a.hash() == b.hash() && equal_nodes(a, b));
 }
 
-/// The value of an integer or bool literal; nullopt for any other expression.
+/// Returns the value of an integer or bool literal; nullopt for any other expression.
 inline std::optional<int64_t> as_int(const Expr& expr) {
   const Const* c = expr.as<Const>();
   if (!c || is_float(c->type)) return std::nullopt;
@@ -404,8 +406,8 @@ bool uses_var(const std::vector<Expr>& exprs, const std::string& name);
 /// True if the expression reads an element of a tensor.
 bool reads_tensors(const Expr& expr);
 
-/// A number with one bit set. The hash of the name chooses the bit, so two variables may share it.
-/// For ExprNode::variables.
+/// Returns a number with one bit set, for ExprNode::variables. The hash of the name chooses the
+/// bit, so two variables may have the same bit.
 uint64_t variable_bit(const std::string& name);
 
 /// True for shifts and bitwise operations.
@@ -413,8 +415,8 @@ constexpr bool is_bitwise(BinaryOp op) {
   return op == BinaryOp::Shl || op == BinaryOp::Shr || op == BinaryOp::BitAnd ||
          op == BinaryOp::BitOr || op == BinaryOp::BitXor;
 }
-/// The result of Min, Max, a comparison, And or Or on two integers (1 for true, 0 for false);
-/// nullopt for any other operation.
+/// Returns the result of Min, Max, a comparison, And or Or on two integers (1 for true, 0 for
+/// false). Returns nullopt for any other operation.
 constexpr std::optional<int64_t> order_result(BinaryOp op, int64_t a, int64_t b) {
   switch (op) {
     case BinaryOp::Min:
@@ -437,16 +439,16 @@ constexpr std::optional<int64_t> order_result(BinaryOp op, int64_t a, int64_t b)
       return std::nullopt;
   }
 }
-/// The result of a shift or bitwise operation on two values of the integer type `type`. A left
-/// shift wraps to the type. Requires: is_bitwise(op).
+/// Returns the result of a shift or bitwise operation on two values of the integer type `type`. A
+/// left shift wraps to the type. Requires: is_bitwise(op).
 int64_t apply_bitwise(BinaryOp op, DType type, int64_t a, int64_t b);
 
 std::string_view to_string(UnaryOp op);
 std::string_view to_string(BinaryOp op);
 int precedence(BinaryOp op);
 
-/// The error text if the operation is not defined for operands of this type ("'exp' needs a float,
-/// not i32"); nullopt if it is defined.
+/// Return an error text if the operation is not defined for operands of this type, such as "'exp'
+/// needs a float, not i32". Return nullopt if it is defined.
 std::optional<std::string> type_error(UnaryOp op, DType type);
 std::optional<std::string> type_error(BinaryOp op, DType type);
 

@@ -21,8 +21,8 @@ Expr digit_of_byte(const Expr& byte, const Expr& position, int64_t bits);
 /// the block are 0, and so are the results.
 Expr round_to_byte(const Expr& value, const Expr& peak);
 
-/// The expression round(x) + zero, saturated to the type of `zero`. `zero` is the zero point of a
-/// quantised tensor. Ties round to even.
+/// Returns the expression round(x) + zero, saturated to the type of `zero`. `zero` is the zero
+/// point of a quantised tensor. Ties round to even.
 Expr saturated(const Expr& x, const Expr& zero);
 
 }  // namespace tw::dsl

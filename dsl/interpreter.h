@@ -22,21 +22,22 @@ namespace tw::dsl {
 /// there. The message names the first such input.
 Status check_inputs(const Compute& compute, const Arrays& inputs);
 Error no_such_tensor(const std::string& name);
-/// The error of a read outside of its tensor.
+/// Returns the error for a read outside of its tensor.
 Error outside_of(const std::string& tensor, const std::vector<int64_t>& indices,
                  const std::vector<int64_t>& shape);
 
-/// The operation by which a reduction combines two numbers.
+/// Returns the operation by which a reduction combines two numbers.
 BinaryOp operation(Combine combine);
-/// The value of a literal.
+/// Returns the value of a literal.
 Value constant_of(const Expr& literal);
 inline Value rounded(DType type, Value a) {
   return is_float(type) ? Value{round_to(type, a.f), 0} : Value{0, wrap_to(type, a.i)};
 }
 
-/// A node of an expression whose names were replaced by numbers. If the node is a variable, `slot`
-/// is the position of its axis in the vector of indices that evaluate() gets. If the node is a
-/// read, `slot` is the position of its tensor in tensors_. Other nodes do not use `slot`.
+/// A node of an expression, in which positions replace names so that evaluating it needs no
+/// look-up. In a variable, `slot` is the position of its axis in the vector of indices that
+/// evaluate() receives. In a read, `slot` is the position of the tensor in tensors_. Other nodes do
+/// not use `slot`.
 struct Node {
   const ExprNode* expr;
   size_t slot = 0;
@@ -49,7 +50,7 @@ inline std::vector<Axis> domain(const Stage& stage) {
   return axes;
 }
 
-/// The recursion of for_each_point(). Requires: no axis in [first, last) is empty.
+/// The recursive part of for_each_point(). Requires: no axis in [first, last) is empty.
 template <typename Visit>
 bool visit_points(const std::vector<Axis>& axes, size_t first, size_t last,
                   std::vector<int64_t>& point, const Visit& visit) {
@@ -78,7 +79,7 @@ bool for_each_point(const std::vector<Axis>& axes, size_t first, size_t last,
 ///   value(Number)                           the value without an error bound, for indices
 ///   apply(op, types..., Numbers), convert   as in dsl/value.h
 ///   rounded(DType, Number)                  the number after a stage of that type stores it
-///   depending(Number, Number)               the first number, which the second one has selected
+///   depending(Number, Number)               the first number, after the second one selected it
 ///   Total(const Stage&)                     a running reduction: add(Number), result()
 template <typename Arithmetic>
 class Interpreter {
@@ -102,8 +103,8 @@ class Interpreter {
     kept_.resize(tensors_.size());
   }
 
-  /// Computes all outputs. Requires: no other call of run() or sample() on this interpreter, before
-  /// or after this call.
+  /// Computes all outputs. Requires: this is the only call of run() or sample() on this
+  /// interpreter.
   Result<Arrays> run() {
     Arrays computed;
     for (Tensor& tensor : tensors_) {
@@ -128,8 +129,8 @@ class Interpreter {
     return number;
   }
 
-  /// The work done so far: the number of elements of stages plus the number of terms of reductions
-  /// that were evaluated.
+  /// Returns the work done so far: the number of elements of stages plus the number of terms of
+  /// reductions that were evaluated.
   int64_t evaluations() const { return evaluations_; }
 
  private:
@@ -189,8 +190,8 @@ class Interpreter {
     }
   }
 
-  /// Computes all elements of a scan. A running total goes along the axis, so each term is
-  /// evaluated once.
+  /// Computes all elements of a scan. It keeps a running total while it moves along the axis, so it
+  /// evaluates each term once.
   void fill_scan(const Tensor& tensor, Array& array) {
     const Stage& stage = *tensor.stage;
     const size_t along = stage.scanned_axis(), rank = stage.axes.size();

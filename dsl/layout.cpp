@@ -13,7 +13,7 @@
 namespace tw::dsl {
 namespace {
 
-// This is far above any useful factor, and so small that products of factors do not overflow int64.
+// This limit is far above any useful factor. It is so small that products of factors fit int64.
 constexpr int64_t largest_factor = int64_t{1} << 24;
 
 constexpr int64_t most_storage_bytes = int64_t{1} << 56;
@@ -45,8 +45,8 @@ std::optional<std::string> missing_or_late(const std::vector<Layout::Part>& part
   return std::nullopt;
 }
 
-/// The number of elements of dimension `dim` that the parts after `position` hold, which is the
-/// product of their factors.
+/// Returns the number of elements of dimension `dim` that the parts after `position` hold. It is
+/// the product of the factors of these parts.
 int64_t inner_product(const std::vector<Layout::Part>& parts, size_t position, int dim) {
   int64_t product = 1;
   for (size_t i = position + 1; i < parts.size(); ++i)

@@ -6,8 +6,9 @@
 // The text of a layout lists the storage dimensions, outermost first. An upper-case letter is the
 // outer part of a dimension, and `<factor><letter>` is an inner part. With the letters "NCHW",
 // `NCHW16c` keeps blocks of 16 channels together, and `NHWC` moves the channels last. `OIHW4i16o4i`
-// splits dimension I twice. An extent that its factors do not divide is rounded up, and the
-// additional elements are zero: 20 channels in `NCHW16c` occupy 32. Immutable; thread-safe.
+// splits dimension I twice. An extent that is not a multiple of its factors is rounded up to the
+// next multiple, and the additional elements are zero: 20 channels in `NCHW16c` occupy 32.
+// Immutable; thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -31,11 +32,12 @@ class Layout {
     friend bool operator==(const Part&, const Part&) = default;
   };
 
-  /// The row-major layout of `rank` dimensions.
+  /// Returns the row-major layout of `rank` dimensions.
   static Layout row_major(int rank);
-  /// Parses the text of a layout. `letters` names the logical dimensions in order. Each letter must
-  /// occur once in upper case, before its inner parts, and factors are at least 2; otherwise this
-  /// fails with Usage.
+  /// Parses the text of a layout. `letters` names the logical dimensions in order and must be
+  /// distinct capitals. Each letter must occur once in upper case, before its inner parts. Each
+  /// factor must be at least 2, and the product of the factors of a dimension at most 2^24. Fails
+  /// with Usage otherwise.
   static Result<Layout> parse(std::string_view text, std::string_view letters);
 
   std::string to_string(std::string_view letters) const;
@@ -43,18 +45,18 @@ class Layout {
   int rank() const { return rank_; }
   bool is_row_major() const;
 
-  /// The extents of the storage dimensions, outermost first, for a tensor of `shape`. Extents that
-  /// factors do not divide are rounded up.
+  /// Returns the extents of the storage dimensions, outermost first, for a tensor of `shape`.
+  /// Extents that factors do not divide are rounded up.
   std::vector<int64_t> storage_shape(const std::vector<int64_t>& shape) const;
-  /// The size of the storage in bytes, for a tensor of `shape`; nullopt if it is more than 2^56.
-  /// The sizes of the buffers of a program can be added without overflow if each has at most 2^56
-  /// bytes.
+  /// Returns the size of the storage in bytes, for a tensor of `shape`; nullopt if it is more than
+  /// 2^56. This limit ensures that the sizes of all buffers of a program can be added without
+  /// overflow.
   std::optional<int64_t> storage_bytes(const std::vector<int64_t>& shape, DType type) const;
-  /// The storage indices, outermost first, of the element at the logical `indices`. In `NC16c` the
-  /// element [n, c] is at [n, c / 16, c % 16]. The expressions are not simplified.
+  /// Returns the storage indices, outermost first, of the element at the logical `indices`. In
+  /// `NC16c` the element [n, c] is at [n, c / 16, c % 16]. The expressions are not simplified.
   std::vector<Expr> storage_indices(const std::vector<Expr>& indices) const;
-  /// The linear offset in memory of the element at the logical `indices`, for a tensor of this
-  /// logical `shape`.
+  /// Returns the offset in memory, in elements, of the element at the logical `indices`, for a
+  /// tensor of this logical `shape`.
   int64_t offset(const std::vector<int64_t>& shape, const std::vector<int64_t>& indices) const;
 
   friend bool operator==(const Layout&, const Layout&) = default;
@@ -73,7 +75,7 @@ std::string print_layouts(const Layouts& layouts);
 /// not checked.
 Result<Layouts> parse_layouts(std::string_view text);
 
-/// The letters of a tensor that was declared without letters: "ABC" for a rank of 3.
+/// Returns the letters of a tensor that was declared without letters: "ABC" for a rank of 3.
 std::string default_letters(int rank);
 
 }  // namespace tw::dsl

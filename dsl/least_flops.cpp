@@ -18,11 +18,12 @@
 namespace tw::dsl {
 namespace {
 
-// Nodes of conditions that are evaluated for one definition, about 40 ns each. A 3 x 3 convolution
-// of 224 x 224 elements takes 10,000, and a transposed convolution of that size 100,000.
+// The most nodes of conditions that are evaluated for one definition; a node takes about 40 ns. A 3
+// x 3 convolution of 224 x 224 elements needs 10,000 nodes, and a transposed convolution of that
+// size 100,000.
 constexpr int64_t most_evaluated = 2'000'000;
 
-/// The values from `low` to `high`.
+/// The values from `low` to `high`, including both.
 struct Interval {
   int64_t low, high;
   bool is_point() const { return low == high; }
@@ -57,7 +58,8 @@ std::optional<Interval> remainder(Interval a, int64_t divisor) {
   return Interval{floor_mod(a.low, divisor), floor_mod(a.high, divisor)};
 }
 
-/// The values of an operation on i64 or bool; nullopt if they are not known or may overflow.
+/// Returns an interval that contains all results of an operation on i64 or bool, if its operands
+/// lie in `a` and `b`. Returns nullopt if the results are not known or may overflow.
 std::optional<Interval> values_of(BinaryOp op, Interval a, Interval b) {
   switch (op) {
     case BinaryOp::Add:
@@ -96,9 +98,9 @@ std::optional<Interval> values_of(BinaryOp op, Interval a, Interval b) {
 
 bool is_index_type(DType type) { return type == Int64 || type == Bool; }
 
-/// The values that the expression takes for indices in the box: every value lies in the interval,
-/// and the interval is a point if the box is one. Returns nullopt if the values are not known, for
-/// example because the expression reads data.
+/// Returns an interval that contains all values of the expression for indices in the box. The
+/// interval is a point if the box is a single point. Returns nullopt if the values are not known,
+/// for example because the expression reads data.
 std::optional<Interval> values_in(const Expr& expr, const Box& box) {
   if (!is_index_type(expr.type())) return std::nullopt;
   std::optional<Interval> values = dsl::visit(
@@ -128,26 +130,27 @@ std::optional<Interval> values_in(const Expr& expr, const Box& box) {
         return a && b ? hull({a->low, a->high, b->low, b->high}) : std::nullopt;
       },
       [&](const Cast& c) { return values_in(c.a, box); });
-  // An unknown condition is true or false.
+  // A condition whose value is not known may be true or false.
   if (!values && expr.type() == Bool) return Interval{0, 1};
   return values;
 }
 
 using Axes = std::vector<Axis>;
 
-/// Conditions that have axes in common, and these axes.
+/// Conditions that are linked by common axes, and all axes that these conditions use.
 struct Group {
   std::vector<Expr> conditions;
   std::set<std::string> axes;
 };
 
-/// Counts points by dividing boxes until a box is inside or outside of all conditions.
+/// Counts the points of a box that fulfil all conditions. It halves boxes until each condition
+/// either holds or fails in a whole box.
 class PointCount {
  public:
   PointCount(const std::vector<Expr>& conditions, int64_t& evaluations_left)
       : conditions_(conditions), left_(evaluations_left) {}
 
-  /// Returns how many points of the box fulfil all conditions. Boxes that are not decided before
+  /// Returns how many points of the box fulfil all conditions. Boxes that are still undecided when
   /// the evaluations are used up count 0.
   double in(const Box& box) {
     bool is_decided = true;
@@ -182,7 +185,8 @@ class PointCount {
   int64_t& left_;
 };
 
-/// Adds a condition to the groups, and joins the groups with which it has axes in common.
+/// Adds a condition to the groups, and joins all groups with which it has axes in common.
+/// Conditions that use no axis form one group.
 void add_to_groups(const Expr& condition, std::set<std::string> axes, std::vector<Group>& groups) {
   Group joined{{condition}, std::move(axes)};
   std::erase_if(groups, [&](Group& group) {
@@ -213,7 +217,8 @@ class LeastWork {
  public:
   explicit LeastWork(const Compute& compute) : compute_(compute) {}
 
-  /// A lower bound of the share of the stage's evaluations whose condition holds; from 0 to 1.
+  /// Returns a lower bound, from 0 to 1, of the share of the stage's evaluations whose condition
+  /// holds.
   double share_of(const Stage& stage) {
     if (stage.scan) return 1;
     const Expr neutral = stage.combine == Combine::None ? constant_int(stage.type, 0)
@@ -248,7 +253,8 @@ class LeastWork {
     return PointCount(group.conditions, evaluations_left_).in(box) / PointCount::points_of(box);
   }
 
-  /// Replaces reads of stages that pad, because a kernel may compute these in place:
+  /// Replaces each read of a padding stage by the definition of the element, because a kernel may
+  /// compute the padding where it is read:
   /// pad[y + r] * w[r] -> select(1 <= y + r && y + r < 9, in[y + r - 1], 0) * w[r].
   /// Returns nullopt if this takes too long or the result is too large.
   std::optional<Expr> with_paddings(const Expr& body) {
@@ -268,8 +274,8 @@ class LeastWork {
     return result;
   }
 
-  /// The definition of the element that the expression reads; nullopt if it does not read one of
-  /// the stage.
+  /// Returns the definition of the element of `stage` that `expr` reads; nullopt if `expr` is not a
+  /// read of this stage.
   static std::optional<Expr> element_of(const Stage& stage, const Expr& expr) {
     const Read* read = expr.as<Read>();
     if (!read || read->tensor != stage.name) return std::nullopt;

@@ -69,15 +69,15 @@ class Lexer {
     line_start_ = at_;
   }
 
-  /// Number of characters of the name that begins here. Names of loop variables have dots: oc.0.1
+  /// Returns the length of the name that begins here. Names of loop variables have dots: oc.0.1
   size_t name_length() const {
     size_t n = 1;
     while (is_word(peek(n)) || (peek(n) == '.' && is_word(peek(n + 1)))) ++n;
     return n;
   }
 
-  /// Number of characters of the number that begins here. It has digits, and may have a fraction,
-  /// an exponent and a data type: 3, 1.5, 2e-7, 1.0f16.
+  /// Returns the length of the number that begins here. A number has digits, and may have a
+  /// fraction, an exponent and a data type: 3, 1.5, 2e-7, 1.0f16.
   size_t number_length() const {
     size_t n = 1;
     while (is_digit(peek(n))) ++n;

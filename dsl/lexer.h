@@ -19,15 +19,15 @@ struct Token {
 };
 
 /// Splits the text into tokens; the last token is End. Comments, empty declarations and a byte
-/// order mark at the start give no tokens. Fails with Invalid if the text is longer than 2^20
-/// bytes.
+/// order mark at the start give no tokens. Fails with Invalid if the text is longer than 2^20 bytes
+/// or has a character that the language does not use.
 Result<std::vector<Token>> tokenize(std::string_view text);
 
-/// Makes the error `[parse] line 3, column 14: <what>`, in which line and column are those of the
+/// Returns the error `[parse] line 3, column 14: <what>`, with the line and the column of the
 /// token.
 tl::unexpected<Error> parse_error(const Token& at, const std::string& what);
 
-/// The token as error messages quote it: "'+'", "the end of the line".
+/// Returns the token as error messages quote it: "'+'", "the end of the declaration".
 std::string quoted(const Token& token);
 
 }  // namespace tw::dsl

@@ -36,7 +36,7 @@ Status needs_number(std::string_view op, DType type) {
   return fail(ErrorCode::Unsupported, fmt::format("[{}] data type bool: use a number type", op));
 }
 
-/// The type in which values of `type` are computed and summed.
+/// Returns the type in which values of `type` are computed and summed.
 DType accumulator(DType type) {
   if (is_float(type)) return type == Float64 ? Float64 : Float32;
   return type == Int64 || type == UInt32 || type == UInt16 ? Int64 : Int32;
@@ -54,7 +54,7 @@ struct Window {
   int64_t input, kernel, stride, dilation, pad_before, pad_after;
   int64_t output = 0;
 
-  /// Input position that element `tap` of the window at output position `at` reads.
+  /// Returns the input position that element `tap` of the window at output position `at` reads.
   Expr position(const Expr& at, const Expr& tap) const {
     return at * Expr(stride) + tap * Expr(dilation) - Expr(pad_before);
   }
@@ -88,7 +88,7 @@ Expr conjunction(const std::vector<Expr>& conditions) {
   return all;
 }
 
-/// The expression that is `value` where the position (y, x) lies inside of the input, and
+/// Returns the expression that is `value` where the position (y, x) lies inside of the input, and
 /// `otherwise` in the padding.
 Expr guarded(const Window& rows, const Expr& y, const Window& columns, const Expr& x,
              const Expr& value, const Expr& otherwise) {
@@ -114,10 +114,9 @@ Status read_windows(std::string_view op, const Attributes& a, std::string_view k
 
 // ---- epilogues ------------------------------------------------------------------------------
 
-/// The epilogue of an operator: one stage "out" that adds bias and residual, applies relu,
-/// multiplies by a scale for each channel, and rounds to the type. It reads the first stage, which
-/// has the sums. If none of this is needed, there is no epilogue and the first stage is named
-/// "out".
+/// The epilogue of an operator: one stage "out". It reads the first stage, which has the sums. It
+/// adds bias and residual, applies relu, multiplies by a scale for each channel, and rounds to the
+/// type. If none of this is needed, there is no epilogue and the first stage is named "out".
 struct Epilogue {
   bool bias = false, residual = false, relu = false;
   DType type = Float32;
@@ -163,7 +162,8 @@ struct Product {
 
 Product plain_product(const Attributes& a, DType type) { return {type, type, epilogue(a, type)}; }
 
-/// A product of u8 and i8 whose result is u8. All zero points are 0.
+/// Returns a product of u8 data and i8 weights with a u8 result. All zero points are 0. `scale` is
+/// the type of the scales.
 Product quantized_product(const Attributes& a, DType scale) {
   Product product{UInt8, Int8, epilogue(a, UInt8)};
   product.epilogue.scale = scale;
@@ -184,7 +184,7 @@ struct Convolution {
   Axis h() const { return {"h", rows.input}; }
   Axis w() const { return {"w", columns.input}; }
 
-  /// The expression in[indices..., iy, ix] if (iy, ix) lies inside of the input, else 0.
+  /// Returns the expression in[indices..., iy, ix] if (iy, ix) lies inside of the input, else 0.
   Expr padded(const Tensor& in, std::vector<Expr> indices) const {
     const Expr iy = rows.position(y(), r()), ix = columns.position(x(), s());
     indices.push_back(iy);
@@ -265,9 +265,9 @@ Result<Compute> declare_qlinear_dense(const Attributes& at, DType type) {
 }
 
 /// A product whose weights have 4 or 8 bits, as in GGML's formats Q4_0 and Q8_0. A block is 32 rows
-/// of a column of weights, which share a scale. In Q4_0 weights are from -8 to 7, and a byte holds
-/// the rows i and i + 16 of a block. The left factor is rounded to 8 bits, with a scale for each 32
-/// elements along k, so that the sum over a block is a sum of integers.
+/// of a column of weights; all weights of a block have the same scale. In Q4_0 weights are from -8
+/// to 7, and a byte holds the rows i and i + 16 of a block. The left factor is rounded to 8 bits,
+/// with a scale for each 32 elements along k, so that the sum over a block is a sum of integers.
 struct BlockedDense {
   static constexpr int64_t rows = 32;
   Axis m, k, n;
@@ -277,8 +277,8 @@ struct BlockedDense {
   Axis digit() const { return {"d", 8 / bits}; }
   Axis byte() const { return {"i", rows * bits / 8}; }
 
-  /// The element of the left factor that is multiplied by the weight at (block, digit, byte). It is
-  /// 0 if the last block has no such row.
+  /// Returns the element of the left factor that is multiplied by the weight at (block, digit,
+  /// byte). The element is 0 if the last block has no such row.
   Expr element(DType type) const {
     const Expr row =
         Expr(block()) * Expr(rows) + Expr(digit()) * Expr(byte().extent) + Expr(byte());
@@ -287,15 +287,15 @@ struct BlockedDense {
     return select(row < Expr(k.extent), value, constant(value.type(), 0));
   }
 
-  /// The stored weight as an i32. A weight of 4 bits is stored 8 higher than its value.
+  /// Returns the stored weight as an i32. A weight of 4 bits is stored 8 higher than its value.
   Expr stored_weight() const {
     const Tensor w = weight("w", bits == 8 ? Int8 : UInt8, {block(), byte(), n});
     const Expr element = w(block(), byte(), n);
     return bits == 8 ? cast(Int32, element) : digit_of_byte(element, Expr(digit()), bits);
   }
 
-  /// The sum over a block of the rounded left factor times the weights, before it is multiplied by
-  /// the scales.
+  /// Returns the sum over a block of the rounded left factor times the weights. The caller
+  /// multiplies it by the scales.
   Expr sum_of_block(const Tensor& number, DType type) const {
     const Expr factor = cast(Int32, number(m, block(), digit(), byte()));
     const Tensor sums =
@@ -363,8 +363,8 @@ Result<Compute> declare_attention(const Attributes& at, DType type) {
   const Tensor score =
       compute("score", {batch, m, n}, sum(d, wide(q(batch, m, d)) * wide(k(batch, n, d))), "BMN");
   const Expr scale = constant(accumulator(type), 1 / std::sqrt(static_cast<double>(d.extent)));
-  // Causal attention: the last query sees all keys, the query before it all keys but the last, and
-  // so on.
+  // Causal attention: the last query sees all keys, the query before it sees all keys but the last,
+  // and so on.
   const Expr is_seen = Expr(n) <= Expr(m) + Expr(n.extent - m.extent);
   const Expr scaled = score(batch, m, n) * scale;
   const Expr seen = at.at("causal") == 0
@@ -657,7 +657,8 @@ constexpr OtherName other_names[] = {
     {"sum", "reduce_sum"},
 };
 
-/// A second name of an operator. A workload that is made by it has the first name.
+/// A second name of an operator. A workload that is made with the second name stores the first
+/// name.
 struct Alias {
   std::string_view name, op;
 };
@@ -668,8 +669,9 @@ std::string_view name_of(std::string_view given) {
   return found == std::end(aliases) ? given : found->op;
 }
 
-/// The end of an error message: ", did you mean 'dense'?", or empty if no operator has a similar
-/// name.
+/// Returns the end of an error message: ", it is called 'dense' here" for a name of other
+/// libraries, ", did you mean 'dense'?" for a misspelling, or an empty text if no operator has a
+/// similar name.
 std::string operator_hint(std::string_view name, const std::vector<std::string>& names) {
   const auto known = std::ranges::find_if(other_names, [&](const OtherName& other) {
     return std::ranges::equal(other.name, name, [](char a, char b) { return a == to_lower(b); });
@@ -697,8 +699,8 @@ Status check_value(const Operator& op, const Attribute& attribute, int64_t value
   return {};
 }
 
-/// Sets each attribute that is the default of others to the value of the first of them: stride
-/// becomes the value of stride_h.
+/// If an attribute is the default of other attributes, sets it to the value of the first of them.
+/// For example, stride is the default of stride_h and stride_w, and becomes the value of stride_h.
 void make_canonical(const Operator& op, Attributes& resolved) {
   for (auto part = op.attributes.rbegin(); part != op.attributes.rend(); ++part)
     if (!part->same_as.empty())

@@ -8,8 +8,9 @@
 //   TW_TRY(Attributes all, resolve(*conv, given));
 //   TW_TRY(Compute compute, declare(*conv, all, Float32));
 //
-// Operators on f16 and bf16 accumulate in f32, and their last stage rounds. Operators on i8 and u8
-// accumulate in i32 and return i32, except the qlinear operators, which return u8. Thread-safe.
+// Operators on f16 and bf16 compute and sum in f32, and their last stage rounds to the type. Sums
+// and products of i8 and u8 are computed in i32 and stay i32; only the qlinear operators return u8.
+// Thread-safe.
 
 #include <cstdint>
 #include <map>
@@ -48,7 +49,7 @@ struct Operator {
   const Attribute* find(std::string_view attribute) const;
 };
 
-/// All operators, sorted by name.
+/// Returns all operators, sorted by name.
 const std::vector<Operator>& operators();
 
 /// Finds an operator by name; `matmul` is a second name of dense. Fails with Usage if there is no
@@ -68,8 +69,8 @@ Result<Attributes> resolve(const Operator& op, const Attributes& given);
 /// defined for the data type or extents overflow.
 Result<Compute> declare(const Operator& op, const Attributes& resolved, DType type);
 
-/// The canonical text of resolved attributes: `n=1 c=64 h=56`. An attribute that has its default
-/// value is left out unless Attribute::always is true.
+/// Returns the canonical text of resolved attributes: `n=1 c=64 h=56`. An attribute that has its
+/// default value is left out unless Attribute::always is true.
 std::string print_attributes(const Operator& op, const Attributes& resolved);
 
 }  // namespace tw::dsl

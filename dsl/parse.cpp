@@ -15,7 +15,7 @@
 namespace tw::dsl {
 namespace {
 
-// Nesting is limited to this many levels, which suffices for the printed form of every accepted
+// Nesting is limited to this many levels. They suffice for the printed form of every accepted
 // expression.
 constexpr int deepest_nesting = tallest_expression;
 
@@ -71,7 +71,7 @@ std::vector<std::string> function_names() {
   return names;
 }
 
-/// Reads tokens one after the other. The last token is End, which next() does not pass.
+/// Reads tokens one after the other. next() does not move beyond the last token, which is End.
 class TokenReader {
  public:
   explicit TokenReader(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
@@ -108,7 +108,8 @@ class TokenReader {
 
 // ---- literals -------------------------------------------------------------------------------
 
-/// True if a literal without a type may become one of `type`. A float is rounded to its type.
+/// True if an integer literal without a type may become a literal of `type`. A float type rounds
+/// the number; an integer type must contain it.
 bool can_hold(DType type, int64_t literal) {
   return is_float(type) || wrap_to(type, literal) == literal;
 }
@@ -136,7 +137,7 @@ Result<Expr> number(const Token& token, bool negative) {
     const char c = text[i];
     if ((c >= '0' && c <= '9') || c == '.') return true;
     const bool sign = c == '+' || c == '-';
-    if (sign) return true;  // the lexer takes signs into exponents only
+    if (sign) return true;  // the lexer accepts signs in exponents only
     const char after = i + 1 < text.size() ? text[i + 1] : '\0';
     return (c == 'e' || c == 'E') &&
            ((after >= '0' && after <= '9') || after == '+' || after == '-');
@@ -164,9 +165,9 @@ Result<Expr> number(const Token& token, bool negative) {
 
 class ExprParser {
  public:
-  /// `tensors` are the tensors that may be read, and `variables` the variables that may be used; if
-  /// it is null, any name is a variable. `stage` is the name of the stage that the expression
-  /// defines.
+  /// `tensors` are the tensors that may be read. `variables` are the variables that may be used; if
+  /// `variables` is null, any name is a variable. `stage` is the name of the stage that the
+  /// expression defines.
   ExprParser(TokenReader& reader, const Signatures& tensors,
              const std::vector<std::string>* variables, std::string stage = {})
       : reader_(reader), tensors_(tensors), variables_(variables), stage_(std::move(stage)) {}
@@ -292,8 +293,8 @@ class ExprParser {
     return read(at.text, std::move(indices), type);
   }
 
-  /// True if `at` is the name of a reduction or scan, as in `sum(k=8)` or `max(k <= j)`. It is for
-  /// an error message: a reduction must be the whole expression of a stage.
+  /// True if `at` is the name of a reduction or scan, as in `sum(k=8)` or `max(k <= j)`. The caller
+  /// then reports the error that a reduction must be the whole expression of a stage.
   bool is_reduction(const Token& at) const {
     const bool is_position = at.text == "argmax" || at.text == "argmin";
     if (!is_position && !find_combine(at.text)) return false;
@@ -339,8 +340,9 @@ class ExprParser {
         at, fmt::format("'{}' is no function{}", at.text, hint(at.text, function_names())));
   }
 
-  /// Makes the operands have one type: an Int64 literal takes the type of the other operand. Any
-  /// other two different types are an error.
+  /// Makes the operands have one type: an Int64 literal is converted to the type of the other
+  /// operand. Fails with Invalid if the literal does not fit that type, and for any other two
+  /// different types.
   static Result<Pair> unify(const Token& at, const Expr& a, const Expr& b) {
     if (a.type() == b.type()) return Pair{a, b};
     const auto literal = [](const Expr& e) { return e.type() == Int64 && as_int(e).has_value(); };
@@ -395,7 +397,7 @@ class ComputeParser {
 
   Result<Compute> parse() {
     while (reader_.peek().kind != Token::End) {
-      if (++declarations_ > most_declarations + 1)  // the outputs are named beside them
+      if (++declarations_ > most_declarations + 1)  // one more: the line of the outputs
         return parse_error(reader_.peek(),
                            fmt::format("more than {} declarations", most_declarations));
       TW_RETURN_IF_ERROR(parse_declaration());
@@ -496,9 +498,9 @@ class ComputeParser {
     return axes;
   }
 
-  /// Parses `sum(k=32)` or `sum(k <= j)`, if the stage begins so. max(j=8) is a reduction because
-  /// of the '='; max(k <= j) is a scan because it has one operand; max(a, b) is a function and left
-  /// alone.
+  /// Parses `sum(k=32)` or `sum(k <= j)`, if the expression of the stage begins with a reduction or
+  /// scan; otherwise reads nothing. max(j=8) is a reduction because of the '='. max(k <= j) is a
+  /// scan because it has one operand. max(a, b) is a function.
   Status parse_reduction(Stage& stage) {
     const Token at = reader_.peek();
     const auto combine = find_combine(at.text);
@@ -577,7 +579,7 @@ class ComputeParser {
     compute_.stages.push_back(std::move(stage));
   }
 
-  /// `argmax(j=10)`
+  /// True if an argmax or argmin begins here: `argmax(j=10)`.
   bool starts_position() const {
     const std::string& text = reader_.peek().text;
     return (text == "argmax" || text == "argmin") && reader_.is_symbol("(", 1) &&
@@ -585,7 +587,7 @@ class ComputeParser {
   }
 
   /// Adds the stages of position_stages() for an argmax or argmin. `declared` is the stage as it is
-  /// written: its body is the value, and its reduction is the axis.
+  /// written: its body is the value, and its reduction is the axis of the argmax.
   Status add_position(const Token& at, const Stage& declared) {
     if (declared.reduction.size() != 1 || declared.reduction[0].extent == 0)
       return parse_error(at, fmt::format("'{}' runs over one axis with elements", at.text));

@@ -22,7 +22,7 @@
 namespace tw::dsl {
 
 /// Parses and validates a compute. Fails with Invalid, or with Unsupported if extents overflow. The
-/// message of a syntax error has the line, the column, and the text that was expected there.
+/// message of a syntax error says the line, the column, and what was expected there.
 Result<Compute> parse_compute(std::string_view text);
 
 /// Prints the compute, one declaration on each line.
@@ -30,7 +30,7 @@ std::string to_text(const Compute& compute);
 /// Prints the compute on one line, in the canonical form by which computes are compared: two
 /// computes are equal if their lines are equal.
 std::string to_line(const Compute& compute);
-/// The short_hash() (base/hash.h) of to_line(), 16 hex digits.
+/// Returns the short_hash() (base/hash.h) of to_line(), 16 hex digits.
 std::string hash(const Compute& compute);
 
 /// Parses an expression. `tensors` gives the types of the tensors that the expression may read, by

@@ -29,8 +29,8 @@ class IndexRanges {
       visit(read.indices[d], {0, std::max<int64_t>(shape[d] - 1, 0)});
   }
 
-  /// Notes the range of each input that the expression reads. The expression is part of an index,
-  /// and `range` are the values that it may have.
+  /// Records the range of each input that the expression reads. The expression is part of an index,
+  /// and its values must lie in `range`.
   void visit(const Expr& expr, IndexRange range) {
     if (const Read* read = expr.as<Read>()) return note(*read, range);
     if (const Cast* c = expr.as<Cast>()) return visit(c->a, range);

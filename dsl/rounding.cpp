@@ -12,25 +12,25 @@
 namespace tw::dsl {
 namespace {
 
-constexpr double chance_factor = 4;  ///< c of the header
+constexpr double chance_factor = 4;  ///< the factor c of the formula in rounding.h
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // Error of functions such as exp() in unit roundoffs: their vectorised forms in kernels are
 // accurate to a few units in the last place.
 constexpr double function_roundoffs = 8;
 
-// Kernels subtract multiples of pi / 2 from the arguments of sin and cos, in double. This is the
-// error of the reduced argument, relative to the argument.
+// Kernels reduce the arguments of sin and cos in double, by subtracting multiples of pi / 2. This
+// is the error of the reduced argument, relative to the argument.
 constexpr double argument_roundoff = 0x1p-52;
 
-/// Bound of the error of rounding to `number`. It is infinite if the number is. The spacing of
-/// subnormal numbers equals that of the least normal numbers.
+/// Returns a bound of the error of rounding to `number`; it is infinite if `number` is. Subnormal
+/// numbers have the same spacing as the least normal numbers, and so the same bound.
 double rounding_of(DType type, double number) {
   const double least_normal = std::ldexp(1.0, 1 - format_of(type).bias());
   return unit_roundoff(type) * std::max(std::fabs(number), least_normal);
 }
 
-/// Bound of the error of an approximated function with this value. The value 0 is exact.
+/// Returns a bound of the error of an approximated function with this value. The value 0 is exact.
 double error_of_function(DType type, double value) {
   return value == 0 ? 0 : function_roundoffs * rounding_of(type, value);
 }
@@ -44,13 +44,13 @@ struct Tracked {
 
 bool is_nan(DType type, const Tracked& a) { return is_float(type) && std::isnan(a.exact.f); }
 
-/// True if the comparison is `a <= inf`, which tells NaN from other values.
+/// True if the comparison is `a <= inf`, which is false for NaN and true for all other values.
 bool tells_nan(BinaryOp op, DType operands, const Tracked& b) {
   return op == BinaryOp::Le && is_float(operands) && b.exact.f == infinity;
 }
 
-/// True if this is the bound of a value that overflowed, or that was computed from one. Such bounds
-/// are infinite.
+/// True if this is the bound of a value that overflowed, or that was computed from such a value.
+/// These bounds are infinite.
 bool overflowed(double bound) { return bound > std::numeric_limits<double>::max(); }
 
 /// True if the result of the operation in double is not exact. Requires: `result` is neither NaN
@@ -70,23 +70,23 @@ bool is_rounded(BinaryOp op, double a, double b, double result) {
   }
 }
 
-/// As above, for unary operations. The errors of approximated functions such as exp() are not
-/// counted here but in error_of().
+/// True if the result of a unary operation in double is not exact. The errors of approximated
+/// functions such as exp() are not counted here but in error_of().
 bool is_rounded(UnaryOp op, double a, double result) {
   return op == UnaryOp::Sqrt && std::fma(result, result, -a) != 0;
 }
 
-/// Bound of the rounding errors in f64 of a kernel and of the definition together, because the
-/// definition is computed in f64 too. `rounded` is the result of is_rounded(). The bound is
-/// infinite if finite operands overflow.
+/// Returns a bound of the rounding errors in f64 of the kernel plus those of the definition,
+/// because the definition is computed in f64 too. `rounded` is the result of is_rounded(). The
+/// bound is infinite if finite operands overflow.
 double rounding_in_double(bool rounded, bool finite_operands, double result) {
   if (std::isinf(result)) return finite_operands ? infinity : 0;
   return rounded ? 2 * unit_roundoff(Float64) * std::fabs(result) : 0;
 }
 
-/// Makes the Tracked of a float operation. `plain` is the result that is not rounded to the type
-/// yet. `inherited` is the part of the error bound that the operands cause. `in_double` is
-/// rounding_in_double(), which is added for f64.
+/// Makes the Tracked of a float operation. `plain` is the result before it is rounded to the type.
+/// `inherited` is the part of the error bound that the operands cause. `in_double` is the result of
+/// rounding_in_double(); it is the rounding error of the operation if the type is f64.
 Tracked stored(DType type, Value exact, double plain, double inherited, double in_double) {
   const double result = round_to(type, plain);
   if (std::isnan(result)) return {exact, result, overflowed(inherited) ? inherited : 0};
@@ -94,11 +94,11 @@ Tracked stored(DType type, Value exact, double plain, double inherited, double i
   return {exact, result, inherited + own};
 }
 
-/// bound * |factor|, but 0 for an exact number (bound 0) even if the factor is infinite.
+/// Returns bound * |factor|. A bound of 0 (an exact number) gives 0 even if the factor is infinite.
 double scaled(double bound, double factor) { return bound == 0 ? 0 : bound * std::fabs(factor); }
 
-/// The part of the error bound of pow(a, b) that the operands cause. It is computed by the
-/// derivatives of b log |a|.
+/// Returns the part of the error bound of pow(a, b) that the operands cause, by the derivatives of
+/// b log |a|.
 double inherited_by_power(const Tracked& a, const Tracked& b) {
   if (a.bound == 0 && b.bound == 0) return 0;
   const double base = std::fabs(a.exact.f);
@@ -127,8 +127,8 @@ double inherited_by(BinaryOp op, const Tracked& a, const Tracked& b) {
   }
 }
 
-/// The part of the result's error bound that the operand's error causes. It is the operand's bound
-/// times the derivative, where the derivative is bounded near x.
+/// Returns the part of the result's error bound that the operand's error causes. It is the
+/// operand's bound times a bound of the derivative near x.
 double inherited_by(UnaryOp op, double x, double value, double bound) {
   if (bound == 0 || overflowed(bound)) return bound;
   switch (op) {
@@ -160,7 +160,7 @@ bool is_approximated(UnaryOp op) {
          op == UnaryOp::Sigmoid || is_periodic(op);
 }
 
-/// The error of an approximated function, such as exp(), on an exact argument x.
+/// Returns the error of an approximated function, such as exp(), on an exact argument x.
 double error_of(UnaryOp op, DType type, double x, double value) {
   const double own = error_of_function(type, value);
   return is_periodic(op) ? own + argument_roundoff * std::fabs(x) : own;
@@ -195,7 +195,8 @@ struct Analysis {
     return depending(is_float(type) ? both_rounded(type, exact, a) : Number{exact}, a);
   }
 
-  /// The number, which was chosen or found by the value of `condition`.
+  /// Returns `number`, marked as undefined if `condition` is. The value of `condition` selected the
+  /// number, as the condition of a select or as an index does.
   static Number depending(Number number, const Number& condition) {
     number.is_undefined = number.is_undefined || condition.is_undefined;
     return number;
@@ -235,7 +236,7 @@ struct Analysis {
     const Value exact = dsl::convert(from, to, a.exact);
     if (!is_float(to)) return {exact};
     if (is_float(from)) return both_rounded(to, exact, a);
-    const auto whole = static_cast<long double>(a.exact.i);  // f64 does not have every i64
+    const auto whole = static_cast<long double>(a.exact.i);  // not every i64 is an f64
     return {exact, exact.f, exact.f == whole ? 0 : 2 * rounding_of(to, exact.f)};
   }
 
@@ -281,7 +282,7 @@ struct Analysis {
     BinaryOp operation_;
     DType type_;
     Number total_;
-    CompensatedSum sum_;      ///< of floats, by the definition
+    CompensatedSum sum_;      ///< sums of floats only: the sum by the definition
     double squares_ = 0;      ///< sum of the squares of the partial sums that were rounded
     bool reads_nan_ = false;  ///< sums of floats only: true if a term is NaN
   };
@@ -313,7 +314,8 @@ Result<Rounded> RoundingAnalysis::at(const std::string& tensor,
                    .is_undefined = number.is_undefined};
   const double value = number.exact.f;
   const bool equal = number.plain == value || (std::isnan(number.plain) && std::isnan(value));
-  // NaN where the declared types give a NaN that the definition does not have, as inf / inf.
+  // `rounding` is NaN if the declared types give a NaN that the definition does not have, as inf /
+  // inf.
   const double rounding = number.bound + (equal ? 0 : 2 * std::fabs(number.plain - value));
   const bool is_bounded = std::isfinite(rounding);
   return Rounded{value, is_bounded ? rounding : 0, !is_bounded, number.is_undefined};

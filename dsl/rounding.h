@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Computes bounds of the rounding error of elements of a Compute. The bound of an element is the
-// error that a kernel may have that evaluates the loops in the declared order and types.
+// largest error of a kernel that evaluates the loops in the declared order and types.
 //
 // Each number has three parts: its value by the definition (interpret.h), the value that the
 // declared loops compute in the declared types, and a bound of the difference. Every operation
@@ -15,9 +15,9 @@
 // |S_k|. If these errors are independent with mean zero, their sum exceeds the bound with a
 // probability of at most 2 exp(-c^2 / 2) = 7e-4 (Hoeffding; Higham and Mary, A New Approach to
 // Probabilistic Rounding Error Analysis, SIAM J. Sci. Comput. 41(5), 2019). The errors are not
-// independent in very long sums, in which each term loses digits. There the declared loop itself
-// has a large error, and twice that error is added to the bound. An operation whose result is exact
-// adds nothing, so the bound of small integers is zero.
+// independent in very long sums, in which each term loses digits. In such a sum the declared loop
+// itself has a large error, and the bound is increased by twice this error. An operation whose
+// result is exact adds nothing, so the bound of small integers is zero.
 
 #include <cstdint>
 #include <memory>
@@ -56,8 +56,8 @@ class RoundingAnalysis {
   ~RoundingAnalysis();
 
   Result<Rounded> at(const std::string& tensor, const std::vector<int64_t>& indices);
-  /// The work that calls of at() have done so far: the number of elements of stages plus the number
-  /// of terms of reductions that were evaluated.
+  /// Returns the work that calls of at() have done so far: the number of elements of stages plus
+  /// the number of terms of reductions that were evaluated.
   int64_t evaluations() const;
 
  private:
@@ -66,8 +66,8 @@ class RoundingAnalysis {
   std::unique_ptr<Walk> walk_;
 };
 
-/// The unit roundoff: half of the distance from 1 to the next larger number of the type, 2^-24 for
-/// f32. Requires: a float type.
+/// Returns the unit roundoff: half of the distance from 1 to the next larger number of the type,
+/// 2^-24 for f32. Requires: a float type.
 double unit_roundoff(DType type);
 
 }  // namespace tw::dsl

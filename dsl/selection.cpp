@@ -15,7 +15,7 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// The axes of the stage that the expression uses.
+/// Returns the axes of the stage that the expression uses.
 std::vector<std::string> axes_in(const Stage& stage, const Expr& expr) {
   std::vector<std::string> used;
   for (const auto* axes : {&stage.axes, &stage.reduction})
@@ -24,8 +24,9 @@ std::vector<std::string> axes_in(const Stage& stage, const Expr& expr) {
   return used;
 }
 
-/// Adds the axis of an equation `axis == data` to `selection`, with the axes on which the data
-/// depend. Does nothing for any other equation.
+/// Adds the axis of an equation `axis == data` to selection.selected, and the axes on which the
+/// data depend to selection.selectors. Does nothing for other equations, or if an axis would be in
+/// both lists.
 void add_equation(const Stage& stage, const Binary& equation, Selection& selection) {
   for (const auto& [side, index] :
        {std::pair(&equation.a, &equation.b), std::pair(&equation.b, &equation.a)}) {

@@ -127,8 +127,8 @@ Value apply(BinaryOp op, DType operands, DType result, Value a, Value b) {
 }
 
 Value apply(UnaryOp op, DType type, Value a) {
-  // The operand is rounded to its type first, so that a tie is a tie of the value that a kernel
-  // stores.
+  // The operand is rounded to its type first, because ties must be decided by the value that a
+  // kernel has, which is of this type.
   if (op == UnaryOp::Round) a.f = round_to(type, a.f);
   if (is_float(type)) return {float_unary(op, a.f), 0};
   if (op == UnaryOp::Not) return {0, !a.i};

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A number of any element type, and the operations on numbers. The interpreters of computes and of
-// programs share this arithmetic. Floats are computed in double, integers wrap, min and max ignore
-// a NaN, and casts of floats to integers truncate and saturate. Integer division rounds towards
-// minus infinity; division and remainder by 0 are 0. Pure functions; thread-safe.
+// programs share this arithmetic. Floats are computed in double, and integers wrap. If one operand
+// of min or max is NaN, the result is the other one. Casts of floats to integers truncate and
+// saturate; NaN becomes 0. Integer division rounds towards minus infinity; division and remainder
+// by 0 are 0. Pure functions; thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -23,9 +24,9 @@ struct Value {
 
 /// apply() computes an operation, and convert() a cast. `operands` and `result` are the types of
 /// the operands and of the result. apply() does not round a float result to its type: the result
-/// stays a double. UnaryOp::Round is an exception, for which apply() rounds the operand to `type`
-/// first. convert() rounds to the type `to`. Requires: `op` is neither And nor Or, because the
-/// caller evaluates their second operand only if it is needed.
+/// stays a double. For UnaryOp::Round, apply() rounds the operand to `type` first. convert() rounds
+/// to the type `to`. Requires: `op` is neither And nor Or, because the caller evaluates their
+/// second operand only if it is needed.
 Value apply(BinaryOp op, DType operands, DType result, Value a, Value b);
 Value apply(UnaryOp op, DType type, Value a);
 Value convert(DType from, DType to, Value a);
@@ -41,11 +42,11 @@ class CompensatedSum {
   double sum_ = 0, lost_ = 0;
 };
 
-/// The rounding error of a + b in double: the exact sum minus the rounded sum (Knuth's TwoSum).
-/// Requires: the sum is finite.
+/// Returns the rounding error of a + b in double: the exact sum minus the rounded sum (Knuth's
+/// TwoSum). Requires: the sum is finite.
 double rounding_of_sum(double a, double b);
 
-/// The text of an error if the operation divides by a literal 0 (Div or Mod); nullopt otherwise.
+/// Returns an error text if the operation divides by a literal 0 (Div or Mod); nullopt otherwise.
 std::optional<std::string> divisor_error(BinaryOp op, const Expr& divisor);
 
 }  // namespace tw::dsl

@@ -19,7 +19,7 @@ tl::unexpected<Error> bad_shape(std::string_view text, const std::string& why) {
 
 bool is_attribute_letter(char c) { return (c >= 'a' && c <= 'z') || c == '_'; }
 
-/// The attribute of this name or alias.
+/// Returns the attribute with this name or alias, or null.
 const Attribute* find_attribute(const Operator& op, std::string_view name) {
   for (const Attribute& attribute : op.attributes)
     if (attribute.name == name || (!attribute.alias.empty() && attribute.alias == name))

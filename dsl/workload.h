@@ -9,9 +9,9 @@
 //   conv.key();                   // conv2d n=1 c=64 h=56 w=56 k=64 r=3 s=3 ... f32 fast
 //   parse_workload(conv.key());   // the same workload
 //
-// A workload may also say in which layouts the caller keeps inputs and outputs, for example those
-// that other operators of a network use. The layouts change which kernel is fastest, but not the
-// computed values, so they are not part of the key.
+// A workload may also say in which layouts the caller keeps inputs and outputs, for example the
+// layouts that other operators of a network use. The layouts change which kernel is fastest, but
+// not the computed values, so they are not part of the key.
 //
 //   TW_TRY(conv, with_layouts(std::move(conv), {{"in", "NCHW16c"}, {"out", "NHWC"}}));
 //   conv.text();   // conv2d n=1 ... f32 fast {in=NCHW16c out=NHWC}
@@ -39,7 +39,7 @@ namespace tw::dsl {
 
 /// The error that a kernel may have.
 ///   Strict: the error that the declared loops may have in the declared types (rounding.h). It is
-///     computed for the inputs at hand, and grows with the length of sums.
+///     computed for the inputs that verify the kernel, and grows with the length of sums.
 ///   Fast: the largest error of an element is at most 2e-5 times the largest element of the
 ///     reference, on N(0, 1) inputs. This allows algorithms such as Winograd's and split bf16.
 enum class Accuracy { Fast, Strict };
@@ -61,18 +61,18 @@ struct Workload {
   /// state.
   CacheState state = CacheState::Hot;
 
-  /// The canonical text: the operator with its attributes and type, or the expression, and the
-  /// accuracy. From this text parse_workload() makes the workload again, but without `layouts` and
-  /// `state`.
+  /// Returns the canonical text: the operator with its attributes and type, or the expression, and
+  /// the accuracy. From this text parse_workload() makes the workload again, but without `layouts`
+  /// and `state`.
   std::string key() const;
-  /// The caller's requirements that are not in the key, as text for records: the layouts, then the
-  /// state unless it is Hot. Example: "in=NCHW16c out=NHWC network:L3". Empty if there are none.
-  /// with_asked() reads the text.
+  /// Returns the caller's requirements that are not in the key, as text for records: the layouts,
+  /// then the state unless it is Hot. Example: "in=NCHW16c out=NHWC network:L3". The text is empty
+  /// if there are none. with_asked() reads it.
   std::string asked() const;
-  /// The key, followed by asked() in braces unless asked() is empty. From this text
+  /// Returns the key, followed by asked() in braces unless asked() is empty. From this text
   /// parse_workload() makes the whole workload again.
   std::string text() const;
-  /// short_hash of the key.
+  /// Returns the short_hash() of the key.
   std::string hash() const;
   /// True if some output has no elements, so that there is nothing to tune or to launch.
   bool is_empty() const;
@@ -99,12 +99,12 @@ inline Result<Workload> workload(const Tensor& output,
   return workload(std::vector<Tensor>{output}, extents, accuracy);
 }
 
-/// Adds `layouts` to the layouts of the workload. Fails with Usage if a name is no input or output,
-/// if the workload already has a layout for the tensor, or if a text is not a layout of the tensor.
+/// Adds `layouts` to the layouts of the workload. Fails with Usage if the workload already has a
+/// layout for a tensor of `layouts`, and with the errors of parse_layout().
 Result<Workload> with_layouts(Workload workload, const Layouts& layouts);
 
 /// The requirements that a text of Workload::asked() lists. parse_asked() fails with Usage for a
-/// word that is neither a layout nor a state, and if a tensor or the state is given twice. It does
+/// word that is neither a layout nor a state, and if a tensor or the state is listed twice. It does
 /// not check that the tensors exist or that the layouts fit them.
 struct Asked {
   Layouts layouts;

@@ -14,7 +14,8 @@
 namespace tw::codegen {
 namespace {
 
-/// The first that is opened is kept: a process has one toolkit. An error is not kept.
+/// Returns NVRTC. The library that is opened first serves all later calls too, because a process
+/// has one toolkit. An error is not kept: the next call tries again.
 Result<Nvrtc> nvrtc(const NvrtcOptions& options) {
   static std::mutex mutex;
   static std::optional<Nvrtc> opened;
@@ -32,12 +33,14 @@ int spills_of(const CudaCode& code) {
   return static_cast<int>(bytes / 4);
 }
 
-/// PTX of "sm_90a" runs where its cubin does and nowhere else.
+/// True if the PTX also runs on GPUs for which the cubin is not made. PTX for an architecture with
+/// a suffix, such as "sm_90a", does not.
 bool is_portable(const std::string& architecture) {
   return !architecture.ends_with('a') && !architecture.ends_with('f');
 }
 
-/// The compiler has an order of its own.
+/// Returns `functions` in the order of `phases`; the compiler reports them in another order. A
+/// function that the compiler did not report gets an empty report.
 std::vector<CudaFunctionFacts> in_order_of(const std::vector<runtime::PhaseInfo>& phases,
                                            const std::vector<CudaFunctionFacts>& functions) {
   std::vector<CudaFunctionFacts> ordered;
@@ -48,7 +51,7 @@ std::vector<CudaFunctionFacts> in_order_of(const std::vector<runtime::PhaseInfo>
   return ordered;
 }
 
-/// The code of a program and of its preparation, whose kernels come last.
+/// Returns the code of a program and of its preparation. The kernels of the preparation come last.
 Result<GpuCode> code_of(const schedules::Program& program, const std::string& prefix,
                         GpuDialect dialect) {
   std::vector<NamedProgram> programs = {{prefix, &program}};
@@ -57,7 +60,7 @@ Result<GpuCode> code_of(const schedules::Program& program, const std::string& pr
   return emit_gpu(programs, dialect);
 }
 
-/// The launch parameters of the code of such a program.
+/// Adds the launch parameters of the kernels in `code`, which code_of() made, to `compiled`.
 void take_launches(const schedules::Program& program, const GpuCode& code, GpuCompiled& compiled) {
   for (const GpuKernel& kernel : code.kernels) {
     const bool is_call = compiled.phases.size() < program.phases.size();

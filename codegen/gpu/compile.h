@@ -18,7 +18,8 @@ namespace tw::codegen {
 struct GpuCompiled {
   std::string object;  ///< a cubin, or OpenCL C
   /// PTX of the same kernel, which drivers compile for GPUs newer than the cubin's. Empty for
-  /// OpenCL, and for architectures with a letter ("sm_90a"), whose PTX newer GPUs do not accept.
+  /// OpenCL, and for architectures with a letter ("sm_90a"), because newer GPUs do not accept their
+  /// PTX.
   std::string ptx;
   int spills = 0;  ///< number of 4-byte stores and loads of spilled registers
   /// Launch parameters of each phase. Phase i has the symbol phase_symbol(prefix, i).
@@ -32,28 +33,29 @@ struct GpuCompiled {
   std::vector<std::string> advice = {};
 };
 
-/// Compiles a program for a GPU. Environment: there is no NVRTC; the message is one line that names
-/// the package to install. Invalid: the text does not compile, or the compiler reports that the
-/// kernel lacks the property that makes its schedule fast (is_loss()). Requires: a legal program,
-/// and a target that is a GPU.
+/// Compiles a program for a GPU. Fails with Environment if there is no NVRTC; the message is one
+/// line that names the package to install. Fails with Invalid if the text does not compile, or if
+/// the compiler reports that the kernel lacks the property that makes its schedule fast
+/// (is_loss()). Fails with Unsupported as emit_gpu() and Nvrtc::compile() do. Requires: a legal
+/// program, and a target that is a GPU.
 Result<GpuCompiled> compile_for_gpu(const schedules::Program& program, const std::string& prefix,
                                     const Target& target, const NvrtcOptions& options);
 
-/// These functions do what compile_for_gpu() does, each for the targets of one back end
-/// (codegen/backend.h).
+/// Each of these functions does what compile_for_gpu() does, but only for the targets of one back
+/// end (codegen/backend.h).
 Result<GpuCompiled> cuda_code(const schedules::Program& program, const std::string& prefix,
                               const Target& target, const NvrtcOptions& options);
 Result<GpuCompiled> opencl_code(const schedules::Program& program, const std::string& prefix,
                                 const Target& target, const NvrtcOptions& options);
 
-/// Checks that the compiler spilled no registers of a GPU's kernel. Invalid if it did. Use the
-/// check for kernels that are chosen by prediction and never measured. A search does not need the
-/// check, because there the spills show in the measured time, and some kernels are fast in spite of
-/// spills.
+/// Checks that the compiler spilled no registers of a GPU's kernel, and fails with Invalid if it
+/// did. Use the check for kernels that are chosen by prediction and never measured. A search does
+/// not need the check, because spills show in the measured time, and some kernels are fast in spite
+/// of spills.
 Status check_spills(const runtime::Artifact& artifact);
 
-/// Returns the name and version of the compiler for CUDA: "nvrtc-13.0". Environment: there is no
-/// NVRTC.
+/// Returns the name and version of the compiler for CUDA: "nvrtc-13.0". Fails with Environment if
+/// there is no NVRTC.
 Result<std::string> cuda_toolchain(const NvrtcOptions& options);
 
 }  // namespace tw::codegen

@@ -70,7 +70,8 @@ std::string cuda_shared(const Buffer& buffer, const std::string& name, int64_t a
                      storage_type(buffer.type, cuda_spelling), name, elements_of(buffer));
 }
 
-/// A swizzle moves 16-byte chunks as a whole, and with them every vector inside of a chunk.
+/// A swizzle moves each chunk of 16 bytes as a whole, so a vector inside of a chunk stays
+/// contiguous.
 std::string cuda_swizzled(const Buffer& buffer, const std::string& index) {
   return fmt::format("tw_swizzled<{}, {}>({})", buffer.swizzle, size_bytes(buffer.type), index);
 }
@@ -119,7 +120,8 @@ std::string opencl_shared(const Buffer& buffer, const std::string& name, int64_t
                      elements_of(buffer));
 }
 
-/// Nothing reads the buffer but element by element, so it is dense.
+/// Returns the dense index. A swizzle is for instructions that read whole matrices from shared
+/// memory. OpenCL kernels have no such instructions, so the buffer stays dense.
 std::string opencl_swizzled(const Buffer&, const std::string& index) { return index; }
 
 // vload4 and vstore4 need no alignment.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The table of the languages of GPU kernels, one row each. A row has the words of the language, the
-// functions that emitted kernels may call, and functions that print lines that differ between
-// languages. Everything else of a kernel's statements is the same in all languages
+// The table of the languages of GPU kernels, one row for each language. A row has the words of the
+// language, the functions that emitted kernels may call, and functions that print lines that differ
+// between languages. All other text of a kernel's statements is the same in all languages
 // (codegen/gpu/printer.h). The host emulator needs no row, because it runs unchanged CUDA text
 // (codegen/gpu/host_emulator.h).
 

@@ -25,7 +25,8 @@ Status check_countable(const Program& program) {
   return {};
 }
 
-/// GPUs for which searches are made compute f64 at a fraction of the rate of f32, or not at all.
+/// Fails with Unsupported if the program computes in f64. The GPUs for which kernels are tuned
+/// compute f64 at a fraction of the rate of f32, or not at all.
 Status check_types(const Program& program) {
   bool has_double = false;
   const auto note = [&](DType type) { has_double |= type == Float64; };

@@ -4,7 +4,7 @@
 // OpenCL C 1.2.
 //
 //     const GpuCode code = emit_gpu(program, "gemm", GpuDialect::Cuda).value();
-//     for (const GpuKernel& kernel : code.kernels)  // one a phase, in order
+//     for (const GpuKernel& kernel : code.kernels)  // one for each phase, in order
 //       launch(kernel.name, kernel.blocks, kernel.threads, kernel.dynamic_shared_bytes, arguments);
 //
 // A task becomes a block of threads, and the iterations of a thread loop become the block's
@@ -51,13 +51,15 @@ struct GpuCode {
   std::vector<GpuKernel> kernels;
 };
 
-/// Emits one kernel for each phase of the program. Unsupported: a phase has more tasks than 32 bits
-/// can number. Requires: a legal program. Pure and thread-safe.
+/// Emits one kernel for each phase of the program. Fails with Unsupported if a phase has more tasks
+/// than the largest i32, or if the program uses f64. Requires: a legal program. Pure and
+/// thread-safe.
 Result<GpuCode> emit_gpu(const schedules::Program& program, const std::string& prefix,
                          GpuDialect dialect);
 
 /// Emits the kernels of several programs, in order, as one text. Compiling one text is faster than
-/// compiling a text for each program. Errors and requirements are those of emit_gpu() above.
+/// compiling a text for each program. Fails as emit_gpu() above does, and has the same
+/// requirements.
 Result<GpuCode> emit_gpu(std::span<const NamedProgram> programs, GpuDialect dialect);
 
 }  // namespace tw::codegen

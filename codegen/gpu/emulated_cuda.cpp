@@ -145,9 +145,9 @@ static void tw_call(void (*kernel)(A...), void* const* arguments) {
 
 )";
 
-// Instructions of tensor tiles. Each lane gives its factors to the other lanes of the warp, and
-// reads those that the hardware would combine with its own (PTX ISA, "Matrix Fragments for
-// mma.m16n8k8" and the next sections).
+// Instructions of tensor tiles. Each lane publishes its factors for the other lanes of the warp.
+// Then it reads the factors that the hardware would combine with its own (PTX ISA, "Matrix
+// Fragments for mma.m16n8k8" and the next sections).
 constexpr std::string_view tensor_prelude = R"(
 static unsigned tw_factors[1024][6];  // registers of each thread: a0 to a3, b0 and b1
 
@@ -204,7 +204,7 @@ TW_MMA(tw_mma_m16n8k32_s8, int, 4, (int)(signed char)(bits >> 8 * i))
 
 // Instructions of a warpgroup. They read shared memory through descriptors and swizzle its
 // addresses, as the hardware does (PTX ISA, "Matrix Descriptor Format" and "Shared Memory Matrix
-// Layout"). They run when their threads wait for them; until then the sums hold a pattern.
+// Layout"). They are computed when their threads wait for them; until then the sums hold a pattern.
 constexpr std::string_view warpgroup_prelude = R"(
 #include <stdlib.h>
 
@@ -408,7 +408,9 @@ static void tw_wgmma(typename Type::sum* sums, unsigned long long a, unsigned lo
 
 )";
 
-/// One a type and number of columns, and of 16 bits one for each factor that is MN-major, and both.
+/// Returns the definitions of the functions for warpgroup instructions, one for each type of the
+/// factors and number of columns. For types of 16 bits there are three more variants, in which the
+/// first factor, the second factor or both are MN-major (_ta, _tb, _tab).
 std::string warpgroup_functions() {
   std::string text;
   for (const auto& [type, sum] : {std::pair("f16", "float"), std::pair("bf16", "float"),

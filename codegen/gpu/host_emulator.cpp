@@ -25,7 +25,8 @@ constexpr int64_t compile_timeout_ns = 300'000'000'000;
 
 using Call = void(void* const* arguments);
 
-/// The source tensor of TMA copies: a kernel's tensor map parameter as it is on the CPU.
+/// The source tensor of TMA copies. On the CPU, a kernel's parameter for a tensor map is a pointer
+/// to it (MapParameter).
 struct EmulatedMap {
   const runtime::TensorMap* map;
   const unsigned char* data;
@@ -58,8 +59,8 @@ std::vector<unsigned char> box_of(const EmulatedMap& from, const int* first) {
   return bytes;
 }
 
-/// An mbarrier in shared memory. It counts arrivals of threads and bytes of copies; a phase is
-/// complete when all expected arrivals and bytes have come. Phases are numbered.
+/// An mbarrier in shared memory. It counts arrivals of threads and bytes of copies. A phase is
+/// complete when all expected threads and bytes have arrived. Phases are numbered from 0.
 class BoxBarrier {
  public:
   explicit BoxBarrier(int arrivals = 1) : arrivals_(arrivals) {}
@@ -77,7 +78,7 @@ class BoxBarrier {
     if (phase_ % 2 == parity) complete();
     return phase_ % 2 != parity;
   }
-  /// Ends the phase if all arrivals and bytes have come.
+  /// Ends the phase if all expected threads and bytes have arrived.
   void complete() {
     if (!all_arrived() || expected_ != 0) return;
     for (const Copy& copy : copies_) std::memcpy(copy.to, copy.bytes.data(), copy.bytes.size());
@@ -101,7 +102,8 @@ class BoxBarrier {
 /// The threads of a block as fibers on stacks of their own.
 class Block {
  public:
-  // Far more than the 4 KiB that a thread of many may keep, and than a task without threads may.
+  // Bytes of a fiber's stack. They far exceed the local buffers, which have at most 4 KiB for each
+  // of several threads, and max_stack_bytes for a task without threads.
   static size_t stack_bytes_for(int threads) {
     return threads == 1 ? 2 * max_stack_bytes : 64 << 10;
   }
@@ -121,7 +123,8 @@ class Block {
   Block(const Block&) = delete;
   ~Block() { munmap(stacks_, stack_bytes_ * fibers_.size()); }
 
-  /// `order` says before each barrier who runs when.
+  /// Runs the block to its end. Before each round, in which the threads run up to their next
+  /// barrier, `order` returns the order in which they run.
   Status run(const std::function<const std::vector<size_t>&()>& order) {
     for (size_t i = 0; i < fibers_.size(); ++i) start(i);
     barriers_.clear();
@@ -152,20 +155,20 @@ class Block {
 
   /// Implements __syncthreads().
   static void arrive(int line) { wait(line, 0); }
-  /// Implements tw_sync(), a barrier of the first threads.
+  /// Implements tw_sync(), a barrier of the first `threads` threads of the block.
   static void arrive_among(int line, int threads) {
     running().among = static_cast<size_t>(threads);
     wait(line, 0);
   }
-  /// Called by instructions of a warp or of a warpgroup.
+  /// Implements the barriers in instructions of a warp or of a warpgroup.
   static void arrive_in_warp(int line, int threads) { wait(line, static_cast<size_t>(threads)); }
-  /// Called by an instruction that finds its operands invalid.
+  /// Notes an error of an instruction whose operands are invalid. The first error ends the block.
   static void fault(const char* what) {
     if (running_->fault_.empty()) running_->fault_ = what;
   }
 
-  /// Implements tw_copy_async(). The copy is made when the thread waits for its commit group; until
-  /// then the destination holds a pattern.
+  /// Implements tw_copy_async(). The elements are copied when the thread waits for the commit group
+  /// of the copy. Until then the destination holds a pattern.
   static void defer(void* to, const void* value, int bytes) {
     Fiber& fiber = running();
     Copy copy{static_cast<unsigned char*>(to), {}, static_cast<size_t>(bytes), fiber.committed};
@@ -189,7 +192,8 @@ class Block {
   static void open_barrier(void* at, int arrivals) {
     running_->barriers_[at] = BoxBarrier(arrivals);
   }
-  /// Implements tw_copy_box(): like defer(), but the copy is made in the phase of the mbarrier.
+  /// Implements tw_copy_box(). As in defer(), the elements are copied later: when the phase of the
+  /// mbarrier ends.
   static void begin_box(void* to, const MapParameter* parameter, void* at, int bytes, int rank,
                         const int* first) {
     const EmulatedMap& map = *parameter->map;
@@ -228,9 +232,9 @@ class Block {
   struct Fiber {
     ucontext_t context;
     int line = 0;      ///< source line of the barrier where it waits
-    size_t meets = 0;  ///< threads of that barrier: those of a warp or warpgroup, or 0: all
+    size_t meets = 0;  ///< number of threads of that barrier: a warp or warpgroup; 0: all
     bool may_run = true;
-    size_t among = 0;     ///< threads of a barrier of the block's first threads
+    size_t among = 0;     ///< number of threads if it is a barrier of the first threads, else 0
     void* box = nullptr;  ///< mbarrier where it waits for boxes
     int parity = 0;
     std::vector<Copy> copies;  ///< copies in flight
@@ -257,7 +261,9 @@ class Block {
     if (found == running_->barriers_.end()) stop("a barrier of boxes is used before it is opened");
     return found->second;
   }
-  /// Begins a phase, for which the one before must be over: an mbarrier has one phase at a time.
+  /// Returns the mbarrier for an arrival or a copy. An mbarrier has one phase at a time, so this
+  /// ends the block with an error if all threads have arrived in the phase but the bytes of its
+  /// boxes have not.
   static BoxBarrier& begin_phase(void* at) {
     BoxBarrier& barrier = barrier_at(at);
     barrier.complete();
@@ -265,7 +271,7 @@ class Block {
     return barrier;
   }
 
-  /// Resumes threads whose boxes have arrived; true if there are any.
+  /// Marks the threads whose boxes have arrived as able to run. Returns true if there are any.
   bool release_boxes() {
     bool any = false;
     for (Fiber& fiber : fibers_) {
@@ -314,8 +320,9 @@ class Block {
     swapcontext(&scheduler_, &fibers_[thread].context);
   }
 
-  /// Resumes the warps and warpgroups whose lanes have all reached the same instruction, and
-  /// returns true if there are any. It is an error if only some lanes reach an instruction.
+  /// Marks the warps and warpgroups whose lanes have all reached the same instruction as able to
+  /// run, and returns true if there are any. Fails with Invalid if only some lanes have reached an
+  /// instruction.
   Result<bool> release_warps() {
     bool any = false;
     for (size_t thread = 0; thread < fibers_.size(); ++thread) {
@@ -343,8 +350,9 @@ class Block {
     return any;
   }
 
-  /// Resumes the first threads of the block if all of them have reached their barrier; returns
-  /// false if they wait at no barrier.
+  /// Marks the first threads of the block as able to run if all of them have reached their barrier
+  /// (tw_sync()). Returns false if no thread waits at such a barrier. Fails with Invalid if only
+  /// some of these threads have reached it.
   Result<bool> release_first() {
     const size_t among = fibers_[0].among;
     if (std::any_of(fibers_.begin() + static_cast<ptrdiff_t>(among), fibers_.end(),
@@ -391,7 +399,7 @@ class Block {
 
 thread_local Block* Block::running_ = nullptr;
 
-/// Numbers 0 to n - 1.
+/// The numbers 0 to n - 1 in the order that the options say.
 class Order {
  public:
   Order(size_t n, const EmulatorOptions& options)
@@ -429,7 +437,7 @@ class DynamicShared {
  private:
   static constexpr unsigned char canary = 0x5c;
   static constexpr size_t canaries = 64;
-  struct alignas(1024) Line {  // swizzles are of addresses
+  struct alignas(1024) Line {  // swizzles depend on the bits of addresses
     unsigned char bytes[1024];
   };
   size_t bytes_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// An emulator of CUDA for tests, which checks results and synchronization without a GPU. It takes
-// the text that NVRTC would compile, compiles it with this machine's C++ compiler against a prelude
-// that defines CUDA's words, and runs it on the CPU thread by thread.
+// An emulator of CUDA for tests, which checks results and synchronization without a GPU. It
+// compiles the text that NVRTC would compile, with this machine's C++ compiler and a prelude that
+// defines CUDA's words. Then it runs the text on the CPU, thread by thread.
 //
 //     TW_TRY(const HostEmulator emulator, HostEmulator::compile(code.text, {"gemm_p0"}));
 //     const EmulatorOptions options = {.order = ThreadOrder::Backward};
@@ -47,16 +47,18 @@ struct EmulatorOptions {
 
 class HostEmulator {
  public:
-  /// Compiles a text of emit_gpu(). `kernels` are the names of the kernels in it. Environment:
-  /// there is no compiler `c++`, or it rejects the text; the message is that of the compiler.
+  /// Compiles a text of emit_gpu(). `kernels` are the names of the kernels in the text. Fails with
+  /// Environment if there is no compiler `c++`, or if it rejects the text; the message has the
+  /// compiler's errors.
   static Result<HostEmulator> compile(const std::string& text,
                                       const std::vector<std::string>& kernels);
 
-  /// Runs the kernel to its end. `arguments` are the kernel's pointers, scratch memory last.
-  /// Invalid if
+  /// Runs the kernel to its end. `arguments` are the kernel's pointers, scratch memory last. Fails
+  /// with Invalid if
   /// - only some threads reach a barrier, or an instruction that all threads of a warp must execute
   ///   together (such as mma),
-  /// - threads wait for TMA copies that never arrive, or
+  /// - an instruction of a warpgroup, or a TMA copy, has invalid operands or lacks its fence,
+  /// - threads wait for TMA copies that never arrive, or a block ends before its copies arrive, or
   /// - a block writes beyond the shared memory of the launch.
   ///
   /// An unaligned vector access, or an index outside of an array, ends the process with a message.

@@ -19,7 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Declarations of nvrtc.h, which only toolkits have; these have not changed since CUDA 11.
+// Declarations of nvrtc.h, a header that only toolkits have. The declarations have been the same
+// since CUDA 11.
 using NvrtcProgram = struct NvrtcProgramState*;
 enum class Code : int { Success = 0, InvalidOption = 5, Compilation = 6 };
 
@@ -56,14 +57,16 @@ Status find_functions(void* library, const std::string& path, Functions& functio
   return {};
 }
 
-/// True if the directory belongs to this user or to root: libraries in it are executed.
+/// True if the directory belongs to this user or to root, and not everybody may write to it. The
+/// check is needed because libraries in the directory are executed.
 bool is_trusted(const fs::path& directory) {
   struct stat info = {};
   return ::stat(directory.c_str(), &info) == 0 &&
          (info.st_uid == 0 || info.st_uid == ::geteuid()) && (info.st_mode & S_IWOTH) == 0;
 }
 
-/// Adds nvidia/cu13/lib of a virtual environment in this directory.
+/// Adds the folder nvidia/cu13/lib of the virtual environment .venv in this directory, if there is
+/// one.
 void add_wheel(const fs::path& directory, std::vector<std::string>& places) {
   std::error_code error;
   if (!is_trusted(directory / ".venv")) return;
@@ -83,7 +86,8 @@ void open_builtins(const std::string& place) {
       dlopen(file.path().c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
-/// The library's handle; null where no place has it. Never closed: it has threads of its own.
+/// Opens the library and returns its handle, or null if no place has it. The library is never
+/// closed, because it has threads of its own.
 void* open_library(const std::vector<std::string>& places, std::string& path, std::string& reason) {
   for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12"})
     for (const std::string& place : places) {
@@ -97,7 +101,7 @@ void* open_library(const std::vector<std::string>& places, std::string& path, st
   return nullptr;
 }
 
-/// The number before `unit` in a line such as "Used 18 registers"; 0 if there is none.
+/// Returns the number before `unit` in a line such as "Used 18 registers"; 0 if there is none.
 int64_t number_before(std::string_view line, std::string_view unit) {
   const size_t end = line.find(unit);
   if (end == std::string_view::npos) return 0;
@@ -105,7 +109,7 @@ int64_t number_before(std::string_view line, std::string_view unit) {
   return before.empty() ? 0 : parse_int(before.back()).value_or(0);
 }
 
-/// The log from its first error on, without the warnings before it; empty if there is no error.
+/// Returns up to six lines of the log, from the first error on; empty if there is no error.
 std::string first_errors(std::string_view log) {
   const size_t error = log.find("error");
   if (error == std::string_view::npos) return {};
@@ -127,7 +131,7 @@ std::vector<std::string> architecture_names(const std::vector<int>& numbers) {
   return names;
 }
 
-/// One program of NVRTC's.
+/// One run of the compiler: a program object of NVRTC and its results.
 class Compilation {
  public:
   Compilation(const Functions& functions, const std::string& text) : functions_(functions) {
@@ -149,7 +153,7 @@ class Compilation {
     return get(functions_.nvrtcGetProgramLogSize, functions_.nvrtcGetProgramLog).c_str();
   }
   std::string cubin() const { return get(functions_.nvrtcGetCUBINSize, functions_.nvrtcGetCUBIN); }
-  /// The PTX without the terminating 0, which NVRTC includes in its size.
+  /// Returns the PTX without the terminating 0, which NVRTC includes in its size.
   std::string ptx() const {
     return get(functions_.nvrtcGetPTXSize, functions_.nvrtcGetPTX).c_str();
   }
@@ -252,7 +256,8 @@ Result<CudaCode> Nvrtc::compile(const std::string& text, const std::string& arch
   return result;
 }
 
-// ptxas info    : (C7517) warpgroup.wait is injected in around line 62 by compiler ...
+// A line of the log:
+//   ptxas info    : (C7517) warpgroup.wait is injected in around line 62 by compiler ...
 std::vector<std::string> parse_ptxas_advice(std::string_view log) {
   constexpr std::string_view mark = "(C7";
   std::vector<std::string> advice;
@@ -268,15 +273,16 @@ std::vector<std::string> parse_ptxas_advice(std::string_view log) {
 }
 
 bool is_loss(std::string_view advice) {
-  // C7519 is a loss of a part of what may overlap.
+  // C7519 says that instructions overlap less than they could, but still overlap.
   return advice.find("Potential Performance Loss") != std::string_view::npos &&
          !advice.starts_with("C7519");
 }
 
-// ptxas info    : Compiling entry function 'f_p0' for 'sm_90a'
-// ptxas info    : Function properties for f_p0
-// ptxas         .     256 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
-// ptxas info    : Used 72 registers, used 1 barriers, 512 bytes smem
+// Lines of the log:
+//   ptxas info    : Compiling entry function 'f_p0' for 'sm_90a'
+//   ptxas info    : Function properties for f_p0
+//   ptxas         .     256 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+//   ptxas info    : Used 72 registers, used 1 barriers, 512 bytes smem
 std::vector<CudaFunctionFacts> parse_ptxas_log(std::string_view log) {
   constexpr std::string_view entry = "Compiling entry function '";
   std::vector<CudaFunctionFacts> functions;

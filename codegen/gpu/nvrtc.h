@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Compiles CUDA C++ to code for GPUs through NVRTC, the compiler of the CUDA toolkit as a library.
-// It needs neither a GPU nor a driver. The library is opened when code is generated, so programs
+// This needs neither a GPU nor a driver. The library is opened when code is generated, so programs
 // that only run kernels do not need it. A compilation takes 20 ms to seconds and cannot be stopped.
-// So run it in a process of its own if it must be possible to stop it. Const calls are thread-safe.
+// If it must be possible to stop it, run it in a process of its own. Const calls are thread-safe.
 //
 //     TW_TRY(const Nvrtc nvrtc, Nvrtc::open({.directories = {cuda_home + "/lib64"}}));
 //     TW_TRY(const CudaCode gemm, nvrtc.compile(text, "sm_90a"));
@@ -54,22 +54,23 @@ struct CudaCode {
 class Nvrtc {
  public:
   /// Opens the library. It searches all places for libnvrtc.so.13, then all places for
-  /// libnvrtc.so.12. Environment: neither is found.
+  /// libnvrtc.so.12. Fails with Environment if neither can be opened, or if a function is missing
+  /// in it.
   static Result<Nvrtc> open(const NvrtcOptions& options = {});
 
-  /// The library that was opened: a path, or the bare file name if the loader found the library.
+  /// Returns the path of the library that was opened, or its bare file name if the loader found it.
   const std::string& path() const;
-  /// Version of the toolkit that the library belongs to: 1000 * major + 10 * minor, so 13.0 is
-  /// 13000.
+  /// Returns the version of the toolkit that the library belongs to: 1000 * major + 10 * minor, so
+  /// 13.0 is 13000.
   int version() const;
-  /// Architectures that the library compiles for: "sm_80", ..., "sm_90", "sm_90a", ...
+  /// Returns the architectures that the library compiles for: "sm_80", ..., "sm_90", "sm_90a", ...
   const std::vector<std::string>& architectures() const;
 
-  /// Compiles C++17 text without headers to a cubin. If `ptx`, the result also has PTX, which
-  /// drivers compile for GPUs newer than the cubin's. Do not ask for PTX if `architecture` ends in
-  /// a letter. Unsupported: `architecture` is not one of architectures(), or the compiler fails
-  /// without saying that the text is wrong. Invalid: the text does not compile; the message has the
-  /// first lines of the compiler's errors.
+  /// Compiles C++17 text without headers to a cubin. If `ptx` is true, the result also has PTX,
+  /// which drivers compile for GPUs newer than the cubin's. Do not ask for PTX if `architecture`
+  /// ends in a letter. Fails with Unsupported if `architecture` is not one of architectures(), or
+  /// if the compiler fails without saying that the text is wrong. Fails with Invalid if the text
+  /// does not compile; the message has the first lines of the compiler's errors.
   Result<CudaCode> compile(const std::string& text, const std::string& architecture,
                            bool ptx = false) const;
 
@@ -80,9 +81,9 @@ class Nvrtc {
   std::shared_ptr<const Library> library_;
 };
 
-/// Returns the advisory messages in ptxas's log, each of which says that ptxas changed, added or
-/// ignored instructions. Example: "C7508: Potential Performance Loss: 'setmaxnreg' ignored; ...".
-/// If several messages have the same code (C7508), only the first is returned. Line numbers in the
+/// Returns the advisory messages in ptxas's log. Each says that ptxas changed, added or ignored
+/// instructions. Example: "C7508: Potential Performance Loss: 'setmaxnreg' ignored; ...". If
+/// several messages have the same code (C7508), only the first is returned. Line numbers in the
 /// messages refer to the PTX.
 std::vector<std::string> parse_ptxas_advice(std::string_view log);
 

@@ -16,8 +16,8 @@
 namespace tw::codegen {
 namespace {
 
-// Functions on integers of the type INT, whose unsigned type is UINT. S is the suffix of their
-// names.
+// Functions on integers of the type INT; UINT is the unsigned type of the same size. S is the
+// suffix of the functions' names.
 // clang-format off
 #define INTEGER_FUNCTIONS(S, INT, UINT)                                                       \
   {"tw_floor_div" S "(", "INLINE " INT " tw_floor_div" S "(" INT " a, " INT " b) {\n"         \
@@ -95,7 +95,7 @@ constexpr PreludeFunction shared_functions[] = {
   return v <= 0.0f ? 0 : v >= 255.0f ? 255 : (unsigned char)v;
 }
 )"},
-    // The place of an element of so many bytes in memory that is swizzled, by its dense index.
+    // Converts the dense index of an element of `bytes` bytes to its index in swizzled memory.
     {"tw_swizzled<", R"(template <int swizzle, int bytes, typename Index>
 INLINE Index tw_swizzled(Index i) {
   return i ^ ((i / (128 / bytes) & (swizzle / 16 - 1)) * (16 / bytes));
@@ -106,7 +106,7 @@ INLINE Index tw_swizzled(Index i) {
 };
 #undef INTEGER_FUNCTIONS
 
-// The words that have another definition on the host.
+// Functions and macros that the host emulator defines in another way.
 constexpr PreludeFunction cuda_functions[] = {
     {"tw_shared", R"(extern __shared__ __align__(1024) uint4 tw_shared[];
 )"},
@@ -165,14 +165,14 @@ INLINE void tw_wait() {
 #endif
 }
 )"},
-    // Returns the value of the lane whose number is this lane's xor the mask.
+    // Returns the value of the lane whose index is the index of this lane xor `mask`.
     {"tw_shuffle(", R"(INLINE float tw_shuffle(float value, int mask) {
   return __shfl_xor_sync(0xffffffffu, value, mask);
 }
 INLINE int tw_shuffle(int value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
 )"},
-    // tw_tensor_map stands for CUtensorMap. TMA exists only on sm_90 and newer; legality keeps it
-    // from older targets.
+    // tw_tensor_map stands for CUtensorMap. TMA exists only on sm_90 and newer. Programs for older
+    // targets have no TMA copies, because the check of legality rejects them.
     {"tw_tensor_map", R"(struct __align__(128) tw_tensor_map {
   unsigned long long words[16];
 };
@@ -229,7 +229,7 @@ INLINE void tw_copy_box(void* to, const tw_tensor_map& map, unsigned long long* 
 #endif
 }
 )"},
-    // One arrival for the whole warp.
+    // Makes one arrival at the mbarrier for the whole warp.
     {"tw_leave(", R"(INLINE void tw_leave(unsigned long long* barrier) {
 #if __CUDA_ARCH__ >= 900
   __syncwarp();
@@ -241,13 +241,15 @@ INLINE void tw_copy_box(void* to, const tw_tensor_map& map, unsigned long long* 
 #endif
 }
 )"},
-    // A barrier of the first threads of a block, which are whole warps.
+    // A barrier of the first `threads` threads of a block. These threads must be whole warps.
     {"tw_sync<", R"(template <int threads>
 INLINE void tw_sync() {
   asm volatile("bar.sync 1, %0;" ::"n"(threads) : "memory");
 }
 )"},
-    // Four warps at once give registers to others, or take them: what a chip's own code has.
+    // The four warps of a warpgroup together give registers up, or receive more. The instruction
+    // exists only in code for a single architecture, such as sm_90a; in other code these functions
+    // do nothing.
     {"tw_fewer_registers<", R"(template <int registers>
 INLINE void tw_fewer_registers() {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) || defined(__CUDA_ARCH_FEAT_SM100_ALL)
@@ -335,10 +337,10 @@ constexpr PreludeFunction packing_functions[] = {
 )"},
 };
 
-// Tensor tiles that take more than one instruction, built from functions for single instructions.
+// Tensor tiles that need more than one instruction, built from functions for single instructions.
 // Tensor cores truncate when they add. So each time the number of terms of a sum doubles, a sum
-// inside of a tensor core loses another bit of its f32. Therefore split tf32 is summed outside of
-// tensor cores (Ootomo and Yokota, arXiv 2203.03341).
+// inside of a tensor core loses another bit of its f32. Therefore the products of split tf32 are
+// added to the sums outside of tensor cores (Ootomo and Yokota, arXiv 2203.03341).
 constexpr PreludeFunction tile_functions[] = {
     {"tw_mma_m16n8k8_tf32(", R"(INLINE void tw_mma_m16n8k8_tf32(
     float& c0, float& c1, float& c2, float& c3,
@@ -366,10 +368,10 @@ constexpr PreludeFunction tile_functions[] = {
 )"},
 };
 
-// Conversions to tf32, which is an f32 whose last 13 bits are zeros. They are plain arithmetic. The
-// compiler does this arithmetic once for all tiles that share a factor, whereas it would repeat
-// cvt.rna.tf32 in assembler for each tile. NaN stays NaN, because the first bit of its significand
-// is in the big part.
+// Conversions to tf32, which is an f32 whose last 13 bits are zeros. They are plain arithmetic, so
+// the compiler does them once for all tiles that share a factor. It would repeat cvt.rna.tf32 in
+// assembler for each tile. NaN stays NaN, because the first bit of its significand is in the big
+// part.
 constexpr PreludeFunction tile_parts[] = {
     {"tw_to_tf32(", R"(INLINE unsigned tw_to_tf32(float value) {
   const unsigned bits = FLOAT_BITS(value);
@@ -387,10 +389,10 @@ constexpr PreludeFunction tile_parts[] = {
 )"},
 };
 
-// Defines the function of a tile's instruction. SUM is the type of its sums, and BY their
-// constraint in the assembler. The assembler is not volatile, so a factor that several tiles share
-// is loaded once (NVRTC 13.0, 2 x 4 tiles by 2: 16 loads instead of 48). Compilers do not move
-// assembler into a divergent branch.
+// Defines the function of a tile's instruction. SUM is the type of its sums, and BY is the
+// constraint for sums in the assembler statement. The statement is not volatile, so a factor that
+// several tiles share is loaded once (NVRTC 13.0, 2 x 4 tiles by 2: 16 loads instead of 48).
+// Compilers do not move assembler into a divergent branch.
 // clang-format off
 #define TILE_INSTRUCTION(NAME, SHAPE, TYPES, SUM, BY)                                            \
   {NAME "(", "INLINE void " NAME "(\n"                                                           \
@@ -412,8 +414,8 @@ constexpr PreludeFunction tile_instructions[] = {
 #undef TILE_INSTRUCTION
 
 // Descriptors of matrices in shared memory, for instructions of a warpgroup (PTX ISA, "Matrix
-// Descriptor Format" and "Strides"). A descriptor has these fields; addresses and offsets are in
-// units of 16 bytes:
+// Descriptor Format" and "Strides"). A descriptor has the following fields. Addresses and offsets
+// are in units of 16 bytes.
 //
 //   from bit 0    the address of the matrix
 //   from bit 16   the leading byte offset
@@ -421,9 +423,9 @@ constexpr PreludeFunction tile_instructions[] = {
 //   from bit 62   the kind of swizzle
 //
 // If the matrix is K-major, the stride byte offset is the step from eight rows to the next eight,
-// and the leading byte offset has no meaning. If it is MN-major, the leading byte offset is the
-// step from 64 adjacent rows to the next 64, and the stride byte offset the step from eight terms
-// to the next eight.
+// and the leading byte offset has no meaning. If the matrix is MN-major, the leading byte offset is
+// the step from 64 adjacent rows to the next 64, and the stride byte offset is the step from eight
+// terms to the next eight.
 constexpr PreludeFunction descriptor_functions[] = {
     {"tw_descriptor<", R"(template <int swizzle>
 INLINE ULONG tw_descriptor(const void* first) {
@@ -441,8 +443,9 @@ INLINE ULONG tw_descriptor_mn(const void* first) {
 )"},
 };
 
-// The fence and the wait have the accumulators as operands. This keeps the compiler from moving
-// code that accesses accumulators between the two, where the instructions own the registers.
+// The fence and the wait have the accumulators as operands, because between the two the
+// instructions own the registers. The operands keep the compiler from moving code that accesses
+// accumulators there.
 constexpr PreludeFunction warpgroup_functions[] = {
     {"tw_descriptor", R"(INLINE ULONG tw_shared_address(const void* in) {
   return (ULONG)__cvta_generic_to_shared(in);
@@ -627,7 +630,7 @@ std::string in_words(std::string_view text, Words dialect) {
   return result;
 }
 
-/// "a, b, ..." in lines of eight.
+/// Returns "a, b, ..." with a line break after every eight items.
 std::string wrapped(const std::vector<std::string>& items, std::string_view line_break) {
   std::string text;
   for (size_t i = 0; i < items.size(); ++i) {
@@ -647,9 +650,10 @@ std::string functions_for(std::string_view body, std::span<const PreludeFunction
 }
 
 /// Returns the definition of a function such as `tw_wgmma_m64n128k16_bf16(sums, a, b)`, for any
-/// number of columns. A suffix as in `..._bf16_tb` names the factors that are MN-major. `sums` has
-/// first the sums of one row of the lane, in pairs of adjacent columns, then those of the row eight
-/// rows below. The instruction takes a pair of the first row, a pair of the other row, and so on.
+/// number of columns. A suffix as in `..._bf16_tb` names the factors that are MN-major. A lane has
+/// sums of two rows, eight rows apart. In `sums`, all sums of the first row, in pairs of adjacent
+/// columns, stand before those of the second row. The instruction expects a pair of the first row,
+/// a pair of the second row, and so on.
 std::string warpgroup_instruction(const std::string& name) {
   int columns = 0, depth = 0;
   char type[16] = "";
@@ -670,7 +674,8 @@ std::string warpgroup_instruction(const std::string& name) {
     sums.push_back(fmt::format("\"+{}\"(d[{}])", is_integer ? "r" : "f",
                                i / 2 % 2 * count / 2 + i / 4 * 2 + i % 2));
   }
-  // Accumulates; factors are not negated, and of 16 bits transposed where they are MN-major.
+  // The operands say: add to the sums, do not negate factors, and transpose 16-bit factors that are
+  // MN-major.
   const std::string flags =
       is_integer ? "p"
       : operand == "tf32"

@@ -27,7 +27,7 @@ using schedules::Wait;
 
 namespace {
 
-/// The lines of the text, one step further in.
+/// Returns the lines of the text, indented by one more step.
 std::string further_in(std::string_view text) {
   std::string result;
   while (!text.empty()) {
@@ -67,8 +67,8 @@ std::string KernelPrinter::print_kernel(GpuKernel& kernel) {
   for (size_t i = 0; i < kernel.maps.size(); ++i)
     parameters.push_back(fmt::format("const __grid_constant__ tw_tensor_map tw_map_{}", i));
   print_phase();
-  // print_phase() has found the indices and the buffers that the body uses. Only these indices are
-  // numbered, and only these scratch buffers are declared.
+  // print_phase() has found the indices and the buffers that the body uses. Declarations are
+  // printed only for these indices and these scratch buffers.
   const std::string numbered = numbers(), declared = declarations();
   return fmt::format("// {}: {} x {}\n{}{}({}) {{\n{}{}{}}}\n", phase_.name,
                      counted(kernel.blocks, "block"), counted(kernel.threads, "thread"),
@@ -133,8 +133,8 @@ std::string KernelPrinter::mbarrier_declarations() const {
 
 // ---- producers and consumers ----------------------------------------------------------------
 // Producers have the thread numbers after those of the consumers. Each consumer warp arrives at
-// `tw_emptied` when it reaches its wait. From then on the buffers that the previous iteration read
-// may be overwritten.
+// `tw_emptied` when it reaches its wait. The arrival says that the buffers that the previous
+// iteration read may be overwritten.
 
 void KernelPrinter::print_phase() {
   if (!plan_.has_producers) return print_uniform(*phase_.body, 1);
@@ -152,7 +152,7 @@ void KernelPrinter::print_phase() {
   print_tasks(
       [&](int indent) {
         print_uniform(parts.consumer, indent);
-        // The shared memory of this task is that of the next one.
+        // The next task uses the same shared memory.
         if (plan_.is_persistent) print_barrier(indent);
       },
       1);
@@ -248,7 +248,7 @@ void KernelPrinter::print_uniform(const Stmt& stmt, bool is_last, int indent) {
       },
       [&](const Commit&) { print_order(nullptr, indent); },
       [&](const Wait& wait) { print_order(&wait, indent); },
-      // The warps of other blocks hide the latency of memory.
+      // Prefetches are not needed: the warps of other blocks hide the latency of memory.
       ignore<PrefetchLines>);
 }
 
@@ -260,13 +260,14 @@ void KernelPrinter::print_once(const Block& statements, int indent) {
   line(indent, "}");
 }
 
-/// Prints the numbers of a nest's threads around its body, which says which of them it uses.
+/// Prints the body of a nest of thread loops, with the declarations of its loop variables in front.
+/// The body is printed first, because only the variables that it uses are declared.
 void KernelPrinter::print_nest(const Loop& loop, const PrintBody& print_inside, int indent) {
   const ThreadNest nest = schedules::thread_nest(loop);
   std::vector<schedules::TaskAxis> variables;
   for (const Loop* l : nest.loops) {
     variables.push_back({l->variable, *dsl::as_int(l->end)});
-    used_variables_.erase(l->variable);  // a sibling's may have the same name
+    used_variables_.erase(l->variable);  // a sibling's variable may have the same name
   }
   const Block& body = *nest.loops.back()->body;
   const std::string before = std::exchange(body_, {});
@@ -275,7 +276,7 @@ void KernelPrinter::print_nest(const Loop& loop, const PrintBody& print_inside, 
   nest_ = nullptr;
   const std::string text = std::exchange(body_, before);
   const std::vector<std::string> numbers =
-      numbered_by("thread", variables);  // marks them as used in the text
+      numbered_by("thread", variables);  // declarations of the variables that the text uses
   const bool is_partial = nest.threads() < plan_.threads;
   const bool declares = !body.empty() && body.back().as<Allocate>();
   if (numbers.empty() && !is_partial && !declares) {
@@ -291,7 +292,8 @@ void KernelPrinter::print_nest(const Loop& loop, const PrintBody& print_inside, 
 
 /// Prints, in this order: the issue of the nest's warpgroup instructions, the copies that stand
 /// before the nest in the block, and the wait for the instructions. So the instructions run while
-/// the threads copy. `i` is the index of the first copy and `nest` that of the nest.
+/// the threads copy. `i` is the index of the first copy in the block, and `nest` is the index of
+/// the nest.
 void KernelPrinter::print_overlapped(const Block& block, size_t i, size_t nest, int indent) {
   std::set<std::string> sums;
   const auto issue = [&](const Block& body, int inner) {

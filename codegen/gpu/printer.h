@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A KernelPrinter prints the kernel of a phase, from the outside in. The files follow this order:
-// printer.cpp prints the text around the statements, and which threads execute them
-// (codegen/gpu/roles.h); statements.cpp prints the statements of one thread; tiles.cpp prints
-// tensor tiles. Expressions are printed as in C (codegen/c_printer.h). Not thread-safe.
+// A KernelPrinter prints the kernel of a phase. printer.cpp prints the text around the statements,
+// and decides which threads execute them (codegen/gpu/roles.h). statements.cpp prints the
+// statements of one thread, and tiles.cpp prints tensor tiles. Expressions are printed as in C
+// (codegen/c_printer.h). Not thread-safe.
 
 #include <functional>
 #include <optional>
@@ -72,8 +72,8 @@ class KernelPrinter : CPrinter {
   int64_t own_elements(const Buffer& buffer) const;
 
   // Each of these functions tries to print a vector loop as accesses of several elements at once.
-  // It returns false and prints nothing if the loop does not have the form that the function
-  // handles.
+  // If the loop does not have the form that the function handles, it returns false and prints
+  // nothing.
   bool print_vectors(const schedules::Loop& loop, int indent);
   bool print_scatter(const schedules::Loop& loop, int indent);
   bool print_vector_store(const schedules::Loop& loop, int indent);
@@ -85,7 +85,7 @@ class KernelPrinter : CPrinter {
   void print_assign(const schedules::Assign& assign, int indent) override;
   void print_branches(const schedules::Branches& branches, int indent) override;
   struct Copy {
-    std::string to, from;  ///< texts of the first elements of both sides
+    std::string to, from;  ///< text of the first element that is written, or read
     int64_t bytes;
   };
   static std::string asynchronous(const Copy& copy, const std::string& condition = "");

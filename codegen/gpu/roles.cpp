@@ -41,7 +41,8 @@ bool orders_threads(const Stmt& stmt) {
 
 // ---- shared memory --------------------------------------------------------------------------
 
-/// Sibling buffers of one name share memory of the largest one's size.
+/// Returns the arrays in shared memory, those with the widest swizzle first. Buffers of the same
+/// name in sibling blocks of statements share one array, which has the size of the largest buffer.
 std::vector<SharedArray> shared_arrays(const Block& body) {
   std::vector<SharedArray> shared;
   const auto name_of = [](const SharedArray& array) { return array.buffer.name; };
@@ -117,9 +118,9 @@ void find_boxes(const Program& program, const Phase& phase, const FindBuffer& bu
 
 // ---- copies by threads ----------------------------------------------------------------------
 
-/// True if threads make asynchronous copies in the phase, which commits and waits must order. TMA
-/// copies do not count. Elements of any size count, because even small elements can be copied
-/// asynchronously as vectors.
+/// True if threads make asynchronous copies in the phase, so that commits and waits must order
+/// them. TMA copies do not count. Elements of any size count, because even small elements can be
+/// copied asynchronously as vectors.
 bool has_cp_async(const Phase& phase, const KernelPlan& plan, const DialectRow& dialect,
                   const FindBuffer& buffer) {
   bool found = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The roles of a kernel's threads, which are decided before the kernel is printed. This table says
-// who executes which statements; a nest is a nest of thread loops (schedules/program/program.h):
+// The roles of a kernel's threads. They are decided before the kernel is printed. This table shows
+// who executes which statements. A nest is a nest of thread loops (schedules/program/program.h).
 //
 //   all threads        barriers, commits, waits, and the loops and conditions around nests
 //   threads of a nest  the statements of the nest, whose loops number these threads
@@ -26,8 +26,8 @@
 
 namespace tw::codegen {
 
-/// Returns the buffer of a name: an argument, a scratch buffer, or a buffer that the phase
-/// allocates.
+/// A function that returns the buffer with this name: an argument, a scratch buffer, or a buffer
+/// that the phase allocates.
 using FindBuffer = std::function<const schedules::Buffer&(const std::string& name)>;
 
 struct SharedArray {
@@ -51,9 +51,9 @@ struct KernelPlan {
   /// True if a block runs several tasks. Only phases with producers have such blocks.
   bool is_persistent = false;
   /// The arrays in shared memory, those with the widest swizzle first. An array begins at a
-  /// multiple of the period of its swizzle. Its size is such a multiple too, and the period of the
-  /// next array is not longer, so no gaps are needed for swizzles. Buffers of the same name in
-  /// sibling blocks of statements share one array.
+  /// multiple of the period of its swizzle, and its size is a multiple of the period too. The
+  /// period of the next array is not longer, so no gaps are needed for swizzles. Buffers of the
+  /// same name in sibling blocks of statements share one array.
   std::vector<SharedArray> shared;
   int64_t shared_bytes = 0;   ///< size of the arrays and mbarriers
   int64_t dynamic_bytes = 0;  ///< size of the arrays if they are dynamic, else 0
@@ -74,15 +74,15 @@ KernelPlan plan_kernel(const schedules::Program& program, const schedules::Phase
 
 bool is_global(schedules::Scope scope);
 /// True if the allocation is in memory that all threads of the block share. A Shared buffer is
-/// private to thread 0 if no thread loop is in its scope.
+/// private to thread 0 if the body of its allocation has no thread loop.
 bool is_shared(const schedules::Allocate& allocate);
 
 /// True if all threads of the block execute the statement, false if thread 0 executes it alone.
 bool concerns_all(const schedules::Stmt& stmt, const KernelPlan& plan);
 
-/// True if a copy of `bytes` bytes is made by cp.async. The program must allow the assignment to be
-/// asynchronous (Assign::asynchronous), and cp.async copies at least 4 bytes, from global to shared
-/// memory.
+/// True if a copy of `bytes` bytes is made by cp.async. This instruction copies at least 4 bytes,
+/// from global to shared memory. The program must also allow the assignment to be asynchronous
+/// (Assign::asynchronous).
 bool is_asynchronous(const schedules::Assign& assign, int64_t bytes, const KernelPlan& plan,
                      const DialectRow& dialect, const FindBuffer& buffer);
 
@@ -91,9 +91,9 @@ bool is_warpgroup_tile(const schedules::Stmt& stmt);
 /// True if the loop contains nothing but tensor tiles that warpgroups compute.
 bool is_warpgroup_tiles(const schedules::Loop& loop);
 /// Looks in `block`, from statement `i` on, for a nest of warpgroup instructions that may be issued
-/// early: before the statements from `i` up to the nest, which are the copies of a pipeline. The
-/// instructions then run while the threads copy. Returns the index of the nest in the block, or `i`
-/// if no nest may be issued early.
+/// early: before the statements from `i` up to the nest. These statements are the copies of a
+/// pipeline, and the instructions then run while the threads copy. Returns the index of the nest in
+/// the block, or `i` if no nest may be issued early.
 ///
 /// Legality has proved that no barrier is needed between the copies and the nest, so the copies
 /// write no element that the nest reads. This function checks that the copies access no

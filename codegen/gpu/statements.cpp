@@ -60,8 +60,8 @@ void KernelPrinter::print_loop(const Loop& loop, int indent) {
   if (plan_.is_persistent && loop.pipeline) print_end_of_pipeline(false, indent);
 }
 
-/// Returns the unroll pragma of a loop. If a tensor tile is printed as loops, those that index its
-/// accumulators are unrolled, so that the accumulators stay in registers.
+/// Returns the unroll pragma of a loop. If a tensor tile is printed as loops, the loops that index
+/// its accumulators are unrolled, so that the accumulators stay in registers.
 std::string KernelPrinter::pragma_of(const Loop& loop) const {
   const bool is_rolled =
       loop.kind == LoopKind::Serial || loop.kind == LoopKind::Reduce || loop.kind == LoopKind::Bulk;
@@ -71,9 +71,9 @@ std::string KernelPrinter::pragma_of(const Loop& loop) const {
   return fmt::format("#pragma unroll {}", is_row_loop(loop) ? loads_in_flight : 1);
 }
 
-/// True for a row loop: an innermost loop, or a loop around a nest of threads, that reads global
-/// memory and whose iterations are a few assignments of a thread. If it is partly unrolled, the
-/// loads of several iterations are in flight at a time.
+/// True for a row loop: a loop of a few assignments of a thread that reads global memory. It
+/// contains no loops other than vector loops and a nest of thread loops. If it is partly unrolled,
+/// the loads of several iterations are in flight at a time.
 bool KernelPrinter::is_row_loop(const Loop& loop) const {
   if (loop.kind != LoopKind::Serial && loop.kind != LoopKind::Reduce) return false;
   const auto end = dsl::as_int(loop.end);
@@ -95,8 +95,8 @@ bool KernelPrinter::is_row_loop(const Loop& loop) const {
   return is_plain(*loop.body) && reads_global;
 }
 
-/// Prints a pipelined loop, with the slot as a second loop counter. With a remainder in place of
-/// this counter, NVRTC 13.0 could not prove that addresses are aligned, and would split reads of 16
+/// Prints a pipelined loop, with the slot as a second loop counter. If the slot were computed as a
+/// remainder, NVRTC 13.0 could not prove that addresses are aligned, and would split reads of 16
 /// bytes into four. If every iteration has its own slot, the loop variable is the slot.
 void KernelPrinter::print_pipeline(const Loop& loop, int indent) {
   const int64_t slots = loop.pipeline->slots;
@@ -115,7 +115,7 @@ void KernelPrinter::print_allocate(const Allocate& allocate, bool is_last, int i
   if (is_shared(allocate)) return print_body(*allocate.body, indent);
   const Buffer& b = allocate.buffer;
   const int inner = is_last ? indent : indent + 1;
-  // The body says how the array is accessed.
+  // The body is printed first, because it decides whether the array is accessed as vectors.
   const std::string before = std::exchange(body_, {});
   print_body(*allocate.body, inner);
   const std::string body = std::exchange(body_, before);
@@ -126,7 +126,7 @@ void KernelPrinter::print_allocate(const Allocate& allocate, bool is_last, int i
   if (!is_last) line(indent, "}");
 }
 
-/// Number of elements of a private buffer that each thread holds.
+/// Returns the number of elements of a private buffer that each thread holds.
 int64_t KernelPrinter::own_elements(const Buffer& b) const {
   const auto found = dropped_.find(b.name);
   int64_t elements = 1;
@@ -136,14 +136,15 @@ int64_t KernelPrinter::own_elements(const Buffer& b) const {
   return std::max<int64_t>(1, elements);
 }
 
-/// A swizzle moves 16-byte chunks as a whole, and with them every vector inside of a chunk.
+/// A swizzle moves each chunk of 16 bytes as a whole, so a vector inside of a chunk stays
+/// contiguous.
 std::string KernelPrinter::placed(const Buffer& b, const std::string& index) const {
   return b.swizzle == 0 ? index : dialect_.swizzled(b, index);
 }
 
 // ---- vectors --------------------------------------------------------------------------------
 
-/// A dense copy, or a fill with zeros, as accesses of at most 16 bytes.
+/// Prints a dense copy, or a fill with zeros, as accesses of at most 16 bytes.
 bool KernelPrinter::print_vectors(const Loop& loop, int indent) {
   const auto vectors = vector_access_of(loop);
   if (!vectors) return false;
@@ -170,7 +171,8 @@ bool KernelPrinter::print_vectors(const Loop& loop, int indent) {
   return true;
 }
 
-/// A copy that is dense only where it reads: one read, and a store for each element.
+/// Prints a copy whose reads are contiguous and whose stores are not: one vector read, and a store
+/// for each element.
 bool KernelPrinter::print_scatter(const Loop& loop, int indent) {
   if (!dialect_.vector_type) return false;
   const auto from =
@@ -195,9 +197,9 @@ bool KernelPrinter::print_scatter(const Loop& loop, int indent) {
   return true;
 }
 
-/// Prints a store of computed values to global or shared memory as one store. Contiguous values
-/// that all lanes read come from vector loads. If the lanes have separate conditions and only some
-/// of them hold, the elements are stored one by one:
+/// Prints a store of computed values to global or shared memory as one vector store. Contiguous
+/// values that all lanes read are loaded as vectors. If each lane has its own condition and only
+/// some of the conditions hold, the elements are stored one by one:
 ///   if ((i < 7) && (i + 1 < 7)) {
 ///     const float2 tw_v0 = *(const float2*)&a[i];
 ///     *(unsigned*)&c[i] = tw_pack_bf16(tw_v0.x + 1, tw_v0.y + 1);
@@ -258,13 +260,14 @@ void KernelPrinter::print_lanes(const VectorStore& store, int indent) {
   line(indent, "}");
 }
 
-/// Appends the loads of a vector, of at most 16 bytes each, and holds the elements' names.
+/// Appends vector loads, of at most 16 bytes each, to `loads`. Adds each element's read and its
+/// name in the text to held_, so that the read is printed as this name.
 void KernelPrinter::hold_lanes(const VectorStore::Load& load, std::vector<std::string>& loads) {
   if (!dialect_.vector_type) return;
   constexpr int64_t most_bytes = 16, word_bytes = 4;
   const Buffer& b = buffer(load.buffer);
   const int64_t bytes = size_bytes(b.type), lanes = std::ssize(load.reads);
-  // A swizzle moves each chunk of 16 bytes by itself.
+  // A swizzle may move apart two chunks of 16 bytes that are adjacent in dense memory.
   if (b.swizzle != 0 && lanes * bytes > most_bytes) return;
   const int64_t in_one = std::min(lanes, most_bytes / bytes);
   const std::string type = dialect_.vector_type(b.type, in_one);
@@ -295,7 +298,7 @@ VectorBuffer KernelPrinter::vector_buffer(const std::string& name) const {
 
 // ---- copies ---------------------------------------------------------------------------------
 
-/// Copies of 16-bit floats do not convert them.
+/// Prints a plain copy without converting 16-bit floats; all other assignments as CPrinter does.
 void KernelPrinter::print_assign(const Assign& assign, int indent) {
   const auto* read = assign.value.as<dsl::Read>();
   const Buffer& b = buffer(assign.buffer);
@@ -317,7 +320,8 @@ void KernelPrinter::print_branches(const Branches& branches, int indent) {
 }
 
 /// Returns the operands of the copy if the body is one asynchronous copy. Returns nullopt for other
-/// bodies, and if the address cannot be computed where the condition of the copy fails.
+/// bodies, and if the address of the source is read from a table: where the condition of the copy
+/// fails, the table must not be read.
 std::optional<KernelPrinter::Copy> KernelPrinter::copy_of(const Block& body) {
   const Loop* loop = body[0].as<Loop>();
   std::optional<VectorAccess> vectors;
@@ -360,8 +364,8 @@ bool KernelPrinter::print_tma_copy(const Loop& loop, int indent) {
 
 // ---- barriers, commits and waits ------------------------------------------------------------
 
-/// Prints a barrier. Warpgroup instructions read shared memory through the asynchronous proxy,
-/// which is not ordered with ordinary stores and copies (PTX ISA, "Async proxy"). So each thread
+/// Prints a barrier. Warpgroup instructions read shared memory through the asynchronous proxy. This
+/// proxy is not ordered with ordinary stores and copies (PTX ISA, "Async proxy"). So each thread
 /// puts a fence after its own writes, before the barrier.
 void KernelPrinter::print_barrier(int indent) {
   if (plan_.runs_warpgroups) line(indent, "tw_fence_async();");
@@ -375,7 +379,7 @@ void KernelPrinter::print_order(const Wait* wait, int indent) {
   line(indent, wait ? fmt::format("tw_wait<{}>();", wait->pending) : "tw_commit();");
 }
 
-/// Prints the commit of a group of TMA copies or, given `wait`, the wait for one.
+/// Prints the commit of a group of TMA copies if `wait` is null, else the wait for groups.
 void KernelPrinter::print_tma_order(const Wait* wait, int indent) {
   if (!wait && plan_.has_producers) return line(indent, "++tw_committed;");
   if (plan_.has_producers) print_leave(indent);
@@ -394,9 +398,9 @@ void KernelPrinter::print_tma_order(const Wait* wait, int indent) {
 }
 
 /// Prints the end of the pipeline in a task of a persistent block. Consumers release all slots, and
-/// wait for the commit groups of the last iterations, for which no iteration has waited. The
-/// producer waits until the consumers have released the slots. As a result, each mbarrier is in the
-/// phase that the group numbers of the next task assume.
+/// wait for the commit groups of the last iterations, because no iteration has waited for these.
+/// The producer waits until the consumers have released the slots. As a result, each mbarrier is in
+/// the phase that the group numbers of the next task assume.
 void KernelPrinter::print_end_of_pipeline(bool of_producer, int indent) {
   line(indent, "#pragma unroll 1");
   line(indent, "for (; tw_arrived < tw_committed; ++tw_arrived) {");
@@ -405,12 +409,14 @@ void KernelPrinter::print_end_of_pipeline(bool of_producer, int indent) {
   line(indent, "}");
 }
 
-/// Prints a consumer warp's arrival at the mbarrier of the next group that it waits for.
+/// Prints the arrival of a consumer warp at the mbarrier of the next commit group for which the
+/// warp waits. The mbarrier is in `tw_emptied`.
 void KernelPrinter::print_leave(int indent) {
   line(indent, fmt::format("tw_leave(&tw_emptied[tw_arrived & {}]);", plan_.mbarriers - 1));
 }
 
-/// Prints the wait for the phase of group `tw_arrived` at one of the mbarriers.
+/// Prints the wait for commit group `tw_arrived` at its mbarrier. `mbarriers` is the name of the
+/// array of mbarriers.
 void KernelPrinter::print_wait_at(std::string_view mbarriers, int indent) {
   line(indent, fmt::format("tw_wait_at(&{}[tw_arrived & {}], tw_arrived >> {} & 1);", mbarriers,
                            plan_.mbarriers - 1, mbarriers_shift()));

@@ -75,7 +75,7 @@ void KernelPrinter::declare_factors(std::string_view name, const TensorTile& til
   line(indent, fmt::format("const {} {} = {};", type, name, value));
 }
 
-/// Elements in one register, the first in the lowest bits.
+/// Returns an expression of one register that holds these elements, the first in the lowest bits.
 std::string KernelPrinter::packed_factors(const TensorTile& tile, const dsl::Read& factor,
                                           const std::vector<Expr>& indices, int64_t begin,
                                           int64_t end) {
@@ -124,8 +124,8 @@ void KernelPrinter::print_awaited(const std::set<std::string>& sums, int indent)
     line(indent, fmt::format("tw_wgmma_wait({});", buffer_identifier(each)));
 }
 
-/// Calls the instruction with the first of a thread's accumulators and the descriptors of its
-/// factors:
+/// Prints a call of the instruction. Its operands are the address of the thread's first accumulator
+/// and the descriptors of the factors:
 ///   tw_wgmma_m64n128k16_bf16(&acc[0], tw_descriptor<128>(&a[...]), tw_descriptor<128>(&b[...]));
 void KernelPrinter::print_warpgroup_tile(const TensorNest& nest, int indent) {
   const Buffer& by_row = buffer(nest.by_row->tensor);
@@ -137,7 +137,8 @@ void KernelPrinter::print_warpgroup_tile(const TensorNest& nest, int indent) {
                            descriptor(by_column, b, first_of_columns(nest))));
 }
 
-/// The descriptor of a factor. It holds the unswizzled address: the hardware applies the swizzle.
+/// Returns the descriptor of a factor. It holds the unswizzled address: the hardware applies the
+/// swizzle.
 std::string KernelPrinter::descriptor(const Buffer& b, const FactorLayout& layout,
                                       const std::vector<Expr>& first) {
   Buffer dense = b;

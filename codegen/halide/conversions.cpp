@@ -8,9 +8,9 @@
 namespace tw::codegen::halide {
 namespace {
 
-/// Returns the f64 with only the first 14 bits of its significand, the last of which is set to 1 if
-/// nonzero bits are lost (rounding to odd). Rounding this value by way of f32 to f16 or bf16 gives
-/// the same result as rounding the original number once. No NaN becomes infinite.
+/// Returns the f64 with only the first 14 bits of its significand. If nonzero bits are lost, the
+/// last of the 14 bits is set to 1 (rounding to odd). Rounding this value by way of f32 to f16 or
+/// bf16 gives the same result as rounding the original number once. No NaN becomes infinite.
 HExpr rounded_to_odd(const HExpr& x) {
   constexpr uint64_t lost = (uint64_t{1} << 39) - 1;
   const HExpr bits = bits_of(x);
@@ -18,7 +18,8 @@ HExpr rounded_to_odd(const HExpr& x) {
   return Halide::reinterpret(x.type(), (bits & word(~lost)) | sticky);
 }
 
-/// f32 to f16 by Halide's integer arithmetic, which makes an infinity of NaN.
+/// Converts f32 to f16. Halide's integer arithmetic would turn a NaN into an infinity, so NaN is
+/// selected separately.
 HExpr to_f16_with_nan(const HExpr& x) {
   const Halide::Type half = Halide::Float(16), word = Halide::UInt(16);
   const HExpr bits = Halide::reinterpret(word, Halide::cast(half, x));
@@ -29,7 +30,7 @@ HExpr to_f16_with_nan(const HExpr& x) {
 }  // namespace
 
 // A clamp and a cast would be wrong: Halide simplifies u32(i32(f)) to u32(f), which is undefined
-// for f < 0. It does not look into a saturating cast.
+// for f < 0. Halide does not simplify a saturating cast in this way.
 HExpr truncated(Halide::Type type, const HExpr& a) { return Halide::saturating_cast(type, a); }
 
 // Every NaN becomes a NaN that rounding to 16 bits preserves. This step also keeps LLVM from

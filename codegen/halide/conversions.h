@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Conversions between types that Halide's casts do not give: from floats to integers, and to floats
-// of 16 bits. Private to codegen/halide; thread-safe.
+// Conversions that Halide's casts do not provide: from floats to integers, and to 16-bit floats.
+// Private to codegen/halide; thread-safe.
 
 #include "codegen/halide/ir.h"
 
@@ -18,8 +18,8 @@ HExpr to_odd_f32(const HExpr& x);
 /// Converts an element, as it is stored in a buffer, to the type in which it is computed.
 HExpr to_value(DType type, const HExpr& stored);
 
-/// Converts a computed value to an element as it is stored in a buffer. `has_f16`: the target has
-/// an instruction that rounds f32 to f16.
+/// Converts a computed value to an element as it is stored in a buffer. `has_f16` is true if the
+/// target has an instruction that rounds f32 to f16.
 HExpr to_storage(DType type, const HExpr& value, bool has_f16);
 
 }  // namespace tw::codegen::halide

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Literals of 64 bits, and tests of floats by their bits. The tests do not compare the floats
-// themselves, because LLVM may assume that no float is NaN or infinite, and then takes the results
-// of such comparisons to be constant. Private to codegen/halide; thread-safe.
+// themselves, because LLVM may assume that no float is NaN or infinite, and would then replace the
+// results of such comparisons by constants. Private to codegen/halide; thread-safe.
 
 #include <bit>
 #include <cmath>

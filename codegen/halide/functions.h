@@ -15,24 +15,24 @@ HExpr log_f32(const HExpr& x);
 HExpr tanh_f32(const HExpr& x);
 HExpr erf_f32(const HExpr& x);
 HExpr sigmoid_f32(const HExpr& x);
-/// sin(x + quarters * pi / 2). So it is sin(x) for 0 quarters, and cos(x) for 1 quarter.
+/// Returns sin(x + quarters * pi / 2), which is sin(x) for 0 quarters and cos(x) for 1 quarter.
 HExpr sin_f32(const HExpr& x, int quarters);
-/// x to the power y. If x is negative and y is not a whole number, the result is NaN.
+/// Returns x to the power y. If x is negative and y is not a whole number, the result is NaN.
 HExpr pow_f32(const HExpr& x, const HExpr& y);
 
-// The following functions were measured against the C library. Their errors are at most 4 units of
-// 2^-53 relative to the value; those of pow_f64 at most 8 units.
+// The following functions were measured against the C library. Their errors relative to the value
+// are at most 4 * 2^-53. The error of pow_f64 is at most 8 * 2^-53.
 HExpr exp_f64(const HExpr& x);
 HExpr log_f64(const HExpr& x);
 HExpr tanh_f64(const HExpr& x);
 HExpr erf_f64(const HExpr& x);
 HExpr sigmoid_f64(const HExpr& x);
-/// sin(x + quarters * pi / 2). So it is sin(x) for 0 quarters, and cos(x) for 1 quarter.
+/// Returns sin(x + quarters * pi / 2), which is sin(x) for 0 quarters and cos(x) for 1 quarter.
 HExpr sin_f64(const HExpr& x, int quarters);
-/// x to the power y. If x is negative and y is not a whole number, the result is NaN.
+/// Returns x to the power y. If x is negative and y is not a whole number, the result is NaN.
 HExpr pow_f64(const HExpr& x, const HExpr& y);
 
-/// The value of a polynomial at x. The coefficient of the highest power comes first.
+/// Returns the value of a polynomial at x. The coefficient of the highest power comes first.
 HExpr polynomial(const HExpr& x, const std::vector<double>& coefficients);
 
 }  // namespace tw::codegen::halide

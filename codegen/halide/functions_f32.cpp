@@ -11,9 +11,9 @@
 namespace tw::codegen::halide {
 namespace {
 
-/// log2(x) in double, with an error of 2^-40. Requires: x is 0, infinite, or a positive normal
-/// number of double. For 0 the result is so small, and for infinity so large, that its product with
-/// any nonzero f32 exceeds the range of exponents.
+/// Returns log2(x) in double, with an error of 2^-40. Requires: x is 0, infinite, or a positive
+/// normal number of double. For 0 the result is -1e200, and for infinity 1e200: the product with
+/// any nonzero f32 then exceeds the range of exponents.
 HExpr log2_f64(const HExpr& x) {
   const Halide::Type word = Halide::UInt(64);
   const HExpr one = hi::make_const(word, uint64_t{0x3ff} << 52);
@@ -27,17 +27,18 @@ HExpr log2_f64(const HExpr& x) {
   std::vector<double> series;  // log(mantissa) = 2 (s + s^3 / 3 + s^5 / 5 + ...)
   for (int k = 13; k > 0; k -= 2) series.push_back(2 / (k * std::numbers::ln2));
   const HExpr sum = exponent + polynomial(s * s, series) * s;
-  // A comparison of bits: LLVM may assume that no float is infinite.
+  // The bits are compared, because LLVM may assume that no float is infinite.
   const HExpr infinity = hi::make_const(word, std::bit_cast<uint64_t>(HUGE_VAL));
   return Halide::select(bits == hi::make_zero(word), f64(-1e200), bits == infinity, f64(1e200),
                         sum);
 }
 
-/// 2^x in double with an error of 2^-32; 0 and numbers beyond f32 outside of the exponents.
+/// Returns 2^x in double with an error of 2^-32. x is first limited to the exponents of double. So
+/// a result that is too small rounds to 0 in f32, and a result that is too large to infinity.
 HExpr exp2_f64(const HExpr& x) {
   const HExpr inside = hi::Max::make(hi::Min::make(x, f64(1023)), f64(-1022));
   const HExpr whole = Halide::round(inside);
-  std::vector<double> series = {1};  // exp(ln2 (inside - whole)), to the 8th power
+  std::vector<double> series = {1};  // series of exp(ln 2 * (inside - whole)) up to the 8th power
   for (int k = 1; k <= 8; ++k)
     series.insert(series.begin(), series.front() * std::numbers::ln2 / k);
   const HExpr exponent = Halide::cast(Halide::UInt(64), Halide::cast(index32, whole) + 1023) << 52;
@@ -53,9 +54,9 @@ HExpr polynomial(const HExpr& x, const std::vector<double>& coefficients) {
   return sum;
 }
 
-/// 2^whole * exp(rest), where rest = x - whole * ln 2 is in [-0.35, 0.35]. The polynomial has a
-/// relative error of 3.3e-9. 2^whole is multiplied in two parts, as whole is below the least
-/// exponent of a normal number if the result is not normal. exp(-104) is 0 and exp(89) is infinite.
+/// Returns 2^whole * exp(rest), where rest = x - whole * ln 2 is in [-0.35, 0.35]. The polynomial
+/// has a relative error of 3.3e-9. If the result is subnormal, 2^whole is below the least normal
+/// number, so it is multiplied in two parts. exp(-104) is 0 and exp(89) is infinite.
 HExpr exp_f32(const HExpr& x) {
   const Halide::Type word = Halide::UInt(32);
   const auto shifted = [&](const HExpr& exponent) {
@@ -73,16 +74,16 @@ HExpr exp_f32(const HExpr& x) {
          Halide::reinterpret(x.type(), shifted(exponent - half + 127));
 }
 
-/// Cephes' logf: a polynomial of mantissa - 1, where x = mantissa * 2^exponent and the mantissa is
-/// in [sqrt(1/2), sqrt(2)). Special numbers are told apart by their bits, because LLVM may assume
-/// that no float is infinite or NaN. The logarithm of infinity is 128 ln 2.
+/// Returns log(x) by Cephes' logf: a polynomial of mantissa - 1, where x = mantissa * 2^exponent
+/// and the mantissa is in [sqrt(1/2), sqrt(2)). Special numbers are recognised by their bits,
+/// because LLVM may assume that no float is infinite or NaN. The logarithm of infinity is 128 ln 2.
 HExpr log_f32(const HExpr& x) {
   const Halide::Type word = Halide::UInt(32);
   const auto constant = [&](auto value) {
     return hi::make_const(word, std::bit_cast<uint32_t>(value));
   };
   const HExpr given = Halide::reinterpret(word, x);
-  const HExpr less_1 = given - constant(1u);  // the largest number for x = 0
+  const HExpr less_1 = given - constant(1u);  // wraps to the largest number if x is 0
   const HExpr is_subnormal = less_1 < constant(0x7fffffu);
   const HExpr bits = Halide::select(is_subnormal, Halide::reinterpret(word, x * 0x1p23f), given);
   const uint32_t half_root = std::bit_cast<uint32_t>(static_cast<float>(std::numbers::sqrt2 / 2));
@@ -104,7 +105,8 @@ HExpr log_f32(const HExpr& x) {
                                of_zero_or_negative));
 }
 
-/// Cephes' tanhf: a polynomial near 0, where 1 - 2 / (exp(2x) + 1) loses digits.
+/// Returns tanh(x) by Cephes' tanhf: a polynomial near 0, because 1 - 2 / (exp(2x) + 1) loses
+/// digits there.
 HExpr tanh_f32(const HExpr& x) {
   const HExpr z = x * x;
   const HExpr polynomial =
@@ -120,21 +122,22 @@ HExpr tanh_f32(const HExpr& x) {
                         Halide::select(x < 0.0f, -large, large));
 }
 
-/// The argument is bounded so that its square, which halide_erf() takes, stays finite; erf(10)
-/// rounds to 1.
+/// Returns erf(x). The argument is limited to [-10, 10], so that its square, which halide_erf()
+/// computes, stays finite; erf(10) rounds to 1.
 HExpr erf_f32(const HExpr& x) {
   return hi::halide_erf(hi::Max::make(hi::Min::make(x, 10.0f), -10.0f));
 }
 
-/// The argument is bounded so that exp() stays finite: 1 + exp(88) is 1.7e38.
+/// Returns 1 / (1 + exp(-x)). -x is limited to 88, so that exp() stays finite: 1 + exp(88) is
+/// 1.7e38.
 HExpr sigmoid_f32(const HExpr& x) {
   return 1.0f / (1.0f + hi::halide_exp(hi::Min::make(-x, 88.0f)));
 }
 
-/// sin(x + quarters * pi / 2). The nearest multiple of pi / 2 is subtracted in double. This leaves
-/// an argument in [-pi / 4, pi / 4] with an error of |x| * 2^-52, to which Cephes' polynomials of
-/// sinf and cosf apply. If |x| exceeds 2^52, the error exceeds the argument, and the result is an
-/// arbitrary number in [-1, 1].
+/// Returns sin(x + quarters * pi / 2). The nearest multiple of pi / 2 is subtracted in double. This
+/// leaves an argument in [-pi / 4, pi / 4] with an error of |x| * 2^-52. Cephes' polynomials of
+/// sinf and cosf apply to this argument. If |x| exceeds 2^52, the error exceeds the argument, and
+/// the result is an arbitrary number in [-1, 1].
 HExpr sin_f32(const HExpr& x, int quarters) {
   const HExpr wide = Halide::cast(Halide::Float(64), x);
   const HExpr multiple = Halide::round(wide * f64(2 * std::numbers::inv_pi));
@@ -150,8 +153,8 @@ HExpr sin_f32(const HExpr& x, int quarters) {
   return Halide::select((quadrant & 2) == 0, value, -value);
 }
 
-/// x to the power y; NaN if x is negative and y is not whole. NaN is selected as bits, because LLVM
-/// may assume that a selected float is a number.
+/// Returns x to the power y; NaN if x is negative and y is not whole. NaN is selected as bits,
+/// because LLVM may assume that a selected float is a number.
 HExpr pow_f32(const HExpr& x, const HExpr& y) {
   const Halide::Type wide = Halide::Float(64), word = Halide::UInt(32);
   const HExpr magnitude =

@@ -12,7 +12,8 @@
 namespace tw::codegen::halide {
 namespace {
 
-/// LLVM may reassociate other sums and differences, which takes errors for 0.
+/// Makes an operation that LLVM must not reassociate. Reassociating a sum or difference would make
+/// the errors that are computed here 0.
 HExpr strict(hi::Call::IntrinsicOp op, const HExpr& a, const HExpr& b) {
   return hi::Call::make(a.type(), op, {a, b}, hi::Call::PureIntrinsic);
 }
@@ -21,7 +22,8 @@ HExpr strict_difference(const HExpr& a, const HExpr& b) {
   return strict(hi::Call::strict_sub, a, b);
 }
 
-/// The number with the first 26 bits of its significand: products of two such numbers are exact.
+/// Returns the number with only the first 26 bits of its significand. Products of two such numbers
+/// are exact.
 HExpr first_half(const HExpr& x) {
   return Halide::reinterpret(x.type(), bits_of(x) & word(~uint64_t{0x7ffffff}));
 }
@@ -30,13 +32,14 @@ HExpr clamped_f64(const HExpr& x, double low, double high) {
   return hi::Max::make(hi::Min::make(x, f64(high)), f64(low));
 }
 
-/// 2^whole for -1022 <= whole <= 1023.
+/// Returns 2^whole. Requires: -1022 <= whole <= 1023.
 HExpr power_of_two(const HExpr& whole) {
   return Halide::reinterpret(whole.type(), Halide::cast(word64, Halide::cast(index32, whole) + 1023)
                                                << 52);
 }
 
-/// exp(x) * 2^whole for |x| < 0.35: in two factors, since 2^whole may be no normal number.
+/// Returns exp(x) * 2^whole for |x| < 0.35. It multiplies by 2^whole in two factors, because
+/// 2^whole may be no normal number.
 HExpr scaled_exp(const HExpr& x, const HExpr& whole) {
   std::vector<double> series = {1};
   for (int k = 1; k <= 13; ++k) series.insert(series.begin(), series.front() / k);
@@ -45,7 +48,8 @@ HExpr scaled_exp(const HExpr& x, const HExpr& whole) {
                 power_of_two(whole - half));
 }
 
-/// x = mantissa * 2^exponent with the mantissa in [sqrt(1/2), sqrt(2)), for positive numbers.
+/// The parts of a positive number x = mantissa * 2^exponent, with the mantissa in [sqrt(1/2),
+/// sqrt(2)).
 struct Split {
   HExpr mantissa, exponent;
 };
@@ -60,22 +64,23 @@ Split split_f64(const HExpr& x) {
           exponent - Halide::select(is_small, f64(54), f64(0))};
 }
 
-/// Coefficients of the series 2 + 2 x / 3 + 2 x^2 / 5 + ..., without its first `first` terms. With
-/// s = (m - 1) / (m + 1), log(m) is s * (2 + 2 s^2 / 3 + ...).
+/// Returns the coefficients 2 / k for odd k from 21 down to `first`. For first = 1 they are those
+/// of the series 2 + 2 x / 3 + 2 x^2 / 5 + ..., highest power first; for first = 3 the term 2 is
+/// left out. With s = (m - 1) / (m + 1), log(m) is s * (2 + 2 s^2 / 3 + ...).
 std::vector<double> atanh_series(int first) {
   std::vector<double> series;
   for (int k = 21; k >= first; k -= 2) series.push_back(2.0 / k);
   return series;
 }
 
-/// A number as the sum of two, of which the first has 26 bits.
+/// A number as the sum of two numbers. The significand of `high` has 26 bits.
 struct Halves {
   HExpr high, low;
 };
 
-/// log2(x) of a positive number with an error of 2^-60, by the method of FreeBSD's C library
-/// (e_pow.c). For 0 and infinity the result is so large in magnitude that its product with any
-/// nonzero factor exceeds the range of exponents.
+/// Returns log2(x) of a positive number with an error of 2^-60, by the method of FreeBSD's C
+/// library (e_pow.c). For 0 and infinity the result is so large in magnitude that its product with
+/// any nonzero factor exceeds the range of exponents.
 Halves log2_in_halves(const HExpr& x) {
   const auto [mantissa, exponent] = split_f64(x);
   // s = (mantissa - 1) / (mantissa + 1)
@@ -104,7 +109,7 @@ Halves log2_in_halves(const HExpr& x) {
           Halide::select(is_zero || is_infinite, f64(0), second)};
 }
 
-/// |x|^y. The sign of x is taken off its bits, because Halide's abs(0.0) may be -0.0.
+/// Returns |x|^y. The sign of x is removed from its bits, because Halide's abs(0.0) may be -0.0.
 HExpr magnitude_of_power(const HExpr& x, const HExpr& y) {
   const HExpr magnitude = Halide::reinterpret(x.type(), magnitude_bits(x));
   const auto [first, second] = log2_in_halves(magnitude);
@@ -122,7 +127,7 @@ HExpr magnitude_of_power(const HExpr& x, const HExpr& y) {
 HExpr exp_f64(const HExpr& x) {
   const HExpr inside = clamped_f64(x, -746, 710);
   const HExpr whole = Halide::round(inside * f64(std::numbers::log2e));
-  // ln 2 in two parts, of which products of the first with whole numbers are exact.
+  // ln 2 is split in two parts, such that products of the first part with whole numbers are exact.
   const HExpr rest = strict_difference(strict_difference(inside, whole * f64(0x1.62e42feep-1)),
                                        whole * f64(0x1.a39ef35793c76p-33));
   return Halide::select(is_nan_f64(x), x, scaled_exp(rest, whole));
@@ -139,7 +144,8 @@ HExpr log_f64(const HExpr& x) {
                         f64(std::numeric_limits<double>::quiet_NaN()), sum);
 }
 
-/// Cephes' tanh: a rational function near 0, where 1 - 2 / (exp(2x) + 1) loses digits.
+/// Returns tanh(x) as Cephes does: by a rational function near 0, because 1 - 2 / (exp(2x) + 1)
+/// loses digits there.
 HExpr tanh_f64(const HExpr& x) {
   const HExpr z = x * x;
   const HExpr p = polynomial(
@@ -153,7 +159,7 @@ HExpr tanh_f64(const HExpr& x) {
   return Halide::select(is_nan_f64(x), x, value);
 }
 
-/// Cephes' erf: a rational function near 0, and 1 - erfc(x) beyond 1.
+/// Returns erf(x) as Cephes does: by a rational function near 0, and as 1 - erfc(x) beyond 1.
 HExpr erf_f64(const HExpr& x) {
   const HExpr z = x * x, a = hi::Min::make(Halide::abs(x), f64(6));  // erf(6) rounds to 1
   const HExpr near =
@@ -177,14 +183,14 @@ HExpr erf_f64(const HExpr& x) {
   return Halide::select(is_nan_f64(x), x, value);
 }
 
-/// The argument is bounded so that exp() stays finite.
+/// Returns 1 / (1 + exp(-x)). -x is limited to 709, so that exp() stays finite.
 HExpr sigmoid_f64(const HExpr& x) {
   return f64(1) / (f64(1) + exp_f64(hi::Min::make(-x, f64(709))));
 }
 
-/// sin(x + quarters * pi / 2) by the method of sin_f32, with Cephes' polynomials of sin and cos. pi
-/// / 2 is subtracted in three parts; products of the first two parts with numbers up to 2^20 are
-/// exact.
+/// Returns sin(x + quarters * pi / 2) by the method of sin_f32(), with Cephes' polynomials of sin
+/// and cos. pi / 2 is subtracted in three parts; products of the first two parts with numbers up to
+/// 2^20 are exact.
 HExpr sin_f64(const HExpr& x, int quarters) {
   const HExpr multiple = Halide::round(x * f64(2 * std::numbers::inv_pi));
   HExpr rest = x;
@@ -206,7 +212,7 @@ HExpr sin_f64(const HExpr& x, int quarters) {
   return Halide::select((quadrant & 2) == 0, value, -value);
 }
 
-/// A negative base has powers with whole exponents only.
+/// Returns x to the power y. A negative x gives a number only if y is whole.
 HExpr pow_f64(const HExpr& x, const HExpr& y) {
   const HExpr magnitude = magnitude_of_power(x, y);
   const HExpr half = y * f64(0.5);

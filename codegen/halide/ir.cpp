@@ -12,7 +12,7 @@ Halide::Type storage_type(DType type) {
       return Halide::BFloat(bits);
     case NumberKind::Int:
       return Halide::Int(bits);
-    default:  // UInt and Bool; Halide computes on no other kind, so its bits are stored
+    default:  // UInt, Bool, and the bits of kinds on which Halide does not compute
       return Halide::UInt(bits);
   }
 }

@@ -82,8 +82,8 @@ bool are_masks_cheap(const PhaseScope& scope, const Masks& masks, const Block& b
          });
 }
 
-/// Inequalities of a lane's number hold for all lanes when they hold for the first and the last.
-/// This is not so if a side may wrap between two lanes.
+/// A linear inequality in the index of the lane holds for all lanes if it holds for the first and
+/// the last lane. This is not so if a side may wrap between two lanes.
 std::optional<Expr> in_all_lanes(const PhaseScope& scope, const Expr& condition) {
   const std::string* variable = scope.vector_variable(condition);
   if (!variable || has_side_that_may_wrap(scope.bounds(), condition)) return std::nullopt;

@@ -6,9 +6,10 @@
 namespace tw::codegen::halide {
 namespace {
 
-/// Returns vectors of sums: lane i of the result sums the products of the i-th group of factors. An
-/// explicit 8-bit product is needed, because Halide's simplifier would otherwise narrow the factors
-/// according to their values, after which no instruction matches.
+/// Returns vectors of sums: lane i of the result sums the products of the i-th group of factors.
+/// For 8-bit factors the products are made by an explicit widening multiplication. Otherwise
+/// Halide's simplifier would narrow the factors according to their values, and then no instruction
+/// would match.
 HExpr sums_of(const HExpr& own, const HExpr& shared, Halide::Type type, int lanes) {
   const Halide::Type wide = type.with_lanes(own.type().lanes());
   const bool are_bytes = own.type().bits() == 8 && shared.type().bits() == 8;
@@ -17,9 +18,8 @@ HExpr sums_of(const HExpr& own, const HExpr& shared, Halide::Type type, int lane
   return hi::VectorReduce::make(hi::VectorReduce::Add, products, lanes);
 }
 
-/// Returns the same sums as sums_of(), with products that are first added in pairs. Halide selects
-/// `vpmaddubsw` for saturating sums of two products. No sum saturates, because digits are at most
-/// 127.
+/// Returns the same sums as sums_of(), but first adds the products in pairs. For saturating sums of
+/// two products, Halide selects `vpmaddubsw`. No sum saturates, because digits are at most 127.
 HExpr sums_by_pairs(const HExpr& own, const HExpr& shared, Halide::Type type, int lanes) {
   const HExpr pairs = hi::VectorReduce::make(
       hi::VectorReduce::SaturatingAdd, Halide::widening_mul(own, shared), own.type().lanes() / 2);
@@ -32,7 +32,8 @@ bool is_defined(const PhaseScope& scope, const schedules::Digit& digit) {
   return least && most && *least >= 0 && *most < 8;
 }
 
-/// The distances in memory, in elements, of the lanes and of the products of a dot product.
+/// Distances in memory, in elements: between adjacent lanes, and between adjacent products of a
+/// lane.
 struct DotStrides {
   int64_t lane, product;
 };

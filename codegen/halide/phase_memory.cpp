@@ -32,7 +32,8 @@ HStmt PhaseTranslator::translate_allocate(const Allocate& allocate) {
   const HStmt body = statements(*allocate.body);
   if (shadowed) scope_.declare(*shadowed);
   const auto elements = static_cast<int>(std::max<int64_t>(1, buffer.elements()));
-  // Register: always a plain stack array. Stack turns to calls of a runtime above 16 KiB.
+  // MemoryType::Register is always a plain array on the stack. MemoryType::Stack would become calls
+  // of Halide's runtime above 16 KiB.
   return hi::Allocate::make(access.name, storage_type(buffer.type), Halide::MemoryType::Register,
                             {elements}, hi::const_true(), body);
 }
@@ -55,7 +56,8 @@ HStmt PhaseTranslator::translate_assign(const Assign& assign) {
                          hi::ModulusRemainder());
 }
 
-/// Halide's prefetch of one line each. Its hint is set afterwards (prefetch_hints.h).
+/// Translates to Halide's prefetches, one for each line. Their hint is set in the compiled object
+/// (prefetch_hints.h).
 HStmt PhaseTranslator::translate_prefetch(const PrefetchLines& prefetch) {
   const Access& access = scope_.access(prefetch.buffer);
   const Halide::Type type = storage_type(access.buffer.type);
@@ -71,9 +73,9 @@ HStmt PhaseTranslator::translate_prefetch(const PrefetchLines& prefetch) {
   return hi::Block::make(lines);
 }
 
-/// Translates a read. Both sides of a select are computed. So if a read is inside of the buffer
-/// only because of the select's condition, the read must be masked, or read another element, where
-/// the condition fails.
+/// Translates a read. Both sides of a select are computed. So if only the select's condition
+/// ensures that a read is inside of the buffer, the read must be masked, or read another element,
+/// where the condition fails.
 HExpr PhaseTranslator::read(const dsl::Read& r) {
   const Access& access = scope_.access(r.tensor);
   if (access.buffer.elements() == 0) return hi::make_zero(storage_type(r.type));
@@ -99,8 +101,8 @@ HExpr PhaseTranslator::load_under(const HExpr& condition, const Access& access,
 // ---- addresses ------------------------------------------------------------------------------
 
 /// Returns the index as the sum of a base and a rest. The base is computed once, as soon as its
-/// variables are known. The rest differs between unrolled copies and lanes. This reduces the number
-/// of instructions that LLVM is given, and therefore its time.
+/// variables are known. The rest differs between unrolled copies and lanes. So LLVM is given fewer
+/// instructions, and compiles faster.
 HExpr PhaseTranslator::linear(const Buffer& buffer, const std::vector<Expr>& indices) {
   const Affine affine = scope_.affine_index(buffer, indices);
   const Halide::Type type =
@@ -130,7 +132,8 @@ HExpr PhaseTranslator::named_base(const Affine& base, Halide::Type type) {
   return hi::Variable::make(type, found->second);
 }
 
-/// The outermost variables first, so that what does not change in inner loops stands together.
+/// Returns the sum of the terms, those of the outermost variables first. Then the partial sums that
+/// do not change in inner loops can be computed outside of them.
 HExpr PhaseTranslator::sum_of(Affine affine, Halide::Type type) {
   std::stable_sort(affine.terms.begin(), affine.terms.end(),
                    [&](const Affine::Term& a, const Affine::Term& b) {

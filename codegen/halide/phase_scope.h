@@ -22,8 +22,8 @@ namespace tw::codegen::halide {
 struct Access {
   Buffer buffer;
   std::string name;  ///< name of the buffer in the generated function, where it is unique
-  /// Set only if the buffer is an argument: tells Halide that the array is aligned to the size of
-  /// an element, and perhaps to no more.
+  /// Set only if the buffer is an argument. It tells Halide that the array is aligned to the size
+  /// of an element, but perhaps to no more.
   Halide::Parameter external;
   /// True if the buffer is private to the thread. Then an element may be overwritten with its old
   /// value, because no other thread can have changed it.
@@ -57,18 +57,19 @@ class PhaseScope {
   Mark mark() const { return {bounds_.mark(), depth_}; }
   void restore(const Mark& mark);
 
-  /// The number of loops entered. The axes of the task count as loops.
+  /// Returns the number of loops entered. The axes of the task count as loops.
   int depth() const { return depth_; }
-  /// The depth of the innermost loop whose variable the expression uses; -1 if it uses none.
+  /// Returns the depth of the innermost loop whose variable the expression uses; -1 if it uses
+  /// none.
   int depth(const Expr& expr) const;
 
-  /// The variable of a loop or task axis. Requires: the variable was entered.
+  /// Returns the variable of a loop or task axis. Requires: the variable was entered.
   const Variable& variable(const std::string& name) const { return variables_.at(name); }
 
-  /// Adds a buffer, which replaces a buffer of the same name.
+  /// Adds a buffer. It replaces a buffer of the same name.
   void declare(const Access& access) { accesses_[access.buffer.name] = access; }
-  /// The buffer of that name. Requires: the buffer was declared. The reference is valid until a
-  /// buffer of that name is declared again.
+  /// Returns the buffer of that name. Requires: the buffer was declared. The reference is valid
+  /// until a buffer of that name is declared again.
   const Access& access(const std::string& buffer) const { return accesses_.at(buffer); }
   /// Returns the buffer of that name like access(), but nullptr if it was not declared.
   const Access* find_access(const std::string& buffer) const;
@@ -76,21 +77,22 @@ class PhaseScope {
   const Ranges& ranges() const { return ranges_; }
   const schedules::Bounds& bounds() const { return bounds_; }
   Expr simplify(const Expr& expr) const;
-  /// The index of buffer[indices] among all elements of the buffer, as an affine expression.
+  /// Returns the position of buffer[indices] among all elements of the buffer, as an affine
+  /// expression.
   Affine affine_index(const Buffer& buffer, const std::vector<Expr>& indices) const;
   /// Returns Int(32) if the Int64 expression and all its subexpressions fit 32 bits, else Int(64).
   Halide::Type width(const Expr& expr) const;
 
-  /// True if every index is at least 0 and below the extent of its dimension wherever the
-  /// conditions hold that were entered. Conditions that became masks or selects are not among
-  /// these.
+  /// True if the ranges of loops and the entered conditions imply that every index is at least 0
+  /// and below the extent of its dimension. Conditions that became masks or selects are not
+  /// entered, so they do not count.
   bool is_always_inside(const Buffer& buffer, const std::vector<Expr>& indices) const;
-  /// Like is_always_inside(), but by the ranges of loops alone, so it also holds where the
-  /// conditions around the access fail.
+  /// Like is_always_inside(), but by the ranges of loop variables alone. So the answer also holds
+  /// where the conditions around the access fail.
   bool is_in_range(const Buffer& buffer, const std::vector<Expr>& indices) const;
 
-  /// The variable of a vector loop that the expression uses; nullptr if it uses none. If it uses
-  /// several, the alphabetically first is returned.
+  /// Returns the variable of a vector loop that the expression uses; nullptr if it uses none. If it
+  /// uses several, the alphabetically first is returned.
   const std::string* vector_variable(const Expr& expr) const;
 
  private:
@@ -109,9 +111,9 @@ class PhaseScope {
 /// True if the expression uses the variable of a vector loop, so that it may differ between lanes.
 bool uses_vector_variable(const PhaseScope& scope, const Expr& expr);
 bool uses_vector_variable(const PhaseScope& scope, const std::vector<Expr>& indices);
-/// True if the lanes of an access do not lie next to each other, so that a vector of indices is
-/// needed, with one for each lane. Such a vector should have 32-bit indices if they fit, because
-/// computing 64-bit indices takes twice as many instructions.
+/// True if the lanes of an access are not contiguous, so that the access needs a vector of indices,
+/// one index for each lane. Such a vector should have 32-bit indices if they fit, because computing
+/// 64-bit indices takes twice as many instructions.
 bool needs_index_vector(const PhaseScope& scope, const Affine& index);
 /// True if the lanes access contiguous elements, or if all of them access the same element.
 bool is_dense(const PhaseScope& scope, const std::string& buffer, const std::vector<Expr>& indices);

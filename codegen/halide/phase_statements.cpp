@@ -89,7 +89,7 @@ HStmt PhaseTranslator::statement(const Stmt& stmt) {
       [&](const Allocate& allocate) { return translate_allocate(allocate); },
       [&](const Assign& assign) { return translate_assign(assign); },
       [&](const PrefetchLines& prefetch) { return translate_prefetch(prefetch); },
-      // One thread runs a task: there is nothing to order.
+      // One thread runs a task, so nothing needs to be ordered.
       always<Barrier, Commit, Wait>(hi::Evaluate::make(0)));
 }
 
@@ -127,9 +127,9 @@ HStmt PhaseTranslator::translate_loop(const Loop& loop) {
                        Halide::Partition::Never, Halide::DeviceAPI::None, body);
 }
 
-/// If a bound was trimmed by a comparison with data, it may have any value, as in `for v in max(0,
-/// ids[i])..min(1000, ids[i] + 1)`. Then both bounds are clamped to the range from the least begin
-/// to the largest end, which changes no loop that is not empty.
+/// A bound that a comparison with data has trimmed may have any value, as in `for v in max(0,
+/// ids[i])..min(1000, ids[i] + 1)`. Both bounds are then clamped to the range from the least begin
+/// to the largest end. This changes only the bounds of empty loops, and these stay empty.
 std::pair<HExpr, HExpr> PhaseTranslator::loop_bounds(const Expr& begin, const Expr& end) {
   const Ranges& ranges = scope_.ranges();
   const Expr first = scope_.simplify(begin), last = scope_.simplify(end);

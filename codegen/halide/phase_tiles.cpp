@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Translates core tiles to Halide's intrinsics for tile registers, all of whose offsets and strides
-// are in bytes:
+// Translates core tiles to Halide's intrinsics for tile registers. All offsets and strides of these
+// intrinsics are in bytes:
 //
 //   tile_zero(rows, bytes of a row)
 //   tile_load(rows, bytes of a row, pointer, offset, stride)
 //   tile_matmul(rows, bytes of a row of sums, bytes of a row of a, sums, a, b), which adds a * b
 //   tile_store(rows, bytes of a row, pointer, offset, stride, sums)
 //
-// Registers are allocations in MemoryType::AMXTile, which are accessed only as whole tiles.
+// Tile registers are allocations in MemoryType::AMXTile, which are accessed only as whole tiles.
 
 #include "codegen/halide/phase_translator.h"
 
@@ -19,7 +19,8 @@ using schedules::CoreNest;
 constexpr int bytes_of_tile = 1024;
 constexpr int bytes_of_group = 4;
 
-/// The type of a tile register, whatever part of it is used.
+/// Returns the type of a tile register. It is the same for tiles that use only a part of the
+/// register.
 Halide::Type tile_type(Halide::Type element) {
   return element.with_lanes(bytes_of_tile / element.bytes());
 }
@@ -38,7 +39,7 @@ HStmt set_sums(const std::string& name, const HExpr& value) {
                          hi::ModulusRemainder());
 }
 
-/// The first tile of a core in the statement. Requires: there is one.
+/// Returns the first tile of a core in the statement. Requires: there is one.
 CoreNest first_tile(const Stmt& stmt) {
   const Loop* loop = stmt.as<Loop>();
   if (loop && loop->tile) return schedules::core_nest(*loop).value();
@@ -54,7 +55,7 @@ const std::string* PhaseTranslator::sums_of_tiles(const Stmt& stmt) const {
 bool PhaseTranslator::zeroes_sums(const Stmt& stmt, const Stmt& next) const {
   const std::string* sums = sums_of_tiles(next);
   if (!sums) return false;
-  // Rows in memory may be longer than those of tiles (whole_vectors.h).
+  // Rows in memory may be longer than the rows of tiles (whole_vectors.h).
   Buffer buffer = scope_.access(*sums).buffer;
   buffer.extents.back() = first_tile(next).columns();
   return schedules::sets_to_zero(stmt, buffer);

@@ -40,9 +40,9 @@ class PhaseTranslator {
   PhaseTranslator(const Program& program, const Phase& phase, const Target& target,
                   Fallbacks fallbacks);
 
-  /// Returns the body of the phase's function, to which Halide's passes have not been applied yet
-  /// (codegen/halide/passes.h). Call it once. Throws Halide::CompileError for programs that Halide
-  /// cannot express.
+  /// Returns the body of the phase's function. Halide's passes (codegen/halide/passes.h) are still
+  /// to be applied to it. Call it once. Throws Halide::CompileError for programs that Halide cannot
+  /// express.
   HStmt translate();
 
  private:
@@ -61,15 +61,16 @@ class PhaseTranslator {
   /// Translates the body of a branch for lanes that all satisfy its condition, so that no mask is
   /// needed.
   HStmt taken(const If& branch);
-  /// Like taken(), for a condition that may hold in only some lanes of a vector.
+  /// Translates the body of a branch like taken(), but for a condition that may hold in only some
+  /// lanes.
   HStmt taken_by_lanes(const If& branch);
   /// Translates statements so that they have an effect only in the lanes that satisfy the
   /// condition.
   HStmt masked(const HExpr& condition, const Block& body);
 
   // ---- dot products (phase_dots.cpp) --------------------------------------------------------
-  /// Translates a dot product to one instruction, if the target has it and the factors lie in
-  /// memory in the order that the instruction reads. Else it becomes multiply-adds of
+  /// Translates a dot product to one instruction, if the target has the instruction and the factors
+  /// lie in memory in the order that it reads. Otherwise the dot product becomes multiply-adds of
   /// vectors, one for each of the products that a lane sums.
   HStmt translate_dot_product(const DotProduct& dot);
   /// Returns the dot product in the form that Halide translates to one instruction: a reduction of
@@ -87,10 +88,10 @@ class PhaseTranslator {
                    const std::vector<Expr>& indices, int count);
 
   // ---- tiles of a core (phase_tiles.cpp) ----------------------------------------------------
-  /// The tile registers that hold the sums of a buffer, in the buffer's order. A register is named
-  /// like an allocation of Halide's IR.
+  /// The tile registers that hold the sums of a buffer, in the buffer's order. A register is an
+  /// allocation of Halide's IR; `registers` has the names of the allocations.
   struct TileSums {
-    int elements;  ///< number of elements that a tile takes in memory
+    int elements;  ///< number of elements between the beginnings of two tiles
     std::vector<std::string> registers;
   };
   /// Returns the name of the buffer in which a statement sums, if the statement computes nothing
@@ -121,8 +122,8 @@ class PhaseTranslator {
   HStmt translate_prefetch(const PrefetchLines& prefetch);
   HExpr read(const dsl::Read& r);
   /// Loads an element whose index may be outside of the buffer if the condition fails. The load is
-  /// masked if the lanes are contiguous in memory and Halide can mask it. Else the lanes in which
-  /// the condition fails read element 0.
+  /// masked if the lanes are contiguous in memory and Halide can mask the load. Else the lanes in
+  /// which the condition fails read element 0.
   HExpr load_under(const HExpr& condition, const Access& access, const std::vector<Expr>& indices,
                    const HExpr& index) const;
   /// Returns the index of buffer[indices] among all elements of the buffer, in 32 or 64 bits.
@@ -147,18 +148,18 @@ class PhaseTranslator {
   HExpr selected(const dsl::Select& s);
   HExpr binary(const dsl::Binary& b);
   HExpr converted(const dsl::Cast& c);
-  /// round() of the expression, which is first rounded to its type.
+  /// Translates UnaryOp::Round. The expression's value is first rounded to the expression's type.
   HExpr rounded(const Expr& expr);
   /// Rounds a value that is computed in 32 bits to f16 or bf16. The result has 32 bits again.
   HExpr narrowed(DType type, const HExpr& value);
   static HExpr both(const HExpr& outer, const HExpr& condition);
 
-  /// The body of a serial loop, or of the phase. Variables that hold the bases of addresses
-  /// (named_base()) are defined at its top.
+  /// The body of a serial loop, or of the phase. The variables that hold the bases of addresses
+  /// (named_base()) are defined at the top of the body.
   struct Body {
     int depth;  ///< depth of the innermost variable in scope
-    /// The names of these variables. The key is the base as text, and the number of bits (32 or
-    /// 64) in which it is computed.
+    /// The names of these variables. The key is the base as text, and the number of bits (32 or 64)
+    /// of the type in which the base is computed.
     std::map<std::pair<std::string, int>, std::string> names;
     std::vector<std::pair<std::string, HExpr>> lets;
   };
@@ -179,9 +180,9 @@ class PhaseTranslator {
   /// The conjunction of mask_ and the conditions of all selects around the expression that is being
   /// translated; HExpr() if there are no conditions.
   HExpr guard_;
-  /// True in a branch that some lanes of a vector take. There Halide masks the accesses that differ
-  /// between lanes, but also executes the reads that are the same in all lanes if no lane takes the
-  /// branch.
+  /// True in a branch that some lanes of a vector take. Halide masks the accesses in the branch
+  /// that differ between lanes. But it executes the reads that are the same in all lanes, even if
+  /// no lane takes the branch.
   bool diverges_ = false;
 };
 

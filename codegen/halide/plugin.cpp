@@ -62,8 +62,8 @@ tl::unexpected<Error> rejected(const std::string& what, const char* message) {
               "[codegen] the compiler rejects " + what + ": " + first_lines(message, 4));
 }
 
-/// Drops Halide's warnings, about which the user can do nothing. Halide would write them to
-/// standard error, the end of which is part of the messages about workers that fail.
+/// Drops Halide's warnings, because the user can do nothing about them. Halide would write them to
+/// standard error, and messages about failed workers quote the end of standard error.
 class QuietReporter final : public Halide::CompileTimeErrorReporter {
  public:
   void warning(const char*) override {}
@@ -95,8 +95,8 @@ Result<std::vector<hi::LoweredFunc>> functions_of(const NamedProgram& named,
 
 /// Disables LLVM's loop strength reduction, which takes a quarter of all compile time. Over 66
 /// tuned kernels the code was as fast without it (0.25 % in the geometric mean), because addresses
-/// are bases plus constants already. Halide passes this variable on to LLVM, once per process. A
-/// value that the user has set stays.
+/// are bases plus constants already. Halide reads this variable once per process and passes it on
+/// to LLVM. A value that the user has set stays.
 void configure_llvm() { setenv("HL_LLVM_ARGS", "-disable-lsr", 0); }
 
 Result<CompiledObjects> compile(std::span<const NamedProgram> programs, const Target& target) try {

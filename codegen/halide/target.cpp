@@ -8,7 +8,7 @@ namespace tw::codegen::halide {
 namespace {
 
 struct FeatureRow {
-  std::vector<std::string_view> needs;  ///< all of these features of ours
+  std::vector<std::string_view> needs;  ///< our names of features; all are needed
   Halide::Target::Feature gives;
 };
 

@@ -58,8 +58,9 @@ Buffer with_whole_rows(const PhaseScope& scope, const Masks& masks, const Buffer
   return whole_rows;
 }
 
-/// The limits of the mask contain the task number, whose range LLVM does not know. If the mask were
-/// constant, LLVM would turn it into shuffles.
+/// The condition compares the lane with limits that depend on the task number. LLVM does not know
+/// the range of the task number, so the mask is not constant for LLVM. LLVM would turn a constant
+/// mask into shuffles.
 HExpr lane_exists(const PhaseScope& scope, const Loop& loop) {
   const HExpr begin = static_cast<int>(*dsl::as_int(loop.begin));
   const HExpr end = static_cast<int>(*dsl::as_int(loop.end));

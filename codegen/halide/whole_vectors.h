@@ -3,9 +3,9 @@
 // Widens vector loops whose number of lanes is not a power of two, so that they fill whole vectors.
 //
 // LLVM splits a vector of, for example, 12 lanes and keeps it in memory. So the loop gets 16 lanes,
-// of which 4 are masked off. A loop over 1 to 15 becomes a loop over 0 to 15, not over 1 to 16,
-// because arrays probably begin at index 0. Private to codegen/halide. Not thread-safe for one
-// scope.
+// of which 4 are masked off. A loop over lanes 1 to 15 (inclusive) becomes a loop over 0 to 15, not
+// over 1 to 16, because arrays probably begin at index 0. Private to codegen/halide. Not
+// thread-safe for one scope.
 
 #include <optional>
 
@@ -33,7 +33,7 @@ std::optional<WholeVector> whole_vector(const PhaseScope& scope, const Masks& ma
 Buffer with_whole_rows(const PhaseScope& scope, const Masks& masks, const Buffer& buffer,
                        const Block& body);
 
-/// Returns the condition that a lane of the widened loop is one of the lanes of `loop`, the loop
+/// Returns the condition under which a lane of the widened loop is also a lane of `loop`, the loop
 /// before widening. Requires: the scope has entered the loop.
 HExpr lane_exists(const PhaseScope& scope, const Loop& loop);
 
