@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Finds the schema of ONNX models inside the PyPI package "onnx": onnx-ml.proto.
-#
-# Looked for in, first to last: -DOnnxSchema_ROOT=<.../site-packages/onnx>, the checkout's .venv, an
-# active virtual environment, the folders of CMAKE_PREFIX_PATH (where a wheel is built, those of its build
-# requirements). Defines OnnxSchema_FOUND, OnnxSchema_VERSION, and OnnxSchema_FILE.
+# Finds the schema of ONNX models, onnx-ml.proto, in the PyPI package "onnx". Searches these places in this
+# order:
+#   -DOnnxSchema_ROOT=<.../site-packages/onnx>;
+#   the checkout's .venv;
+#   an active virtual environment;
+#   the folder onnx in the folders of CMAKE_PREFIX_PATH. When a wheel is built, these are the folders of its
+#     build requirements.
+# Defines OnnxSchema_FOUND, OnnxSchema_VERSION and OnnxSchema_FILE.
 
 set(_venvs ${PROJECT_SOURCE_DIR}/.venv)
 if(DEFINED ENV{VIRTUAL_ENV})

@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Finds Halide 21, the compiler library for processors: include/Halide.h and libHalide.so. Looked for
-# in, first to last:
-#   an installation that the user names, by the variables of find_package(Halide), in CMake or in the
-#     environment: Halide_DIR, Halide_ROOT, CMAKE_PREFIX_PATH;
-#   the package "halide" of PyPI: -DHalideWheel_ROOT=<.../site-packages/halide>, the checkout's .venv,
-#     an active virtual environment, the folders of CMAKE_PREFIX_PATH (where a wheel is built, those of
-#     its build requirements);
+# Finds Halide 21, the compiler library for processors: include/Halide.h and libHalide.so. Searches these
+# places in this order:
+#   an installation that the user names by a variable of find_package(Halide), in CMake or in the
+#     environment: Halide_DIR, Halide_ROOT or CMAKE_PREFIX_PATH;
+#   the package "halide" of PyPI: in -DHalideWheel_ROOT=<.../site-packages/halide>, the checkout's .venv,
+#     an active virtual environment, and the folders of CMAKE_PREFIX_PATH (when a wheel is built, these are
+#     the folders of its build requirements);
 #   the folders of the system.
-# A message says which one is used, and why those before it are not. A wheel of this project is
-# loaded beside PyPI's package, and so is built with that alone. Halide's own CMake package is not
-# loaded: it needs CMake 3.28.
+# A message says which installation is used, and why the installations before it are not used. A wheel of
+# this project is used together with PyPI's package of Halide, so a wheel is built with that package only.
+# Halide's own CMake package is not used, because it needs CMake 3.28.
 #
-# Sets, where one is found, TW_HALIDE_LIBRARY, TW_HALIDE_LIBRARY_DIR, TW_HALIDE_FROM_PYPI and the
+# If Halide is found, sets TW_HALIDE_LIBRARY, TW_HALIDE_LIBRARY_DIR and TW_HALIDE_FROM_PYPI, and defines the
 # target HalideLibrary::Halide.
 
 set(TW_HALIDE_LIBRARY)
 set(TW_HALIDE_FROM_PYPI OFF)
 set(_expected 21)  # the major version
-set(_refused)      # why what was found before is not used
+set(_refused)      # reasons why installations that were found are not used
 
-# Version of a Halide.h: sets the variable.
+# _tw_halide_version(<variable> <Halide.h>): sets the variable to the version that the header states.
 function(_tw_halide_version variable header)
   set(version)
   foreach(part MAJOR MINOR PATCH)
@@ -32,14 +32,16 @@ function(_tw_halide_version variable header)
   set(${variable} ${version} PARENT_SCOPE)
 endfunction()
 
-# _tw_halide_in(<origin> <is named> <folder>...): takes the first of the folders that has a Halide
-# that fits, unless one is taken already. A folder that is_named has to have one.
+# _tw_halide_in(<origin> <is_named> <folder>...): chooses the first of the folders that has Halide in the
+# expected version. Does nothing if a Halide was chosen before. <origin> names the folders in messages. If
+# <is_named> is ON, the user has named the folders, and a folder without Halide is mentioned in the message.
 function(_tw_halide_in origin is_named)
   foreach(folder IN LISTS ARGN)
     if(TW_HALIDE_LIBRARY)
       return()
     endif()
-    # The search is skipped where a variable has a value, be it one of the including project.
+    # find_file() and find_library() do not search if their variable has a value, perhaps from the project
+    # that includes this one.
     unset(_tw_header)
     unset(_tw_library)
     find_file(_tw_header Halide.h PATHS "${folder}" PATH_SUFFIXES include NO_DEFAULT_PATH NO_CACHE)

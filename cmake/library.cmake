@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The libraries for other programs, when all modules are known:
-#   tilewright::tilewright   libtilewright.so, all of C++: declare, schedule, store, tune, run
-#   tilewright::runtime      libtilewright_runtime.so, loads and runs kernels: the C interface
-# A project that adds this one as a folder links them by these names, as find_package() gives them.
+# Defines the libraries for other programs. Included after all modules are defined.
+#   tilewright::tilewright   libtilewright.so, the C++ interface: declare, schedule, store, tune, run
+#   tilewright::runtime      libtilewright_runtime.so, the C interface, which loads and runs kernels
+# A project that adds this one with add_subdirectory() links the libraries by these names, which are also the
+# names that find_package() defines.
 
-# One library with all modules, so that a program needs to list neither them nor their dependencies.
+# One library has all modules, so that a program has to list neither the modules nor their dependencies.
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/libtilewright.cpp CONTENT "" @ONLY)
 add_library(tilewright_library SHARED ${PROJECT_BINARY_DIR}/libtilewright.cpp)
 set(modules base dsl schedules graph db runtime codegen cost_model tuner)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The C++ headers that other programs may include. docs/api.md says what each is for. Headers that
-# these include are installed too; programs do not name them.
-#   tw_public_headers     the list, by paths from the root
-#   tw_installed_headers  with the headers that they include
-# Writes include/tilewright/ of the build tree: tilewright.h, the C interface, and tilewright.hpp,
-# which includes the list.
+# Lists the public C++ headers, which other programs may include. docs/api.md describes each of them. Headers
+# that a public header includes are installed too, but programs should not include them directly. Sets
+#   tw_public_headers     the public headers, as paths from the root
+#   tw_installed_headers  the public headers and all headers that they include
+# Writes include/tilewright/ of the build tree: tilewright.h, the C interface, and tilewright.hpp, which
+# includes all public headers.
 
 set(tw_public_headers
   base/result.h base/target.h base/random.h

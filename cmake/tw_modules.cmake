@@ -1,49 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The functions by which every folder declares itself.
+# The functions by which every folder declares its libraries and tests.
 #
 #   tw_add_module(<name> SOURCES a.cpp ... [DEPENDS tw_base ...] [LIBS fmt::fmt ...] [QUICK])
-#     A static, position independent library tw_<name>. DEPENDS are modules and are public, as their
-#     headers are included by ours; LIBS are third-party libraries and private, as their headers
-#     appear in sources only. A module without sources is an interface library. QUICK takes less
-#     time to compile and makes slower code: for modules in which neither searches nor kernels spend
-#     their time.
+#     Adds a static, position independent library tw_<name>. DEPENDS are modules and are linked publicly,
+#     because the headers of <name> include their headers. LIBS are third-party libraries and are linked
+#     privately, because only sources include their headers. A module without sources is an interface
+#     library. QUICK means -O1: less time to compile, but slower code. It is for modules in which neither
+#     searches nor kernels spend their time.
 #
 #   tw_add_test(<module> SOURCES x_test.cpp ... [SUFFIX slow] [DEPENDS tw_<module> ...] [LIBS ...]
 #               [LABELS slow] [IN_ONE_PROCESS <name> <filter>])
-#     A GoogleTest executable <module>_test, or <module>_<suffix>_test. Each of its cases is a ctest
-#     test with the given labels, "unit" where none is given. A second call for a module needs a
-#     SUFFIX; where LABELS is given without one, the first label serves as the suffix. Cases that
-#     match the filter of IN_ONE_PROCESS run in one process, as one ctest test <module>.<name>, and
-#     share a fixture that is expensive to start, such as a server.
+#     Adds a GoogleTest executable <module>_test, or <module>_<suffix>_test. Each of its cases is a ctest
+#     test with the given labels; "unit" if none is given. A second call for a module needs a SUFFIX. If
+#     LABELS is given without a SUFFIX, the first label becomes the suffix. Cases that match the filter of
+#     IN_ONE_PROCESS run in one process, as one ctest test <module>.<name> (or <module>_<suffix>.<name>).
+#     They share a fixture that is expensive to start, such as a server.
 #
 #   tw_add_isa_tests(<name> COMMAND <command> ... [LABELS unit] [ENVIRONMENT a=b ...])
-#     Tests <name>.avx2 and <name>.sse41 with the label "isa": the command under TILEWRIGHT_MAX_ISA,
-#     as on processors with fewer features. For code that depends on host_target(). By day only the
-#     next instruction set below the processor's own runs, and the other test is skipped: under the
-#     processor's own the plain test is the same. On a processor with AVX2 that is <name>.sse41, on
-#     one with AVX-512 <name>.avx2. A limit that TILEWRIGHT_MAX_ISA sets counts as the processor's
-#     own. Under TW_NIGHTLY both run (tests/under_isa.cpp). The cases of a GoogleTest executable run
-#     in one process; choose them by --gtest_filter.
+#     Adds the tests <name>.avx2 and <name>.sse41 with the label "isa" for code that depends on
+#     host_target(). They run the command with the variable TILEWRIGHT_MAX_ISA, which makes the program
+#     behave as on a processor with fewer features. Usually only the next instruction set below the
+#     processor's own runs: <name>.avx2 on a processor with AVX-512, and <name>.sse41 on a processor with
+#     AVX2, where the plain test already runs under AVX2. The other test is skipped. If TILEWRIGHT_MAX_ISA is already set, its value counts as the
+#     processor's own instruction set. With TW_NIGHTLY both tests run (tests/under_isa.cpp). If the command is
+#     a GoogleTest executable, all its cases run in one process; choose cases by --gtest_filter.
 
 include_guard(GLOBAL)
 
-# ctest starts tests with a high COST first, so that none of the long ones is left alone at the end.
-# The numbers are seconds, roughly.
+# Some tests have the property COST, roughly their time in seconds. ctest starts tests with a high COST first,
+# so that no long test runs alone at the end.
 
-# Seconds after which a test counts as stuck: many times what the longest takes on a machine with
-# other work. Sanitizers make programs several times slower.
+# Seconds after which a test counts as stuck. This is many times the time of the longest test on a busy machine.
+# Sanitizers make programs several times slower.
 set(TW_TEST_TIMEOUT 1200)
 if(TW_SANITIZE)
   set(TW_TEST_TIMEOUT 3600)
 endif()
 
-# tw_together(<variable> <target> a.cpp ...): sets the variable to the files to compile in place of
-# these sources. Each of them includes TW_TOGETHER sources, so that their headers are parsed once.
-# Names in the unnamed namespaces of a target's sources must therefore differ. Generated sources,
-# and those with COMPILE_OPTIONS or SKIP_UNITY_BUILD_INCLUSION set before, are compiled alone.
-# CMake's unity builds do the same with absolute paths, with which the compiler cache would not
-# serve clones in other folders.
+# tw_together(<variable> <target> a.cpp ...): sets the variable to the files to compile in place of these
+# sources. Each of these files includes up to TW_TOGETHER sources, so that common headers are parsed only once.
+# So names in the unnamed namespaces of a target's sources must differ. Sources with an absolute path, such as
+# generated sources, are compiled by themselves, and so are sources for which COMPILE_OPTIONS or
+# SKIP_UNITY_BUILD_INCLUSION was set before this call. CMake's unity builds do the same, but with absolute paths.
+# With absolute paths, the compiler cache could not be used by clones in other folders.
 function(tw_together variable target)
   set(result)
   set(includes)
@@ -74,8 +74,9 @@ function(tw_together variable target)
   set(${variable} ${result} PARENT_SCOPE)
 endfunction()
 
-# Optimizes the target at -O<level> in a release. Eight sources of the tuner together took 34 s at
-# -O3, 24 s at -O2 and 18 s at -O1; eight tests of codegen 34 s at -O1 and 20 s at -O0 (GCC 12, Zen 3).
+# tw_optimize(<target> <level>): optimizes the target at -O<level> in the configuration Release. Compiling eight
+# sources of the tuner together took 34 s at -O3, 24 s at -O2 and 18 s at -O1. Eight tests of codegen took
+# 34 s at -O1 and 20 s at -O0 (GCC 12, Zen 3).
 function(tw_optimize target level)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O${level}>)
 endfunction()
@@ -137,7 +138,7 @@ function(tw_add_test module)
     set_tests_properties(${suite}.${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${TW_TEST_TIMEOUT})
     set(filter TEST_FILTER "-${together}")
   endif()
-  # Cases are listed when ctest runs: a program that cannot start fails a test, not the build.
+  # PRE_TEST lists the cases when ctest runs. So a program that cannot start makes a test fail, not the build.
   gtest_discover_tests(${target}
     TEST_PREFIX "${suite}."
     ${filter}

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks every #include of our sources against tools/layers.txt, and the sizes of files and folders.
 
-Usage: tools/check_layers.py [root]. Prints one line a violation and exits 1 if there is any.
+Usage: tools/check_layers.py [root]. Prints a line for each violation and exits with 1 if there is any.
 
-A line of the table is `folder[, folder ...] : what it may include`, where `-` means nothing and
-`any` everything; what follows two spaces is a description. A folder may always include itself. A
-path belongs to the longest folder of the table that contains it: `tuner/search/search.h` to
-`tuner/search`, and not to `tuner`.
+A line of the table is `folder[, folder ...] : folders that it may include`. `-` means none, and `any` means all.
+The text after two spaces is a description. A folder may always include itself. A path belongs to the longest
+folder of the table that contains it: `tuner/search/search.h` belongs to `tuner/search`, not to `tuner`.
 
-A source has at most 900 lines, and a folder at most 45 files beside each other, generated data aside.
+A source, also in Python, has at most 900 lines. A folder has at most 45 files, not counting its subfolders and
+files of data (DATA).
 """
 
 import collections
@@ -18,9 +18,9 @@ import re
 import sys
 
 SOURCES = {".h", ".hpp", ".cpp", ".cc", ".c", ".cu", ".def", ".inc"}
-NOT_OURS = {"build"}  # and what begins with a dot
+NOT_OURS = {"build"}  # folders that are not checked, like those whose name begins with a dot
 MOST_LINES, MOST_FILES = 900, 45
-DATA = {".json", ".jsonl", ".txt", ".onnx", ".svg", ".png"}  # files that tests and benchmarks keep
+DATA = {".json", ".jsonl", ".txt", ".onnx", ".svg", ".png"}  # data of tests and benchmarks; these files are not counted
 RAW_STRING = re.compile(r'R"([^\s()\\]{0,16})\(.*?\)\1"', re.DOTALL)
 BLOCK_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">]', re.MULTILINE)
@@ -30,7 +30,7 @@ FULL_PATH = "our headers are included by their full path from the root"
 
 
 def read_table(text):
-    """folder -> the set of folders it may include, or None where it may include any."""
+    """Returns for each folder the set of folders that it may include; None if it may include all."""
     table = {}
     for line in text.splitlines():
         if not line.strip() or line.startswith("#"):
@@ -50,7 +50,7 @@ def read_table(text):
 
 
 def folder_of(path, table):
-    """The longest folder of the table that contains the path; its first folder if none does."""
+    """Returns the longest folder of the table that contains the path. If none does, returns the path's first folder."""
     parts = path.split("/")
     for count in range(len(parts) - 1, 0, -1):
         folder = "/".join(parts[:count])
@@ -60,7 +60,8 @@ def folder_of(path, table):
 
 
 def find_cycle(edges):
-    """The folders of one cycle in folder -> set of folders, first and last the same; or []."""
+    """Returns the folders of one cycle in `edges`, or [] if there is none. `edges` gives for each folder the set of
+    folders that it includes. The first folder of a cycle is also its last: ['a', 'b', 'a']."""
     finished = set()
 
     def visit(folder, path):
@@ -83,7 +84,7 @@ def find_cycle(edges):
 
 
 def sources(root):
-    """Paths, relative to root, of the sources in its folders."""
+    """Returns the paths, relative to root, of the sources in the folders below root."""
     for path in sorted(root.glob("*/**/*")):
         relative = path.relative_to(root)
         hidden = any(part.startswith(".") for part in relative.parts)
@@ -92,7 +93,7 @@ def sources(root):
 
 
 def includes(text):
-    """(line number, quote, what is included) for each #include outside comments and raw strings."""
+    """Returns (line number, quote, included path) of each #include outside of comments and raw strings."""
     def blank(match):
         return "\n" * match.group().count("\n")
 
@@ -102,7 +103,7 @@ def includes(text):
 
 
 def check_include(table, folder, quote, target):
-    """The fault of `target` in an #include of a source of `folder`, or None. `quote` is '"' or "<"."""
+    """Returns the fault of an #include of the path `target` in a source of `folder`, or None. `quote` is '"' or "<"."""
     if {".", ".."} & set(target.split("/")):
         return f'"{target}": {FULL_PATH}'
     other = folder_of(target, table)
@@ -120,7 +121,7 @@ def check_include(table, folder, quote, target):
 
 
 def check(root):
-    """Every violation below root, as lines to print."""
+    """Returns all forbidden includes and cycles below root, as lines to print."""
     table = read_table((root / "tools" / "layers.txt").read_text())
     problems = []
     cycle = find_cycle({folder: allowed or set() for folder, allowed in table.items()})
@@ -146,7 +147,7 @@ def check(root):
 
 
 def check_sizes(root):
-    """Every source that is too long, and every folder with too many files."""
+    """Returns all sources that are too long and all folders with too many files, as lines to print."""
     problems, files = [], collections.Counter()
     for path in sorted(root.glob("*/**/*")):
         relative = path.relative_to(root)

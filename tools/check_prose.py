@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the form of comments and of pages, as docs/hacking.md asks for it.
 
-Usage: tools/check_prose.py [root] [path ...]. Prints one line a fault and exits 1 if there is any.
+Usage: tools/check_prose.py [root] [path ...]. Prints a line for each fault and exits with 1 if there is any.
 
-A comment or docstring begins with its subject, so none begins with a word of OPENINGS. A source begins
-with a line that has its licence and nothing else. A line of a page is at most 100 columns wide; tables, code,
-and lines that are one long word have any width.
+A comment or docstring has to begin with its subject, so it must not begin with a word of OPENINGS. A source has to
+begin with a line that has its licence and nothing else. A line of a page may have at most 100 columns, except in
+tables and code, and lines that are one long word.
 """
 
 import ast
@@ -19,14 +19,15 @@ import tokenize
 OPENINGS = {"What", "Whether", "How", "Of", "Which", "Where", "Whose", "Why"}
 LICENCE = re.compile(r"(#!.*\n)?(//|#|/\*) SPDX-License-Identifier: Apache-2\.0( \*/)?\n")
 COLUMNS = 100
-NOT_OURS = {"build"}  # and what begins with a dot
+NOT_OURS = {"build"}  # folders that are not checked, like files and folders whose name begins with a dot
 RAW_STRING = re.compile(r'R"([^\s()\\]{0,16})\(.*?\)\1"', re.DOTALL)
 STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)\'')
 COMMENT = re.compile(r"^(?P<code>.*?)//[/!]?<? ?(?P<text>.*)$")
 
 
 def comments(text):
-    """(line number, text) of each comment that starts with `//`; lines below each other are one comment."""
+    """Yields (line number, text) of each comment that starts with `//`. Successive lines of comment that begin in the
+    same column are one comment."""
     def blank(match):
         return re.sub(r"[^\n]", " ", match.group())
 
@@ -46,8 +47,9 @@ def comments(text):
 
 
 def python_comments(text):
-    """(line number, text) of each comment and docstring; lines of `#` below each other are one comment."""
-    before = (0, 0)  # line and column of the latest comment
+    """Yields (line number, first line) of each comment and docstring. Successive lines of `#` that begin in the same
+    column are one comment."""
+    before = (0, 0)  # line and column of the latest line of comment
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type != tokenize.COMMENT:
             continue
@@ -63,7 +65,8 @@ def python_comments(text):
 
 
 def faults_of_comments(found):
-    """(line number, fault) of each comment that does not begin with its subject."""
+    """Yields (line number, fault) of each comment that does not begin with its subject. `found` has the pairs of
+    comments()."""
     for line, comment in found:
         word = re.match(r"\w*", comment).group()
         if word in OPENINGS:
@@ -71,7 +74,7 @@ def faults_of_comments(found):
 
 
 def faults_of_licence(text):
-    """(line number, fault) if a source does not begin with a licence line."""
+    """Yields (1, fault) if a source does not begin with a licence line."""
     if text and not LICENCE.match(text):
         yield 1, "no line that has 'SPDX-License-Identifier: Apache-2.0' and nothing else"
 
@@ -81,7 +84,8 @@ def faults_of_source(text):
 
 
 def faults_of_python(text):
-    """(line number, fault) of each such comment; one fault alone if the text is not valid Python."""
+    """Returns (line number, fault) of each comment of a Python source that does not begin with its subject. If the text
+    is not valid Python, returns only that fault."""
     try:
         return list(faults_of_comments(python_comments(text)))
     except SyntaxError as error:
@@ -92,7 +96,7 @@ def faults_of_python(text):
 
 
 def faults_of_page(text):
-    """(line number, fault) of each line of prose that is too wide."""
+    """Yields (line number, fault) of each line of prose that is too wide."""
     fenced = indented = False
     before = ""
     for number, line in enumerate(text.split("\n"), 1):
@@ -112,7 +116,7 @@ RULES = {".h": faults_of_source, ".cpp": faults_of_source, ".def": faults_of_sou
 
 
 def faults_of(path):
-    """(line number, fault) of each fault of a file; none where its kind has no rules."""
+    """Returns (line number, fault) of each fault of a file; [] for kinds of files without rules."""
     rules = RULES.get(path.suffix)
     if not rules:
         return []
@@ -121,7 +125,7 @@ def faults_of(path):
 
 
 def files(root):
-    """The files of the folders below root and the pages in it."""
+    """Yields the files in root and in all folders below it, except NOT_OURS."""
     for entry in sorted(root.iterdir()):
         if entry.name in NOT_OURS or entry.name.startswith("."):
             continue

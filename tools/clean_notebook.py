@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Brings notebooks into the form that docs/notebooks has: without outputs, execution counts and metadata of
-editors, so that versions differ only in edits that a person made.
+"""Removes outputs, execution counts and editors' metadata from notebooks, so that versions of a notebook differ only
+in edits that a person made. docs/notebooks has notebooks in this form.
 
     tools/clean_notebook.py build/notebooks/1_first_kernel.ipynb     # then copy it to docs/notebooks
 """
@@ -23,7 +23,7 @@ def _cleaned_cell(number, cell):
 
 
 def cleaned(text):
-    """The text of a notebook's file in that form, as Jupyter itself would lay it out."""
+    """Returns the text of a cleaned notebook, in the layout in which Jupyter itself writes it."""
     cells = [_cleaned_cell(number, cell) for number, cell in enumerate(json.loads(text)["cells"], 1)]
     book = {"cells": cells, "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(book, indent=1, sort_keys=True, ensure_ascii=False) + "\n"

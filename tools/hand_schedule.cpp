@@ -18,8 +18,8 @@ Result<std::string> schedule_text(const std::string& path) {
   return read_text(path, "schedule", "a schedule as in docs/schedules.md");
 }
 
-/// Adds the name of the file to an error about a whole schedule, and joins the first two lines of
-/// the message: "[vectorize] why\n loops" becomes "[vectorize] gemm.tw1: why; loops".
+/// Adds the name of the file to an error about a whole schedule, keeps the first two lines of its
+/// message and joins them: "[vectorize] why\n loops" becomes "[vectorize] gemm.tw1: why; loops".
 tl::unexpected<Error> error_in(const std::string& source, const Error& error) {
   std::string message = first_lines(error.message, 2);
   const size_t tag = message.find("] ");
@@ -37,9 +37,9 @@ Status check_fits(const schedules::Schedule& schedule, const dsl::Workload& work
   return {};
 }
 
-/// A text about the steps that do not apply: "; 12 of 49 steps apply, the first that does not:
-/// winograd out x 6: stage 'out' has a stride". Only the first step that does not apply is named.
-/// Later steps often fail only because the loops that this step would make are missing.
+/// Returns a text about the steps that do not apply: "; 12 of 49 steps apply, the first that does
+/// not: winograd out x 6: stage 'out' has a stride". Only the first such step is named. Later steps
+/// often fail only because the loops that this step would make are missing.
 std::string shortfall_of(const schedules::Adapted& adapted) {
   std::string text =
       fmt::format("; {} of {} steps apply", adapted.schedule.steps().size(), adapted.steps.size());

@@ -17,7 +17,7 @@
 namespace tw::tools {
 namespace {
 
-/// The values of "batch=1,8".
+/// Parses the values of a text such as "batch=1,8".
 Result<std::vector<int64_t>> values_of(const std::string& text, const std::string& verb) {
   std::vector<int64_t> values;
   const size_t equals = text.find('=');

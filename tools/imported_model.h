@@ -18,17 +18,17 @@
 namespace tw::tools {
 
 /// Parses texts such as "batch=1,8" and returns all combinations of the dimensions' values.
-/// Example: "batch=1,8" and "length=64" give {batch 1, length 64} and {batch 8, length 64}. Usage
-/// for malformed text and for a dimension that is given twice; the message begins with `verb`.
+/// Example: "batch=1,8" and "length=64" give {batch 1, length 64} and {batch 8, length 64}. Fails
+/// with Usage if a text is malformed or a dimension is given twice; the message begins with `verb`.
 Result<std::vector<tuner::Dimensions>> dimension_sets(const std::vector<std::string>& texts,
                                                       const std::string& verb);
 
-/// The elements of the inputs that become constants; the key is the input's name.
+/// Inputs that become constants: the name of each input, with the values of its elements.
 using Constants = std::map<std::string, std::vector<double>>;
 
-/// Parses texts such as "sr=16000" and "size=224,224". Each gives the name of an input and the
-/// elements of the constant that takes its place. Usage for malformed text and for an input that is
-/// given twice; the message begins with `verb`.
+/// Parses texts such as "sr=16000" and "size=224,224". Each text gives the name of an input and the
+/// elements of the constant that replaces the input. Fails with Usage if a text is malformed or an
+/// input is given twice; the message begins with `verb`.
 Result<Constants> pinned_inputs(const std::vector<std::string>& texts, const std::string& verb);
 
 struct ImportFlags {
@@ -39,11 +39,11 @@ struct ImportFlags {
 
 /// Reads a model and applies no graph pass. If the model is a standing model whose file is not in
 /// the cache, the file is made first. Warnings of the import are added to `here.environment.notes`.
-/// Errors are those of onnx_file_of() and read_onnx().
+/// Fails with the errors of onnx_file_of() and graph::read_onnx().
 Result<tuner::NetworkVariant> read_network(const ImportFlags& flags, const PlaceFlags& place,
                                            const Surroundings& here);
 
-/// The name of a network: its file's name without the extension.
+/// Returns the name of a network: the name of its file without folder and extension.
 std::string network_name(const std::string& model);
 
 struct ImportedModel {
@@ -52,8 +52,8 @@ struct ImportedModel {
 };
 
 /// Reads a model and applies the graph passes for the target, as `tune --model` does before it
-/// plans. Errors are those of read_network() and tuner::apply_passes_for(). If `interrupts` grows,
-/// the passes end early.
+/// plans. Fails with the errors of read_network() and tuner::apply_passes_for(). An interrupt,
+/// which increases `interrupts`, ends the passes early with the error Interrupted.
 Result<ImportedModel> import_model(const ImportFlags& flags, const Target& target,
                                    const PlaceFlags& place, const Surroundings& here,
                                    const std::atomic<int>& interrupts);

@@ -10,16 +10,17 @@
 
 namespace tw::tools {
 
-/// Installs the signal handlers and returns the number of signals so far. The counter lives as long
-/// as the process.
+/// Installs the signal handlers and returns the counter of the signals that have arrived. The
+/// counter lives as long as the process.
 const std::atomic<int>& watch_interrupts();
 
-/// A counter for work that should ignore the first signal and stop at once at the second. It stays
-/// 0 at the first signal and grows by two with each later signal, because code that is interrupted
-/// takes 1 as "finish" and 2 as "stop at once". Requires: watch_interrupts() was called.
+/// Returns a counter for work that ignores the first signal and stops at once at the second. The
+/// counter stays 0 at the first signal and grows by two with each later signal, because interrupted
+/// code understands 1 as "finish" and 2 as "stop at once". Requires: watch_interrupts() was called.
 const std::atomic<int>& later_interrupts();
 
-/// The counter of watch_interrupts(), without installing handlers; 0 until they are installed.
+/// Returns the counter of watch_interrupts() without installing signal handlers. It is 0 until
+/// watch_interrupts() has installed them.
 const std::atomic<int>& interrupts_so_far();
 
 }  // namespace tw::tools

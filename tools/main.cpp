@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program `tilewright`: has the list of verbs, and turns an error into a line on standard error
-// and an exit code.
+// The program `tilewright`: lists the verbs, runs one of them, and turns its error into a line on
+// standard error and an exit code.
 
 #include <fmt/format.h>
 
@@ -31,11 +31,11 @@ std::vector<Verb> verbs() {
           doctor_verb(), completion_verb(verbs), manual_verb(verbs), version_verb()};
 }
 
-/// The message as it is printed, with control characters escaped. A line feed is kept only if two
-/// spaces follow, because messages indent their own further lines by two spaces. Other line feeds
-/// come from quoted texts and are escaped.
+/// Returns the message as it is printed, with control characters escaped. A line feed is kept only
+/// if two spaces follow it, because messages indent their second and later lines by two spaces. All
+/// other line feeds come from quoted texts and are escaped.
 std::string printable(const std::string& message) {
-  const std::string text(trim(message));  // those of libraries end in a new line
+  const std::string text(trim(message));  // messages of libraries end in a new line
   std::string line;
   for (size_t i = 0; i < text.size(); ++i)
     if (const char c = text[i]; c == '\n')
@@ -61,7 +61,8 @@ Result<int> run(const std::vector<std::string>& arguments, const Surroundings& h
   return 0;
 }
 
-/// True if the program was called by its other name, `tune`, which is short for `tilewright tune`.
+/// True if the program was called by a name that ends with "tune". Its other name `tune` stands for
+/// `tilewright tune`.
 bool is_called_tune(std::string_view name) {
   const size_t slash = name.rfind('/');
   return (slash == std::string_view::npos ? name : name.substr(slash + 1)).ends_with("tune");

@@ -24,8 +24,9 @@ using runtime::ModelStep;
 using runtime::ModelTensor;
 using runtime::ModelVariant;
 
-/// The operator of a step's kernel, with the algorithm if it is not the direct one: "conv2d
-/// (winograd)". For a copy between layouts, "transform".
+/// Returns the operator of a step's kernel, such as "conv2d". If a step of its schedule rewrites
+/// the compute, the name of that step follows: "conv2d (winograd)". Returns "transform" for a copy
+/// into another layout.
 std::string kind_of(const ModelFile& model, const ModelStep& step) {
   const runtime::KernelInfo& kernel = model.kernels[static_cast<size_t>(step.kernel)].info;
   if (step.name.find(" -> ") != std::string::npos) return "transform";
@@ -47,7 +48,8 @@ int64_t distinct_kernels(const ModelVariant& variant) {
   return std::ssize(kernels);
 }
 
-/// A text about the bands of a variant: "2 bands of 2 to 4 chains side by side".
+/// Returns a text about the bands of a variant (runtime::ModelBand): "2 bands of 2 to 4 chains side
+/// by side".
 std::string bands_text(const ModelVariant& variant) {
   const auto [least, most] = std::ranges::minmax(
       variant.bands, {}, [](const runtime::ModelBand& band) { return band.chains.size(); });
@@ -58,8 +60,8 @@ std::string bands_text(const ModelVariant& variant) {
                      range);
 }
 
-/// A text about the number of threads: "2", or "2; 5 steps on fewer; 3 bands of 2 chains side by
-/// side" if the plan has such steps or bands.
+/// Returns a text about the number of threads: "2", or "2; 5 steps on fewer; 3 bands of 2 chains
+/// side by side" if some steps run on fewer threads or the variant has bands.
 std::string threads_text(const ModelFile& model, const ModelVariant& variant) {
   std::string text = std::to_string(model.threads);
   const auto limited = std::ranges::count_if(variant.steps, [&](const ModelStep& step) {
@@ -70,8 +72,8 @@ std::string threads_text(const ModelFile& model, const ModelVariant& variant) {
   return text;
 }
 
-/// A text for each step about its place in the bands of a variant. Example: "2: chain 1" for a step
-/// of the first chain of the second band. Empty for steps outside of bands.
+/// Returns for each step a text about its place in the bands of a variant. Example: "2: chain 1"
+/// for a step of the first chain of the second band. The text is empty for steps outside of bands.
 std::vector<std::string> places_in_bands(const ModelVariant& variant) {
   std::vector<std::string> places(variant.steps.size());
   for (size_t band = 0; band < variant.bands.size(); ++band)
@@ -241,8 +243,8 @@ nlohmann::json json_of_variant(const ModelFile& model, const ModelVariant& varia
           {"steps", steps}};
 }
 
-/// Returns the document with one more field, `name`, for each variant. Its value is the text
-/// `member` of the variant.
+/// Returns the document (as_json()) with an additional field `name`, which has the text `member` of
+/// the first variant. If there are several variants, the entry of each variant gets the field too.
 nlohmann::json with_texts(nlohmann::json document, const ModelFile& model, const char* name,
                           std::string ModelVariant::*member) {
   document[name] = model.variants.front().*member;
@@ -252,8 +254,8 @@ nlohmann::json with_texts(nlohmann::json document, const ModelFile& model, const
   return document;
 }
 
-/// Joins the texts text(number) of all variants. If there are several variants, each text has a
-/// heading.
+/// Joins the texts that text(index) returns for all variants. If there are several variants, each
+/// text gets a heading.
 template <typename Text>
 std::string of_each_variant(const ModelFile& model, const Text& text) {
   if (model.variants.size() == 1) return text(size_t{0});
@@ -301,9 +303,10 @@ nlohmann::json as_json(const ModelFile& model) {
   return document;
 }
 
-/// Keeps which node of the drawing wrote each part of the memory. The writers of a tensor are found
-/// by its address, not by its name, since tensors may share memory: the result of a reshape was
-/// written as another tensor, and the result of a concatenation in place as several tensors.
+/// Remembers for each part of the memory which node of the drawing has written it. The writers of a
+/// tensor are found by its address, not by its name, because tensors may share memory. Example: the
+/// memory of a reshape's result was written as another tensor, and that of a concatenation in place
+/// as several tensors.
 class MemoryWriters {
  public:
   explicit MemoryWriters(const ModelVariant& variant) {
@@ -339,8 +342,8 @@ class MemoryWriters {
     return a_begin < b_end && b_begin < a_end;
   }
 
-  /// The range of bytes that the tensor takes over all trips of its loop: [first, one past the
-  /// last).
+  /// Returns the range of bytes that the tensor occupies in any trip of its loop, as the first byte
+  /// and one past the last byte.
   std::pair<int64_t, int64_t> bytes_of(const ModelTensor& tensor) const {
     const auto trips = trips_.find(&tensor);
     const int64_t most = trips == trips_.end() ? 1 : trips->second;
@@ -350,19 +353,20 @@ class MemoryWriters {
     return {std::min(first, last), std::max(first, last) + tensor.bytes};
   }
 
-  /// Number of trips of the loop that uses the tensor.
+  /// For each tensor, the number of trips of the loop that uses it.
   std::map<const ModelTensor*, int64_t> trips_;
   std::vector<Written> written_;
 };
 
 namespace {
 
-/// A label beside an edge. Fonts of viewers are wider than the font with which dot computes the
-/// size of the label. So the label has spaces around it, which keep it off the arrow.
+/// Returns a quoted label for an edge, with two spaces on each side. Fonts of viewers are wider
+/// than the font with which dot computes the size of a label; without the spaces, the label would
+/// overlap the arrow.
 std::string edge_label(const std::string& text) { return graphviz_quoted("  " + text + "  "); }
 
-/// The nodes and edges of a variant. Names of nodes begin with `prefix`, so that nodes of different
-/// variants have different names.
+/// Returns the nodes and edges of a variant. Names of nodes begin with `prefix`, so that nodes of
+/// different variants have different names.
 std::string dot_of_variant(const ModelFile& model, const ModelVariant& variant,
                            const std::string& prefix) {
   const auto node = [&](const std::string& name) { return graphviz_quoted(prefix + name); };
@@ -396,7 +400,7 @@ std::string dot_of_variant(const ModelFile& model, const ModelVariant& variant,
   return dot;
 }
 
-// The largest standing models are drawn in seconds.
+// Limit on the time of Graphviz, which draws the largest standing models within seconds.
 constexpr int64_t drawing_timeout_ns = 120'000'000'000;
 
 Result<std::string> svg_of(const ModelFile& model) {

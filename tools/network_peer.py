@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks a tuned network on a GPU and times it beside PyTorch's, for tools/gpu_session.
+"""Checks a tuned network on a GPU and compares its time with PyTorch's, for tools/gpu_session.
 
     network_peer.py TILEWRIGHT MODEL.onnx NETWORK.twart NAME
 
-The result on random data must agree with that of ONNX Runtime on the processor. NAME is also torchvision's name of
-the network. The peer is PyTorch's fastest of four forms in a CUDA graph: f32 without TF32, with and without channels
-last, each with and without batch normalizations folded into the convolutions. Network and peer are timed by turns,
-six times. Prints JSON in the form of `bench --output`: medians in us, and the median of the rounds' ratios with the
-least and the largest ratio. The true median lies between these two with a probability of 97 %.
+The result on random data must agree with the result of ONNX Runtime on the processor. NAME is torchvision's name of
+the network. The peer is the fastest of four forms of the network in PyTorch: with and without the memory format
+channels last, each with and without batch normalizations folded into the convolutions. All forms compute in f32 without
+TF32 and run as a CUDA graph. In each of six rounds, the network is timed and then the peer. Prints JSON in the form of
+`bench --output`: median times in us, and the median, the least and the largest of the six ratios (peer's time / network's
+time). The true median of the ratio lies between the least and the largest with a probability of 97 %.
 """
 
 import datetime
@@ -36,7 +37,7 @@ def inputs_of(session):
 
 
 def largest_error(program, model, network, folder):
-    """The largest difference from ONNX Runtime's result, relative to the largest element."""
+    """Returns the largest difference from ONNX Runtime's result, relative to the largest element of that result."""
     session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
     inputs = inputs_of(session)
     command = [program, "run", network]
@@ -60,7 +61,8 @@ def network_us(graph):
 
 
 def forms_of(name):
-    """CUDA graphs of the network by form, each with the tensors that it reads."""
+    """Returns for each form of the network its CUDA graph, with the module and the image that the graph reads, which
+    must outlive it. The key is the name of the form, such as "NHWC, folded"."""
     side = 299 if name == "inception_v3" else 224
     graphs = {}
     for layout, memory_format in (("NCHW", torch.contiguous_format), ("NHWC", torch.channels_last)):
@@ -74,7 +76,7 @@ def forms_of(name):
 
 
 def device_text():
-    """The text of the device, as `doctor` prints it."""
+    """Returns the text of the device, as `doctor` prints it."""
     gpu = torch.cuda.get_device_properties(0)
     return (f"{gpu.name}; {gpu.multi_processor_count} multiprocessors; {gpu.total_memory >> 20} MiB; "
             f"L2 {gpu.L2_cache_size >> 10} KiB")

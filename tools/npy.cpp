@@ -20,7 +20,7 @@ constexpr std::string_view magic = "\x93NUMPY";
 constexpr size_t most_header_bytes = 1 << 16;
 constexpr size_t data_alignment = 64;
 
-/// The text of a type in a header, such as "<f4"; empty for types that NumPy lacks.
+/// Returns the text of a type in a header, such as "<f4"; empty for types that NumPy lacks.
 std::string npy_text(DType type) {
   const auto letter = [&] {
     switch (info_of(type).kind) {
@@ -94,8 +94,8 @@ class NpyReader {
     return NpyFile{bytes_.substr(begin, length), bytes_.substr(begin + length)};
   }
 
-  /// The trimmed text between `key` and the next character of `ends`. Invalid if the header has no
-  /// entry of this key.
+  /// Returns the trimmed text between `key` and the next character that is in `ends`. Fails with
+  /// Invalid if the header has no entry with this key.
   Result<std::string_view> entry(std::string_view header, std::string_view key,
                                  std::string_view ends) const {
     const size_t at = header.find(key);

@@ -11,15 +11,17 @@
 
 namespace tw::tools {
 
-/// Reads an array from a file. Environment if the file cannot be read; Invalid if it is not in this
-/// format or shorter than its header says. Unsupported for element types that dtype.h lacks and for
-/// big-endian and column-major arrays; the message says how NumPy converts them.
+/// Reads an array from a file. Fails with
+/// - Environment if the file cannot be read;
+/// - Invalid if it is not in this format, or has more or fewer bytes than its header says;
+/// - Unsupported if its elements have a type that base/dtype.h lacks or are big-endian, or if the
+///   array is column-major. The message says how NumPy converts such arrays.
 Result<dsl::Array> read_npy(const std::string& path);
-/// As read_npy(), for the bytes of a file that is already in memory; messages call it `name`.
+/// As read_npy(), for the bytes of a file that is already in memory; messages call the file `name`.
 Result<dsl::Array> parse_npy(std::string_view bytes, const std::string& name);
 
-/// Writes an array to a file. Environment if the file cannot be written; Unsupported for bf16, for
-/// which NumPy has no type.
+/// Writes an array to a file. Fails with Environment if the file cannot be written, and with
+/// Unsupported for bf16, for which NumPy has no type.
 Status write_npy(const std::string& path, const dsl::Array& array);
 Result<std::string> npy_bytes(const dsl::Array& array);
 

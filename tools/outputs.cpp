@@ -12,7 +12,7 @@ namespace tw::tools {
 
 namespace {
 
-/// True if both paths lead to the same file, which need not exist yet.
+/// True if both paths lead to the same file. The file need not exist.
 bool is_same_file(const std::string& a, const std::string& b) {
   std::error_code error;
   if (std::filesystem::equivalent(a, b, error)) return true;

@@ -15,25 +15,26 @@
 
 namespace tw::tools {
 
-/// Checks that each of `outputs` is a file of its own, which is none of `inputs`, even where paths
-/// differ. Usage otherwise. An empty path is no file, and neither is "-" among the inputs.
+/// Fails with Usage if two of `outputs` are the same file, or if an output is also one of `inputs`.
+/// Different paths to one file, such as "a" and "./a", count as the same. Empty paths are ignored,
+/// and so is "-" (standard input) among the inputs.
 Status check_separate(const std::vector<std::string>& inputs,
                       const std::vector<std::string>& outputs);
 
-/// The error (Unsupported) for a workload without elements, which needs no kernel, if `flag` (such
-/// as --output) asks for the kernel to be written to the file `path`.
+/// Returns the error for a workload that has no elements and so needs no kernel, although `flag`
+/// (such as --output) asks to write the kernel to the file `path`. Its code is Unsupported.
 tl::unexpected<Error> nothing_to_write(std::string_view verb, const std::string& path,
                                        const dsl::Workload& workload,
                                        std::string_view flag = "--output");
 
-/// The path in the cache at which a Session of the runtime looks for the kernel.
+/// Returns the path in the cache at which a Session of the runtime looks for the kernel.
 std::string cached_artifact(const PlaceFlags& flags, const Surroundings& here,
                             const runtime::KernelInfo& info);
 Result<std::string> store_in_cache(const PlaceFlags& flags, const Surroundings& here,
                                    const runtime::Artifact& artifact);
 
-/// The command line that measures a record again: "tilewright replay --db PATH HASH", quoted so
-/// that a person can paste it into a shell.
+/// Returns the command line that measures a record again, quoted for a shell: "tilewright replay
+/// --db PATH HASH". The flags --team, --team-key and --shipped are repeated if they were given.
 std::string replay_line(const PlaceFlags& flags, const Surroundings& here, const std::string& hash);
 
 }  // namespace tw::tools

@@ -63,9 +63,9 @@ std::string cache_directory(const PlaceFlags& flags, const Surroundings& here) {
 
 namespace {
 
-/// The clock that limits waiting for a locked database. After an interrupt, this clock jumps ahead
-/// by the limit of a wait and then runs 200 times as fast. So the present wait ends at once, and
-/// later waits last only a fraction of a second.
+/// Returns a clock in ms, by which waits for a locked database measure their limit. After an
+/// interrupt, the clock jumps ahead by the limit of a wait and then runs 200 times as fast. So the
+/// present wait ends at once, and later waits last at most limit_ms / 200.
 std::function<int64_t()> impatient_clock_ms(const Surroundings& here, int64_t limit_ms) {
   return [clock = here.environment.clock, limit_ms, since_ms = std::optional<int64_t>()]() mutable {
     const int64_t now_ms = clock() / 1'000'000;
@@ -107,7 +107,7 @@ Result<db::Store> open_above(const PlaceFlags& flags, const Surroundings& here, 
     TW_RETURN_IF_ERROR(tuner::make_private_directory(
         std::filesystem::path(here.places.database).parent_path(), "name a database with --db"));
   }
-  options.create_directories = flags.database.empty();  // a path that was typed may be a typo
+  options.create_directories = flags.database.empty();  // a path of --db may have a typo
   return db::Store::open(path, mode, std::move(options));
 }
 

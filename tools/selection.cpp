@@ -48,7 +48,7 @@ Result<db::Record> find_record(db::Store& store, const std::string& prefix) {
   filter.hash_prefix = prefix;
   std::vector<db::Record> found;
   const auto collect = [&](const db::Record& record) {
-    // Several layers may have a record.
+    // The same record may be in several layers.
     if (found.empty() || record.hash != found.front().hash) found.push_back(record);
     return found.size() < 2;
   };
@@ -72,8 +72,9 @@ void take(const tuner::ChosenTarget& chosen, Selection& selection) {
   selection.device = chosen.device;
 }
 
-/// Sets the device of the record. For a GPU, the target also gets the numbers of that device, since
-/// a kernel is compared with the limits of the GPU that it was measured on.
+/// Sets `other_device` to the device of the record. For a GPU, the target also gets the machine
+/// description of that device, because a kernel is compared with the limits of the GPU on which it
+/// was measured.
 void take_device_of_record(Selection& selection) {
   if (!selection.record) return;
   selection.other_device = other_device_of(*selection.record, selection.target);
@@ -81,7 +82,8 @@ void take_device_of_record(Selection& selection) {
     selection.target = tuner::described_by(selection.target, selection.record->device);
 }
 
-/// The fastest record of exactly this schedule on the target's device; nullopt if there is none.
+/// Returns the fastest valid record of exactly this schedule on the target's device. nullopt if
+/// there is none.
 Result<std::optional<db::Record>> record_of(db::Store& store, const Selection& selection,
                                             const std::string& schedule) {
   db::Filter same;
@@ -100,8 +102,8 @@ Result<std::optional<db::Record>> record_of(db::Store& store, const Selection& s
   return fastest;
 }
 
-/// Replaces the best known record by the schedule of the file and the best record of that schedule,
-/// if there is one.
+/// Reads the schedule in the file of --schedule into the selection, and sets the record to the
+/// fastest record of that schedule, or to nullopt if there is none.
 Status take_schedule(const SelectionFlags& flags, std::optional<db::Store>& store,
                      Selection& selection) {
   const auto read = flags.adapts_schedule ? adapt_hand_schedule : read_hand_schedule;
@@ -133,7 +135,8 @@ std::string elsewhere_lines(const std::set<OtherDevice>& devices) {
 
 namespace {
 
-/// A flag of a kernel, and the property of a network that takes the place of its value.
+/// A flag that applies to kernels, and the name for messages of the property that tuning has chosen
+/// for a network in place of the flag.
 struct ChosenByTuning {
   std::string_view flag, property;
 };
@@ -142,8 +145,9 @@ constexpr std::array chosen_by_tuning = {
     ChosenByTuning{"--threads", "the number of threads"}, ChosenByTuning{"--dtype", "the types"},
     ChosenByTuning{"--accuracy", "the accuracy"}, ChosenByTuning{"--target", "the target"}};
 
-/// Usage if the command line has a flag whose value was chosen when the network was tuned. Defaults
-/// of the environment and of the configuration file are meant for other commands.
+/// Fails with Usage if the command line has a flag whose value was chosen when the network was
+/// tuned. Values from the environment and the configuration file are ignored, because they are
+/// meant for other commands.
 Status check_chosen_by_tuning(const std::string& network, NetworkUse use,
                               const Surroundings& here) {
   const std::set<std::string> typed = typed_flags(here.arguments);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Selects the kernel that a verb works on: a record by the beginning of its hash, or the best known
-// record of a workload, a target and a number of threads. Not thread-safe.
+// Selects the kernel that a verb works on: a record named by the beginning of its hash, the best
+// known record of a workload for a target and number of threads, or a schedule in a file. Not
+// thread-safe.
 
 #include <optional>
 #include <set>
@@ -37,9 +38,11 @@ struct SelectionFlags {
 Flag hash_operand(SelectionFlags& flags);
 std::vector<Flag> flags_of(SelectionFlags& flags);
 
-/// The device that a record was measured on, if it differs from this machine's.
+/// The device that a record was measured on, if it is another device than the one that runs kernels
+/// here (another model, or other cores or caches).
 struct OtherDevice {
-  /// The device's name in the record; empty: the record is of this machine's device.
+  /// The device's text in the record; empty: the record was measured on the device that runs
+  /// kernels here.
   std::string name;
   db::Likeness likeness = db::Likeness::Exact;
 
@@ -49,56 +52,58 @@ struct OtherDevice {
 
 struct Selection {
   dsl::Workload workload;
-  Target target;  ///< tuned for the machine that `tune` with this database would use
+  Target target;  ///< has the machine description that `tune` with this database would use
   bool runs_here = true;
   std::string missing;  ///< tuner::missing_text() if `runs_here` is false
   int device = 0;       ///< index of a GPU among those of its driver
   int threads = 1;
   std::optional<HandSchedule> by_hand;  ///< the schedule of --schedule
-  /// The record of the kernel. nullopt if the database has no trial of the workload or, with
-  /// --schedule, no trial of that schedule.
+  /// The record of the kernel. nullopt if the database and its layers have no usable record of the
+  /// workload or, with --schedule, if no valid trial of that schedule on this device is stored.
   std::optional<db::Record> record;
   OtherDevice other_device = {};  ///< the record's device, if it is another one
   std::string layer = {};         ///< the layer that has the record; empty: the database itself
-  /// Set by schedule_of() when it returns the default schedule, because the schedule that the cost
+  /// True if schedule_of() has returned the default schedule, because the schedule that the cost
   /// model prefers is illegal.
   bool takes_default = false;
 };
-/// Selects the kernel of the flags. NoCandidate if no record's hash begins with the operand; Usage
-/// if several do. For --schedule, the errors of read_hand_schedule().
+/// Selects the kernel that the flags name. Fails with NoCandidate if no record's hash begins with
+/// the operand, and with Usage if several do or if the flags contradict each other. With
+/// --schedule, it also fails with the errors of read_hand_schedule().
 Result<Selection> select(const SelectionFlags& flags, const Surroundings& here);
 
-/// The verbs that take the file of a network: `run` calls the network, and its --target names the
-/// device; the others print the contents of the file.
+/// The use that a verb makes of a network's file. Call: `run` calls the network, and its --target
+/// names the device. Print: `show` and `explain` print the contents of the file.
 enum class NetworkUse { Call, Print };
-/// True if the operand names the file of a network. Usage if the command line also has a workload,
-/// or a flag whose value was chosen when the network was tuned, such as --threads.
+/// True if the operand names the file of a network. Fails with Usage if the command line also names
+/// a workload, or has a flag such as --threads, whose value was chosen when the network was tuned.
 Result<bool> names_network(const SelectionFlags& flags, NetworkUse use, const Surroundings& here);
 
-/// The device on which the record was measured; empty if it is the device of `target`. Requires:
-/// `target` comes from tuner::chosen_target().
+/// Returns the device on which the record was measured. The result is empty if the record is for
+/// `target` and its device has the same model, cores and caches as the device of `target`.
+/// Requires: `target` comes from tuner::chosen_target().
 OtherDevice other_device_of(const db::Record& record, const Target& target);
-/// A text for people about another device, such as "AMD EPYC 9R45; 2 cores; ..., not on this one
-/// (same class)".
+/// Returns a text for people about another device, such as "AMD EPYC 9R45; 2 cores; ..., not on
+/// this one (same class)".
 std::string show_other_device(const OtherDevice& device);
 
-/// Explains the mark "elsewhere", which a table puts on results of other devices: one line for each
-/// of these devices, to be printed below the table.
+/// Returns lines to print below a table that marks results of other devices with "elsewhere". There
+/// is one line for each of these devices.
 std::string elsewhere_lines(const std::set<OtherDevice>& devices);
 
 /// Finds the record whose hash begins with `prefix`, in the database or else in the layers below.
-/// NoCandidate if there is no such record. Usage if there are several, or if `prefix` is not 4 to
-/// 64 hex digits.
+/// Fails with NoCandidate if there is no such record, and with Usage if there are several or if
+/// `prefix` is not 4 to 64 hex digits.
 Result<db::Record> find_record(db::Store& store, const std::string& prefix);
 
-/// The schedule of the selection: the schedule by hand, or else the record's, or else
-/// preferred_schedule(). If preferred_schedule() returns the default schedule,
-/// Selection::takes_default is set to true. Errors as preferred_schedule().
+/// Returns the schedule of the selection: the schedule by hand, or else the record's schedule, or
+/// else the result of preferred_schedule(). If preferred_schedule() returns the default schedule,
+/// sets Selection::takes_default to true. Fails with the errors of preferred_schedule().
 Result<std::string> schedule_of(Selection& selection, const Surroundings& here);
-/// The source of the schedule that schedule_of() returned: a file's name, the beginning of the
-/// record's hash, "cost model" or "default schedule".
+/// Returns the source of the schedule that schedule_of() returned: a file's name, the first 16
+/// digits of the record's hash, "cost model" or "default schedule".
 std::string schedule_source(const Selection& selection);
-/// A clause for people that names the source of the schedule, such as "that of record
+/// Returns a clause for people that names the source of the schedule, such as "that of record
 /// 0123456789abcdef, 235.1 µs".
 std::string show_source(const Selection& selection);
 /// A schedule for a workload without measured kernels.
@@ -107,20 +112,22 @@ struct Preferred {
   /// True if the cost model's choice is illegal; `schedule` is then the default schedule.
   bool is_default = false;
 };
-/// The text for the source of a Preferred: "default schedule" if `is_default`, else "cost model".
+/// Returns the text for the source of a Preferred: "default schedule" if `is_default`, else "cost
+/// model".
 std::string_view source_of_preferred(bool is_default);
-/// The schedule that the cost model prefers, or the default schedule if the preferred one is
-/// illegal. Nothing is measured. Errors as predicted_schedule().
+/// Returns the schedule that the cost model prefers, or the default schedule if the preferred
+/// schedule is illegal (legal_or_default()). Nothing is measured. Fails with the errors of
+/// tuner::predicted_schedule() and legal_or_default().
 Result<Preferred> preferred_schedule(const dsl::Workload& workload, const Target& target,
                                      int threads, tuner::Notes* notes, const StopToken& stop = {});
-/// Returns the given schedule if it is legal. Otherwise it returns the default schedule and adds a
-/// note (PredictionIllegal) to `notes`. If the default schedule is illegal too, as for an
-/// expression that reads outside of a tensor, it returns the error of the default schedule and adds
-/// no note.
+/// Returns the given schedule if it is legal. Otherwise returns the default schedule and adds a
+/// note (PredictionIllegal) to `notes`. If the default schedule is illegal too, fails with the
+/// error of the default schedule and adds no note. Example: an expression that reads outside of a
+/// tensor has no legal schedule.
 Result<Preferred> legal_or_default(std::string schedule, const dsl::Workload& workload,
                                    const Target& target, tuner::Notes* notes);
-/// The default schedule of the workload's search space; no search is made. Errors as
-/// Space::derive().
+/// Returns the default schedule of the workload's search space. No search is made. Fails with the
+/// errors of schedules::Space::derive().
 Result<std::string> default_schedule(const dsl::Workload& workload, const Target& target);
 
 }  // namespace tw::tools

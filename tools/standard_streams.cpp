@@ -11,15 +11,15 @@
 namespace tw::tools {
 namespace {
 
-// Does nothing. A handler is used instead of SIG_IGN, because programs that are started would
-// inherit SIG_IGN.
+// Does nothing. SIGPIPE gets this handler instead of SIG_IGN, because programs that this process
+// starts would inherit SIG_IGN.
 void on_broken_pipe(int) {}
 
 }  // namespace
 
 void prepare_standard_streams() {
-  // open() takes the lowest free descriptor, which is the closed one. Standard output is opened for
-  // reading only, so that writing to it fails.
+  // open() returns the lowest free descriptor, which is that of the closed stream. Standard output
+  // is opened for reading only, so that writing to it fails.
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(descriptor, F_GETFD) < 0 && errno == EBADF)
       (void)::open("/dev/null", descriptor == STDERR_FILENO ? O_WRONLY : O_RDONLY);

@@ -6,15 +6,16 @@
 
 namespace tw::tools {
 
-/// Opens /dev/null for each standard stream that is closed, so that no database or pipe gets a
-/// descriptor from 0 to 2. After that, writes to a standard error that was closed are dropped, and
-/// writes to a standard output that was closed fail. It also makes writing to a pipe without a
-/// reader an error instead of a SIGPIPE; programs that this process starts get the default handling
-/// of SIGPIPE. Call it before anything else.
+/// Opens /dev/null for each standard stream that is closed. Otherwise the next file or pipe that is
+/// opened would get the descriptor 0, 1 or 2. After the call, writes to a standard error that was
+/// closed are dropped, and writes to a standard output that was closed fail. The function also
+/// makes writing to a pipe without a reader fail with EPIPE instead of killing the process by
+/// SIGPIPE. Programs that this process starts get the default handling of SIGPIPE. Call it before
+/// anything else.
 void prepare_standard_streams();
 
-/// Writes a text to standard error and flushes it. If standard error cannot be written, the text is
-/// dropped, so that a run continues and keeps its exit code.
+/// Writes a text to standard error and flushes the stream. If standard error cannot be written, the
+/// text is dropped, so that a run continues and keeps its exit code.
 void print_error(std::string_view text);
 
 }  // namespace tw::tools

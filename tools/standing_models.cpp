@@ -22,11 +22,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Limit on the time of making a model. The largest model has half a gigabyte of weights.
+// Limit on the time that a script may take to make a model. The largest model has half a gigabyte
+// of weights.
 constexpr int64_t making_timeout_ns = 600'000'000'000;
 
-/// The checkout in which this program was built. The program lies in its folder
-/// build/<preset>/tools.
+/// Returns the root of the checkout in which this program was built. The program lies in
+/// build/<preset>/tools of the checkout.
 fs::path checkout_of(const Surroundings& here) {
   return fs::path(here.program).parent_path().parent_path().parent_path().parent_path();
 }
@@ -37,8 +38,8 @@ bool is_model_name(const std::string& text) {
   });
 }
 
-/// The last line of the message about a failed script. The message ends with the script's standard
-/// error.
+/// Returns the last line of the message about a failed script. The message ends with the script's
+/// standard error.
 std::string last_line(const std::string& message) {
   const std::vector<std::string> lines = split(trim(message), '\n');
   return std::string(trim(lines.back()));
@@ -46,8 +47,8 @@ std::string last_line(const std::string& message) {
 
 fs::path scripts_of(const Surroundings& here) { return checkout_of(here) / "bench" / "models"; }
 
-/// A hash of the content of the scripts. It is part of the path of a model's file, because changed
-/// scripts may make another network of the same name.
+/// Returns a hash of the names and contents of the scripts. The hash is part of the path of a
+/// model's file, because changed scripts may make another network of the same name.
 Result<std::string> hash_of_scripts(const std::string& model, const fs::path& scripts) {
   std::error_code error;
   std::map<std::string, std::string> contents;
@@ -66,19 +67,20 @@ Result<std::string> hash_of_scripts(const std::string& model, const fs::path& sc
   return short_hash(all);
 }
 
-/// Removes the files of this model that other versions of the scripts made.
+/// Removes the files of this model (and of the same batch) that other versions of the scripts made.
 void remove_others(const fs::path& path) {
   std::error_code ignored;
   const fs::path own = path.parent_path();
   for (const fs::directory_entry& entry : fs::directory_iterator(own.parent_path(), ignored))
     if (entry.path() != own) {
       fs::remove(entry.path() / path.filename(), ignored);
-      fs::remove(entry.path(), ignored);  // where it is empty now
+      fs::remove(entry.path(), ignored);  // fails unless the folder is empty
     }
 }
 
-/// Makes the file of a model. The script writes it under a name of this process first. So a script
-/// that is interrupted leaves no incomplete file, and two runs do not write into one.
+/// Makes the file of a model. The script first writes a file with this process's ID in its name,
+/// which is then renamed to `path`. So there is never an incomplete file at `path`, and two runs
+/// never write to the same file.
 Status make_model(const std::string& name, int64_t batch, const fs::path& path,
                   const Surroundings& here) {
   std::error_code ignored;
@@ -113,8 +115,9 @@ Status make_model(const std::string& name, int64_t batch, const fs::path& path,
 Result<OnnxFile> onnx_file_of(const std::string& model, std::map<std::string, int64_t> dimensions,
                               const PlaceFlags& place, const Surroundings& here) {
   std::error_code ignored;
-  // A path of a folder or device is returned too: the reader of ONNX files will say what is wrong
-  // with it. But if a folder has the name of a standing model, the name means the model.
+  // A path of a folder or device file is returned too; the reader of ONNX files will say what is
+  // wrong with it. But a name that a standing model could have always means the model, unless a
+  // regular file has this name.
   if (fs::is_regular_file(model, ignored) || (!is_model_name(model) && fs::exists(model, ignored)))
     return OnnxFile{model, std::move(dimensions)};
   if (!is_model_name(model))

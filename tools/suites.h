@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Suites are named lists of workloads, such as the layers of a network. Each suite is a table of
-// bench/workloads. The verbs that tune, measure and report take the name of a suite. Thread-safe.
+// Suites are named lists of workloads, such as the layers of a network. Each suite is a table in
+// bench/workloads. `tune` and `bench` accept the name of a suite. Thread-safe.
 
 #include <cstdint>
 #include <string>
@@ -25,14 +25,14 @@ struct SuiteItem {
   int64_t count = 1;  ///< number of occurrences in the network; 1 for suites that are no network
 };
 
-/// Parses a table as bench/workloads/README.md describes it; the number of columns of a row says
-/// which kind of workload it is. Invalid for other text; the message has the line and what was
-/// expected.
+/// Parses a table as bench/workloads/README.md describes it. The number of columns of a row
+/// determines the kind of its workload. Fails with Invalid for other text; the message has the line
+/// number and what was expected.
 Result<std::vector<SuiteItem>> parse_suite(std::string_view text,
                                            dsl::Accuracy accuracy = dsl::Accuracy::Fast);
 
-/// The workloads of a suite, in the order of the table. If there is no suite of that name: Usage,
-/// naming the most similar suite.
+/// Returns the workloads of a suite, in the order of the table. Fails with Usage if there is no
+/// suite of that name; the message lists the suites and suggests the most similar name.
 Result<std::vector<SuiteItem>> suite(std::string_view name,
                                      dsl::Accuracy accuracy = dsl::Accuracy::Fast);
 

@@ -61,8 +61,8 @@ bool is_in_environment(std::string_view flag) {
 Surroundings look_around(const char* argv0) {
   Surroundings here;
   here.program = program_path(argv0);
-  // If the program was found on PATH, perhaps by its other name `tune`, then `tilewright` is on
-  // PATH too.
+  // If the shell found the program on PATH, perhaps by its other name `tune`, then `tilewright` is
+  // on PATH too.
   const bool has_path = argv0 && std::strchr(argv0, '/');
   here.invoked_as = has_path ? shell_quoted(here.program) : "tilewright";
   here.environment = tuner::default_environment();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Inputs of the program from its process and system, read once at its start: environment variables,
-// clocks, the host's name, a random session name, and the terminal. All other code gets them as an
-// argument. A plain value, which threads may share.
+// Inputs of the program from its process and system: environment variables, clocks, the host's
+// name, a random session name, and the terminal. They are read once, when the program starts; all
+// other code gets them as an argument. A plain value, which threads may share.
 
 #include <string>
 #include <vector>
@@ -28,18 +28,19 @@ struct Surroundings {
 /// Reads the surroundings of this process. `argv0` is argv[0] of main().
 Surroundings look_around(const char* argv0);
 
-/// Name of the environment variable of a flag: "dry-run" has TILEWRIGHT_DRY_RUN.
+/// Returns the name of the environment variable of a flag: TILEWRIGHT_DRY_RUN for "dry-run".
 std::string environment_name(std::string_view flag);
 /// True if the environment variable of the flag is set and not empty.
 bool is_in_environment(std::string_view flag);
 
-/// True if TILEWRIGHT_COST_MODEL asks for the analytic model alone (cost_model::AnalyticOnly).
-/// False if the variable is "pretrained" or not set. Usage for any other value.
+/// True if the environment variable TILEWRIGHT_COST_MODEL is "analytic", which asks for the
+/// analytic model alone (cost_model::AnalyticOnly). False if the variable is "pretrained", empty or
+/// not set. Fails with Usage for any other value.
 Result<bool> asks_for_the_analytic_model();
 
-/// Raises the stack limit to the size that the program needs, as the operating system kills a
-/// program that overflows its stack without a message. Environment if that fails. Call it at the
-/// start.
+/// Raises the stack limit to the size that the program needs (1 MiB), because a program that
+/// overflows its stack is killed without a message. Fails with Environment if the limit cannot be
+/// raised. Call it when the program starts.
 Status ensure_stack();
 
 }  // namespace tw::tools

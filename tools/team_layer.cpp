@@ -16,8 +16,8 @@
 namespace tw::tools {
 namespace {
 
-// Time after which a server is asked again. Layers change a few times a day, so not every run has
-// to wait for the server.
+// Time for which a copy is used before the server is asked for a newer layer. Layers change only a
+// few times a day, and without this pause every run would wait for the server.
 constexpr int64_t ask_again_ms = 600'000;
 constexpr int64_t manifest_total_ms = 20'000;
 constexpr size_t most_key_bytes = 4096, piece_bytes = 64 << 10;
@@ -26,7 +26,8 @@ bool is_address(std::string_view name) {
   return name.starts_with("https://") || name.starts_with("http://");
 }
 
-/// Splits the path or address of a manifest into its folder, with the last "/", and its name.
+/// Splits the path or address of a manifest into its folder, including the last "/", and its file
+/// name.
 std::pair<std::string, std::string> folder_and_name(const std::string& name) {
   const size_t end = name.rfind('/');
   if (end == std::string::npos) return {"", name};
@@ -81,15 +82,17 @@ int64_t now_ms() {
       .count();
 }
 
-/// The name of a layer in canonical form: an address is unchanged, and a path becomes absolute.
+/// Returns the name of a layer in canonical form: an address is unchanged, and a path becomes
+/// absolute.
 std::string whole_name(const std::string& name) {
   std::error_code error;
   const std::filesystem::path path = std::filesystem::absolute(name, error);
   return is_address(name) || error ? name : path.lexically_normal().string();
 }
 
-/// The time at which the server was last asked for the layer, even if it did not answer. It is the
-/// modification time of the file `asked` beside the copy. 0: the server was never asked.
+/// Returns the time, in ms since 1970, at which the server was last asked for the layer, even if it
+/// did not answer: the modification time of the file `asked` in the folder of the copy. 0: the
+/// server was never asked.
 int64_t asked_ms(const std::string& folder) {
   std::error_code error;
   const auto written = std::filesystem::last_write_time(folder + "/asked", error);

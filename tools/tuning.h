@@ -24,10 +24,11 @@ namespace tw::tools {
 /// The kinds of work that `tune` can do.
 enum class TuneMode {
   Search,       ///< searches and measures
-  DryRun,       ///< prints the search space or the plan, and known kernels
+  DryRun,       ///< prints the search space (of a network, the plan) and the known kernels
   CompileOnly,  ///< compiles the best known schedule, or the cost model's choice
-  Refresh,      ///< with --model: plans again from the records of the database
-  Demand,       ///< tunes the kernels of other networks and operators (demand)
+  /// With --model: plans again from the records of the database, without measuring kernels.
+  Refresh,
+  Demand,  ///< tunes the kernels that stored demands list (tuner/demand.h)
 };
 
 struct TuneFlags {
@@ -43,8 +44,8 @@ struct TuneFlags {
   std::vector<std::string> dimensions;  ///< the model's symbolic dimensions: NAME=VALUE,...
   std::vector<std::string> constants;   ///< inputs that become constants: NAME=VALUE,...
   std::vector<std::string> left_out;  ///< names of passes that are not applied to the model's graph
-  /// --precision: element type to which the matrix products and convolutions of the model convert
-  /// their factors. nullopt: the factors keep the types of the model.
+  /// --precision: the type to which the inputs of the model's f32 matrix products and convolutions
+  /// are rounded, if the target gains by it. nullopt: these inputs stay f32.
   std::optional<DType> precision;
   double budget_s = 60, timeout_s = 10;
   int64_t trials = 0, seed = 1;
@@ -61,31 +62,34 @@ struct Job {
   std::string name;  ///< name in the suite; empty: the job is not of a suite
   dsl::Workload workload;
   double weight = 1;  ///< number of occurrences in the network
-  /// The schedule that is measured first, as for tuner::TaskSpec; empty: none.
+  /// The schedule that is measured first, as tw1 text (tuner::TaskSpec::schedule); empty: none.
   std::string schedule = {};
 };
 
-/// The result of a job (a workload of the run) for which a kernel is known, from this run or from
-/// an earlier one.
+/// The result of a job (a workload of the run) whose kernel is known from this run or from an
+/// earlier run.
 struct Outcome {
   const Job* job = nullptr;
   tuner::Tuned tuned;
   std::string artifact;         ///< path of the compiled kernel; empty: see `unkept`
   std::optional<Error> unkept;  ///< reason why there is no artifact
   Roofline roofline;            ///< roofline of the best record
-  OtherDevice other_device;     ///< device of the best record, if it is not this machine's
-  std::string layer;            ///< layer that has the best record; empty: the database itself
+  /// Device of the best record, if it is another device than this machine's.
+  OtherDevice other_device;
+  std::string layer;  ///< layer that has the best record; empty: the database itself
 };
 
 tuner::TuneOptions options_of(const TuneFlags& flags);
 
-/// The command line that repeats this run. The new run will continue from the stored trials.
+/// Returns the command line that repeats this run. The repeated run continues from the stored
+/// trials.
 std::string resume_line(const Surroundings& here);
-/// Prints a note with the command that continues the run, and returns the exit code.
+/// Prints a note with the command that continues the run. Returns the exit code of an interrupted
+/// run.
 int interrupted(const Surroundings& here);
 
-/// Writes a compiled kernel to the file of --output, or else to the path at which a session of the
-/// runtime looks for it. Returns the path.
+/// Writes a compiled kernel to the file of --output. Without --output, writes it to the path in the
+/// cache at which a Session of the runtime looks for the kernel. Returns the path.
 Result<std::string> keep_artifact(const TuneFlags& flags, const Surroundings& here,
                                   const runtime::Artifact& artifact);
 
@@ -103,36 +107,39 @@ struct WithoutResult {
 Status print_outcomes(const TuneFlags& flags, const Surroundings& here,
                       const std::vector<Outcome>& outcomes, const WithoutResult& others);
 
-/// Checks that the page of --report can be made, if it is asked for. Environment, naming what is
-/// missing, if it cannot.
+/// Checks that the page of --report can be made, if the flag is given. Fails with Environment and
+/// names what is missing, such as a package of Python.
 Status check_page(const TuneFlags& flags);
-/// Both write the page of --report, if it is asked for. The page of write_page() shows all records
-/// that the database has of the jobs' workloads. The page of write_network_page() shows a network
-/// and the trials of this run.
+/// Writes the page of --report, if the flag is given. The page shows all records that the database
+/// has of the jobs' workloads.
 Status write_page(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs);
+/// Writes the page of --report about a network, if the flag is given. The page shows the network in
+/// the file `model` and the trials of this run.
 Status write_network_page(const TuneFlags& flags, const Surroundings& here,
                           const std::string& model);
-/// Prints a note that an interrupted run wrote no page.
+/// Prints a note that the interrupted run wrote no page, if --report is given.
 void note_missing_page(const TuneFlags& flags);
 
-/// --demand: tunes the kernels that networks and operators use on devices like the target's
-/// (tuner/demand.h).
+/// Runs `tune --demand`: tunes the kernels that networks and operators use on devices like the
+/// target's (tuner/demand.h).
 Result<int> tune_demanded(const TuneFlags& flags, const Surroundings& here,
                           const tuner::ChosenTarget& target,
                           const std::optional<tuner::Farm>& farm);
 
-/// --dry-run: prints the search space of each job, its default schedule and its known records.
+/// Runs `tune --dry-run`: prints the size of each job's search space, its default schedule, the
+/// number of its known trials and its best record.
 Result<int> dry_run(const TuneFlags& flags, const Surroundings& here, const std::vector<Job>& jobs,
                     const Target& target);
 
-/// --compile-only: compiles the best known schedule of each job, or else the schedule that a search
-/// would measure first (tuner::first_pick()), to an artifact.
+/// Runs `tune --compile-only`: compiles the best known schedule of each job to an artifact. For a
+/// job without a known schedule, compiles the schedule that a search would measure first
+/// (tuner::first_pick()).
 Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
                          const std::vector<Job>& jobs, const tuner::ChosenTarget& target);
 
-/// --model: tunes a network and writes it to a file that the runtime loads; with --dry-run it only
-/// prints the plan. On a farm, members measure kernels, but whole networks are not measured.
-/// Requires: `flags.effort` is None if the mode is DryRun or CompileOnly.
+/// Runs `tune --model`: tunes a network and writes it to a file that the runtime loads. With
+/// --dry-run it only prints the plan. With a farm, its members measure kernels, but whole networks
+/// are not measured. Requires: `flags.effort` is None if the mode is DryRun or CompileOnly.
 Result<int> tune_model(const TuneFlags& flags, const Surroundings& here,
                        const tuner::ChosenTarget& target, const std::optional<tuner::Farm>& farm);
 

@@ -26,14 +26,15 @@
 
 namespace tw::tools {
 
-// Types of flag values. Each states which texts are valid, and points to the variable that receives
-// the value. The variable's value when the flag is declared is the default.
+// Types of flag values. Each type states which texts are valid, and points to the variable that
+// receives the value. The value of the variable when the flag is declared is the default of the
+// flag.
 
 /// True or false: a flag that is given without a value is true.
 struct Switch {
   Switch(bool* value) : set([value](bool on) { *value = on; }) {}  // NOLINT: as the other types
-  /// A switch that sets the variable to `chosen`. If the user switches it off (--name=false) while
-  /// the variable has the value `chosen`, the variable gets its default again.
+  /// Makes a switch that sets the variable to `chosen`. If the user turns the switch off
+  /// (--name=false) and the variable has the value `chosen`, the variable gets its default again.
   template <typename T>
   Switch(T* value, T chosen)
       : set([value, chosen, other = *value](bool on) {
@@ -52,8 +53,8 @@ struct Text {
 struct Path {
   std::string* value;
 };
-/// One of several names. The variable receives the name itself or the value that the name stands
-/// for.
+/// One of several names. The variable receives the name itself (first constructor) or the value
+/// that belongs to the name (second constructor).
 struct Choice {
   Choice(std::string* value, std::vector<std::string> names)
       : choices(std::move(names)), choose([value](const std::string& name) { *value = name; }) {}
@@ -90,8 +91,8 @@ struct Flag {
   std::string name;  ///< "budget" for --budget; for an operand its name in help, "FILE"
   Value value;
   std::string help;
-  std::vector<std::string> excludes = {};  ///< names of flags that may not be given with it
-  bool required = false;                   ///< the operand has to be given; for operands only
+  std::vector<std::string> excludes = {};  ///< names of flags that contradict this flag
+  bool required = false;  ///< true: the operand has to be given; used for operands only
 };
 
 struct Verb {
@@ -99,13 +100,12 @@ struct Verb {
   std::string summary;
   std::vector<Flag> flags = {};
   std::vector<Flag> operands = {};
-  /// Verbs below this verb, such as `db info` below `db`. A verb that has verbs below it has no
-  /// flags.
+  /// Nested verbs: `db info` is a verb below `db`. A verb that has nested verbs has no flags.
   std::vector<Verb> verbs = {};
   std::function<Result<int>(const Surroundings&)> run = {};  ///< returns the exit code
   bool hidden = false;
-  /// If this pointer is not null, the verb parses nothing: the vector receives all arguments,
-  /// --help included.
+  /// If this pointer is not null, no argument of the verb is parsed: the vector receives all
+  /// arguments after the verb, --help included.
   std::vector<std::string>* everything = nullptr;
 };
 
@@ -113,7 +113,8 @@ struct Verb {
 enum class Format { Table, Json, Csv };
 
 /// Parses a duration in the syntax of the flag type Seconds and returns seconds: "5m" gives 300.
-/// Usage for other text.
+/// Fails with Usage for other text, for durations that are not positive, and for more than 1e7
+/// seconds.
 Result<double> parse_seconds(std::string_view text);
 
 }  // namespace tw::tools

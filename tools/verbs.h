@@ -21,9 +21,9 @@ Verb bench_verb();
 Verb db_verb();
 Verb doctor_verb();
 Verb version_verb();
-/// The verb `completion`. `all` returns the verbs for which completion scripts are made.
+/// Returns the verb `completion`. `all` returns the verbs for which completion scripts are made.
 Verb completion_verb(std::function<std::vector<Verb>()> all);
-/// The verb `manual`. `all` returns the verbs that the manual describes.
+/// Returns the verb `manual`. `all` returns the verbs that the manual describes.
 Verb manual_verb(std::function<std::vector<Verb>()> all);
 
 }  // namespace tw::tools

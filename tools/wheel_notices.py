@@ -3,15 +3,16 @@
 """Adds the licence notices and the list of all third-party libraries to a wheel: wheel_notices.py REPAIRED.whl FOLDER
 
 `./tw wheel` runs this script after `auditwheel repair`, with the Python of .venv-wheel. The result is written to FOLDER
-under the same name. In addition to auditwheel's own list of the copied libraries, .dist-info gets
+under the same name. `auditwheel repair` has already listed the libraries that it copied into the wheel. This script adds
+to .dist-info
 
-  sboms/tilewright.cdx.json    CycloneDX (PEP 770): of each library its version, licence, purl and files
-  licenses/libraries/NAME.txt  its notice: Debian's copyright file, or the licence files of a package of PyPI
-  licenses/common/NAME.txt     the licences whose text such a copyright file does not repeat
+  sboms/tilewright.cdx.json    a list in CycloneDX (PEP 770): version, licence, purl and files of each library
+  licenses/libraries/NAME.txt  the notice of a library: Debian's copyright file, or the licence files of a package of PyPI
+  licenses/common/NAME.txt     the text of a licence that Debian's copyright files name only by a path
 
-Libraries are those that the wheel has as files, and those whose headers or schemas are compiled into our libraries. It
-is an error if a library has no licence in LICENCES, no notice or no package of origin; nothing is written then.
-Versions are those of the machine that builds the wheel; docs/releasing.md says who maintains them."""
+The libraries are those that the wheel has as files, and those whose headers or schemas are compiled into our libraries.
+If a library has no licence in LICENCES, no notice or no package of origin, the script fails and writes nothing. Versions
+are those on the machine that builds the wheel; docs/releasing.md says who maintains them."""
 
 import importlib.metadata
 import json
@@ -25,9 +26,9 @@ import uuid
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DOCUMENTS = pathlib.Path("/usr/share/doc")
-COMMON_LICENCES = pathlib.Path("/usr/share/common-licenses")  # copyright files name texts in it
+COMMON_LICENCES = pathlib.Path("/usr/share/common-licenses")  # Debian's copyright files name texts in this folder
 
-# SPDX expressions, by the source package of Debian or the package of PyPI.
+# Licences as SPDX expressions. The key is the name of Debian's source package or of the package of PyPI.
 LICENCES = {
     "brotli": "MIT",
     "cli11": "BSD-3-Clause",
@@ -47,15 +48,15 @@ LICENCES = {
     "xgboost": "Apache-2.0",
     "zlib": "Zlib",
 }
-# Packages of Debian whose headers are compiled into our libraries, and of PyPI whose headers or
-# schemas are.
+# Packages of Debian whose headers are compiled into our libraries, and packages of PyPI whose
+# headers or schemas are compiled into them.
 COMPILED_IN_OF_DEBIAN = ("libcli11-dev", "libexpected-dev", "nlohmann-json3-dev")
 COMPILED_IN_OF_PYPI = ("onnx", "pybind11")
 OURS = re.compile(r"(libtilewright(_runtime)?\.so|libtw_halide\.so|_tilewright\..*\.so)$")
 
 
 class Missing(Exception):
-    """A library of the wheel lacks something."""
+    """The error that a library of the wheel lacks a licence, a notice or a package of origin."""
 
 
 def is_library_of_others(path):
@@ -64,7 +65,7 @@ def is_library_of_others(path):
 
 
 def original_name(path):
-    """The name of a library before auditwheel put a hash into it: libfmt-ddc1ba2d.so.9.1.0 is libfmt.so.9.1.0."""
+    """Returns the name of a library without the hash that auditwheel adds: libfmt.so.9.1.0 for libfmt-ddc1ba2d.so.9.1.0."""
     return re.sub(r"-[0-9a-f]{8}(\.so)", r"\1", path.rsplit("/", 1)[-1])
 
 
@@ -74,13 +75,13 @@ def output_of(*command):
 
 
 def package_with(library):
-    """The package of Debian that has installed a library of this name."""
+    """Returns the package of Debian that has installed a library of this name."""
     try:
         found = output_of("dpkg-query", "-S", f"*/{library}")
     except (OSError, subprocess.CalledProcessError):
         found = ""
-    # Packages for cross compilers have libraries of the same names in other folders, so the folder
-    # is compared too.
+    # Packages for cross compilers install libraries of the same names in other folders. So the
+    # folder is compared too.
     place = re.compile(rf"(/usr)?/lib(/{platform.machine()}-linux-gnu)?/{re.escape(library)}")
     packages = {line.split(":")[0] for line in found.splitlines() if place.fullmatch(line.rsplit(": ")[-1])}
     if len(packages) != 1:
@@ -127,7 +128,7 @@ def pypi_component(name):
 
 
 def components_of(paths):
-    """The components: one for each package that has a library at these paths or is compiled into our libraries."""
+    """Returns a component for each package that has a library at these paths or is compiled into our libraries."""
     files = {package: [] for package in COMPILED_IN_OF_DEBIAN}
     for path in filter(is_library_of_others, paths):
         files.setdefault(package_with(original_name(path)), []).append(path)
@@ -136,14 +137,14 @@ def components_of(paths):
 
 
 def common_licences(components):
-    """The texts of COMMON_LICENCES that notices name by path. Keys are the names of the files."""
+    """Returns the texts of COMMON_LICENCES that notices name by a path. The keys are paths in .dist-info/licenses."""
     named = {name for one in components
              for name in re.findall(rf"{COMMON_LICENCES}/([A-Za-z0-9.-]*[A-Za-z0-9])", one["notice"])}
     return {f"common/{name}.txt": (COMMON_LICENCES / name).read_text() for name in named}
 
 
 def bill_of_materials(version, components):
-    """The CycloneDX document, which depends only on the libraries."""
+    """Returns the CycloneDX document. It has no time or random ID: equal libraries give equal documents."""
     ours = f"pkg:pypi/tilewright@{version}"
     listed = [{"type": "library", "bom-ref": one["purl"], "name": one["package"], "version": one["version"],
                "licenses": [{"expression": one["licence"]}], "purl": one["purl"],
@@ -159,7 +160,7 @@ def bill_of_materials(version, components):
 
 
 def check(document, notices, paths):
-    """Raises Missing if a library of the wheel, which `paths` has, has no component, or a component has no notice."""
+    """Raises Missing if a library at one of `paths` has no component in the document, or a component has no notice."""
     known = {place["location"] for one in document["components"]
              for place in one.get("evidence", {}).get("occurrences", [])}
     unknown = sorted(path for path in paths if is_library_of_others(path) and path not in known)
@@ -171,7 +172,7 @@ def check(document, notices, paths):
 
 
 def add_notices(root):
-    """Adds the list and the notices to the unpacked wheel at `root`."""
+    """Adds the list of libraries and the notices to the unpacked wheel at `root`. Returns the components."""
     info, = root.glob("*.dist-info")
     paths = sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
     components = components_of(paths)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright bench: replaces itself by the benchmark program, a program of its own.
+// tilewright bench: replaces this process by the benchmark program, which is a separate program.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -14,9 +14,9 @@
 namespace tw::tools {
 namespace {
 
-/// The path of the benchmark program: beside this program if both are installed, or in the folder
-/// `bench` of a build tree. tilewright-gpu-bench is taken only if there is no tilewright-bench.
-/// Empty if neither program exists.
+/// Returns the path of the benchmark program: tilewright-bench, or tilewright-gpu-bench if there is
+/// no tilewright-bench. Either program is looked for beside this program, where both are installed,
+/// and in the folder `bench` of a build tree. Returns an empty text if neither program exists.
 std::string benchmark_program(const Surroundings& here) {
   const auto folder = std::filesystem::path(here.program).parent_path();
   std::error_code ignored;

@@ -23,10 +23,11 @@ struct CompileFlags {
   SelectionFlags selection;
   std::string output;
   Format format = Format::Table;
-  std::string shared, name;  ///< path of the shared object, and the name of its function
+  /// Values of --shared (path of the shared library) and --name (its function).
+  std::string shared, name;
 };
 
-/// Writes the kernel as a shared library with a C header, for --shared. Returns the path of the
+/// Writes the kernel as a shared library with a C header (--shared). Returns the path of the
 /// header.
 Result<std::string> export_shared(const CompileFlags& flags, const Selection& s,
                                   const runtime::KernelInfo& kernel, const Surroundings& here) {
@@ -41,9 +42,9 @@ Result<std::string> export_shared(const CompileFlags& flags, const Selection& s,
   return codegen::header_path(flags.shared);
 }
 
-/// Writes the artifact to --output, or else to the cache directory in which the runtime looks for
-/// kernels. Returns the path of the artifact. With --shared and without --output it writes nothing
-/// and returns an empty path.
+/// Writes the artifact to --output. Without --output, writes it to the cache directory, in which
+/// the runtime looks for kernels. But with --shared and without --output, writes nothing. Returns
+/// the path of the artifact; empty if nothing was written.
 Result<std::string> write_artifact_of(const CompileFlags& flags, const runtime::Artifact& artifact,
                                       const Surroundings& here) {
   if (flags.output.empty() && !flags.shared.empty()) return "";
@@ -52,7 +53,7 @@ Result<std::string> write_artifact_of(const CompileFlags& flags, const runtime::
   return flags.output;
 }
 
-/// Joins the texts that are not empty, each on a line of its own.
+/// Joins the texts that are not empty, each as a line.
 std::string lines_of(const std::vector<std::string>& texts) {
   std::string lines;
   for (const std::string& text : texts)
@@ -60,7 +61,7 @@ std::string lines_of(const std::vector<std::string>& texts) {
   return lines;
 }
 
-/// Checks the output paths and the function name before any work is done.
+/// Checks the output paths and the function name. Call it before any other work.
 Status check_flags(const CompileFlags& flags) {
   if (!flags.output.empty()) TW_RETURN_IF_ERROR(runtime::check_output(flags.output));
   std::vector<std::string> outputs = {flags.output};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright completion: prints a script for a shell.
+// tilewright completion: prints the completion script for a shell.
 
 #include "tools/flags/completion.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright db: looks at, joins, copies and repairs tuning databases.
+// tilewright db: shows, merges, copies and repairs tuning databases.
 
 #include <fmt/format.h>
 
@@ -64,7 +64,7 @@ Status print_summary(const DbFlags& f, const char* verb, const db::AppendSummary
   return print(show_summary(summary) + "\n");
 }
 
-/// The command, in backquotes, that lists the quarantined lines of a database.
+/// Returns the command, in backquotes, that lists the quarantined lines of a database.
 std::string quarantine_line(const std::string& path) {
   return fmt::format("`tilewright db quarantine {}`", shell_quoted(path));
 }
@@ -107,7 +107,7 @@ Result<int> info(const DbFlags& f, const Surroundings& here) {
   return 0;
 }
 
-/// The canonical text of a target; `host` becomes the target of this machine.
+/// Returns the canonical text of a target; "host" becomes the target of this machine.
 Result<std::string> target_text(const std::string& name, const Surroundings& here) {
   TW_TRY(const tuner::ChosenTarget chosen, tuner::chosen_target(name, here.environment));
   return chosen.target.to_string();
@@ -206,7 +206,8 @@ Status print_table(db::Store& store, const db::Filter& filter, const Surrounding
   });
 }
 
-/// Prints the text that print_json() would print for a list of the records.
+/// Prints the text that print_json() would print for a list of the records, but one record at a
+/// time.
 Status print_records_json(db::Store& store, const db::Filter& filter, PieceByPiece& output) {
   output.write(
       fmt::format("{{\n  \"schema_version\": {},\n  \"verb\": \"db query\",\n  \"path\": {},\n"
@@ -228,7 +229,8 @@ Status print_records_csv(db::Store& store, const db::Filter& filter, PieceByPiec
       filter, [&](const db::Record& record) { return output.write(csv_line(sheet_row(record))); });
 }
 
-/// Prints records as they are read, so that any number of them takes little memory.
+/// Prints the records that match the flags. Each record is printed as it is read, so that many
+/// records need little memory.
 Result<int> query(const DbFlags& f, const Surroundings& here) {
   TW_TRY(db::Store store, open_named(f, here, db::OpenMode::ReadOnly));
   TW_TRY(const db::Filter filter, filter_of(f, here));
@@ -277,7 +279,7 @@ Result<int> merge(const DbFlags& f, const Surroundings& here) {
                           counted(all.damaged, "record")));
 }
 
-/// Usage if the command line has --as although no file is "-".
+/// Fails with Usage if the command line has --as although no file is "-".
 Status check_as(const Surroundings& here, std::string_view verb,
                 const std::vector<std::string>& files) {
   if (!typed_flags(here.arguments).contains("--as") || std::ranges::count(files, "-") > 0)
@@ -380,7 +382,7 @@ Result<int> recover(const DbFlags& f, const Surroundings&) {
   return 0;
 }
 
-/// Upgrades a database to the newest schema, which opening it for writing does.
+/// Upgrades a database to the newest schema. Opening it for writing does that.
 Result<int> upgrade(const DbFlags& f, const Surroundings& here) {
   TW_TRY(db::Store store, open_named(f, here, db::OpenMode::Update));
   TW_TRY(const db::StoreInfo i, store.info());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tilewright db explain: shows the measurements on which an answer of the database is based, how
-// well they agree, and why records that look better are not used.
+// well these measurements agree, and why records with a smaller latency are not used.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -31,13 +31,14 @@ struct DbExplainFlags {
   int64_t limit = 10;
 };
 
-/// The key that is explained. For the hash of a record, it is the key of the record's group. For a
-/// workload, it is the key of the best known record, whose target or device may differ from the
-/// requested ones. If no record is known, it is the workload's own key.
+/// The key that is explained. If the user gives the hash of a record, it is the key of the record's
+/// group. If the user gives a workload, it is the key of the best known record, which may be of
+/// another target or device than the user asked for. If no record is known, the key has the
+/// workload, target, device and threads that the user asked for.
 struct Asked {
   db::Key key;
-  /// Likeness of the best known record's device to the requested device; nullopt for a hash or if
-  /// no record is known.
+  /// Likeness of the best known record's device to the device that the user asked for. nullopt if
+  /// the user gave a hash, or if no record is known.
   std::optional<db::Likeness> likeness = {};
 };
 Result<Asked> asked_of(const DbExplainFlags& f, const Surroundings& here, db::Store& store) {
@@ -58,8 +59,8 @@ Result<Asked> asked_of(const DbExplainFlags& f, const Surroundings& here, db::St
   return Asked{key_of(*best), other_device_of(*best, target).likeness};
 }
 
-/// A text about the trials that contradict an answer: "record 0123456789abcdef, crash: SIGSEGV, of
-/// session a; one session alone says ...".
+/// Returns a text about the trials that contradict an answer: "record 0123456789abcdef, crash:
+/// SIGSEGV, of session a; one session alone says ...".
 std::string show_against(const db::Explanation& e) {
   std::vector<std::string> records;
   for (const auto& [record, doubt, why] : e.against)
@@ -111,9 +112,9 @@ Table not_used_table(const db::Explanation& e, size_t count, bool is_sheet) {
   return table;
 }
 
-/// The message about a key that has no answer. It counts the key's own records, which are not
-/// believed. It also names the targets, numbers of threads, layouts and versions of the code
-/// generator for which the workload has valid records.
+/// Returns the message about a key that has no answer. The message has the number of the key's own
+/// records, none of which is believed. It also lists the other targets, numbers of threads, layouts
+/// and versions of the code generator for which the workload has valid records.
 Result<std::string> why_none(db::Store& store, const db::Key& key) {
   int64_t own = 0;
   std::set<std::string> others;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright db key: makes the pair of keys by which a team signs the database layers that it
-// publishes.
+// tilewright db key: makes a pair of keys. A team signs the database layers that it publishes with
+// the private key; users check them with the public key.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -18,7 +18,8 @@
 namespace tw::tools {
 namespace {
 
-/// Writes a new file that only its owner can read.
+/// Writes a new file that only its owner can read. Fails with Usage if the file exists, and with
+/// Environment if it cannot be written; no partly written file remains.
 Status write_private(const std::string& text, const std::string& path) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0 && errno == EEXIST)
@@ -32,7 +33,7 @@ Status write_private(const std::string& text, const std::string& path) {
   const int problem = errno;
   if (file >= 0) ::close(file);
   if (is_written) return {};
-  if (file >= 0) ::unlink(path.c_str());  // a part of a key is none
+  if (file >= 0) ::unlink(path.c_str());  // a part of a key is useless
   return fail(ErrorCode::Environment, fmt::format("[key] {} cannot be written: {}",
                                                   shell_quoted(path), std::strerror(problem)));
 }

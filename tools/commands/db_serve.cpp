@@ -23,15 +23,15 @@
 namespace tw::tools {
 namespace {
 
-// Limits of one request: the time for reading the database, and for waiting until other processes
-// release it.
+// Limits of one request: the time for reading the database, and the time for waiting until other
+// processes release it.
 constexpr int64_t most_reading_ms = 5'000;
 constexpr int64_t most_waiting_ms = 2'000;
 constexpr size_t least_token_characters = 16;
 
 struct ServeFlags {
   PlaceFlags place;
-  std::string file;  ///< operand, in place of --db
+  std::string file;  ///< the operand FILE, a database; empty: that of --db
   std::string host = "127.0.0.1";
   int64_t port = 0;
   std::string token_file;
@@ -46,8 +46,9 @@ bool is_token_character(char c) {
          std::string_view("-._~").find(c) != std::string_view::npos;
 }
 
-/// Reads the token. It consists of letters, digits and "-._~", which need no escaping in an
-/// address.
+/// Reads the token from a file. A token has at least 16 characters: letters, digits and "-._~",
+/// which need no escaping in an address. Fails with Usage for other text. Prints a note if users
+/// other than the owner can read the file.
 Result<std::string> read_token(const std::string& path) {
   TW_TRY(const std::string text, read_text(path, "serve", "a token"));
   const std::string token(trim(text));
@@ -83,7 +84,7 @@ Result<web::AccessRules> rules_of(const ServeFlags& f) {
   return rules;
 }
 
-/// A store for one request.
+/// Returns a function that opens a store for one request.
 web::OverviewCache::Open opener(const std::string& path, const Surroundings& here) {
   return [path, here] {
     db::StoreOptions options = request_options(here, most_waiting_ms);
@@ -111,7 +112,7 @@ Status say_where(const ServeFlags& f, const web::AccessRules& rules, int port) {
 web::SiteOptions site_of(const PlaceFlags& place, web::AccessRules rules,
                          const Surroundings& here) {
   Surroundings reader = here;
-  reader.invoked_as = "tilewright";  // for others, who find the program on PATH
+  reader.invoked_as = "tilewright";  // people who read the page find the program on their own PATH
   return {.open = opener(database_path(place, here), here),
           .rules = std::move(rules),
           .name = shown_database(place, here),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright db ship: selects the few records of databases that are worth installing beside a
-// program, and writes them as a database layer.
+// tilewright db ship: selects the few records of databases that are worth shipping with a program
+// or publishing for a team (db::distilled()), and writes them as a database layer.
 
 #include <fmt/format.h>
 
@@ -74,7 +74,8 @@ std::string manifest_path(const std::string& lines_path) {
   return lines_path.substr(0, lines_path.rfind('.')) + std::string(db::manifest_ending);
 }
 
-/// The manifest of a file of these lines.
+/// Returns the manifest, without keys and signature, of the file `path`. `lines` is the content of
+/// the file, the text of `records`.
 db::LayerManifest manifest_of(const std::vector<db::Record>& records, const std::string& lines,
                               const std::string& path, const Surroundings& here) {
   std::set<std::string> devices;
@@ -91,7 +92,7 @@ db::LayerManifest manifest_of(const std::vector<db::Record>& records, const std:
           .signature = {}};
 }
 
-/// Replaces a file atomically: after a failure the old file is unchanged.
+/// Replaces a file atomically. After a failure the old file is unchanged.
 Status replace_file(std::string_view text, const std::string& path) {
   const std::string part = path + ".part";
   TW_RETURN_IF_ERROR(write_text(text, part));
@@ -102,9 +103,9 @@ Status replace_file(std::string_view text, const std::string& path) {
               fmt::format("[ship] {} cannot be written ({})", shell_quoted(path), error.message()));
 }
 
-/// Writes the lines and the signed manifest. The manifest is written last. Until then the new lines
-/// do not match the old manifest, so users who fetch both files refuse them and keep their old
-/// copy. Usage if the programs of users would refuse the layer.
+/// Writes the lines of the records and then the signed manifest. Between the two, the new lines do
+/// not match the old manifest, so users who fetch both files refuse the layer and keep their old
+/// copy. Fails with Usage and writes nothing if the manifest is one that users' programs refuse.
 Status write_signed(const std::vector<db::Record>& records, const std::string& path,
                     const SigningKey& key, const Surroundings& here) {
   const std::string lines = lines_of(records);
@@ -118,8 +119,9 @@ Status write_signed(const std::vector<db::Record>& records, const std::string& p
   return replace_file(manifest, manifest_path(path));
 }
 
-/// Checks that `path` has a known ending, and that no database of that name exists. If one existed,
-/// the new records would be mixed with the old ones.
+/// Checks that `path` ends with .db or .jsonl, and that no database exists there, because the new
+/// records would be added to its records. Fails with Usage otherwise, and with the errors of
+/// runtime::check_output().
 Status check_free(const std::string& path) {
   std::error_code error;
   if (!path.ends_with(".db") && !path.ends_with(".jsonl"))

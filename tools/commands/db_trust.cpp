@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright db quarantine lists records that are not trusted, db prune deletes records that are
-// not needed, and db verify --top measures records again.
+// Three verbs below `tilewright db`: quarantine lists lines and records that are not believed,
+// prune deletes records that can never be an answer, and verify --top measures records again.
 
 #include <fmt/format.h>
 
@@ -27,7 +27,7 @@ namespace {
 // ---- quarantine ----
 
 /// An entry of the quarantine: a line whose import was refused, or a record of the database that is
-/// not used.
+/// not believed (then `record` has a value).
 struct Entry {
   std::string hash, kind, why, text;
   std::optional<db::Record> record;
@@ -45,7 +45,8 @@ Result<std::vector<Entry>> entries_of(db::Store& store) {
   return entries;
 }
 
-/// The beginning of a line, with control characters escaped.
+/// Returns the first 60 bytes of a line, with "?" in place of every byte that is not printable
+/// ASCII. If the line is longer, "..." follows.
 std::string shown_line(const std::string& line) {
   constexpr size_t most = 60;
   std::string text;
@@ -184,17 +185,19 @@ Result<int> prune_command(const DbFlags& f, const Surroundings& here) {
 
 namespace {
 
-/// A record of this machine, and the result of measuring it again in a new session.
+/// A record of this machine, and the result of measuring its schedule again in a new session.
 struct Retimed {
   db::Record stored;
-  int64_t sessions = 0;  ///< sessions that timed it and are believed; 0: it has to be confirmed
+  /// Believed sessions that timed the schedule; 0: a second session has to confirm the record.
+  int64_t sessions = 0;
   std::optional<db::Record> now;  ///< the new record; nullopt if measuring failed
-  std::string fault = {};         ///< reason why it was not timed; empty if it was timed
-  bool is_contradicted = false;   ///< one session says that its schedule is wrong
+  std::string fault = {};         ///< reason why the schedule was not timed; empty if it was timed
+  bool is_contradicted = false;   ///< one session found that the schedule is wrong
 };
 
-/// Finds the targets of this machine by their texts in records, and caches them. For a record whose
-/// target or device is not this machine's, find() returns null.
+/// Finds the targets of this machine by their texts in records, and caches them. find() returns
+/// null if this machine cannot run kernels of the record's target, or if the record was measured on
+/// another device.
 class LocalTargets {
  public:
   explicit LocalTargets(const Surroundings& here) : here_(here) {}
@@ -218,10 +221,10 @@ class LocalTargets {
   std::map<std::string, std::optional<tuner::ChosenTarget>> targets_;
 };
 
-/// The records to measure again: the best ones of this machine, and those that have to be confirmed
-/// by a second session. Records whose schedule a session found to be wrong come first, then records
-/// with the fewest sessions; records with equally many sessions are sorted by age, the oldest
-/// first.
+/// Returns the records of this machine to measure again: the best record of each group, and records
+/// that a second session has to confirm. Records whose schedule a session found to be wrong come
+/// first. The others are sorted by their number of sessions, the smallest first, and records with
+/// equally many sessions by age, the oldest first.
 Result<std::vector<Retimed>> records_to_retime(db::Store& store, LocalTargets& targets) {
   std::vector<Retimed> found;
   TW_TRY(std::vector<db::Doubted> doubted, db::doubted(store, 0));
@@ -256,15 +259,16 @@ Result<db::Record> measured_now(const db::Record& stored, const tuner::ChosenTar
   return db::seal(std::move(record));
 }
 
-/// The new latency divided by the stored latency. Each latency is first scaled by the peak that was
-/// measured with it, so that a slower clock of the machine does not count.
+/// Returns the new latency divided by the stored latency. If both peaks are known, each latency is
+/// first multiplied by the peak that was measured with it, so that another clock rate of the
+/// machine does not count. Requires: `r.now` has a value.
 double drift_of(const Retimed& r) {
   const bool knows_peaks = r.stored.peak_gflops > 0 && r.now->peak_gflops > 0;
   const double scale = knows_peaks ? r.now->peak_gflops / r.stored.peak_gflops : 1;
   return r.now->latency_ns * scale / r.stored.latency_ns;
 }
 
-// Sessions on an undisturbed machine agree within this.
+// Relative difference within which the latencies of two sessions on an undisturbed machine agree.
 constexpr double least_drift = 0.1;
 
 std::string verdict_of(const Retimed& r) {
@@ -319,8 +323,8 @@ Result<int> measure_again(const DbFlags& f, const Surroundings& here) {
       note(r.fault);
       continue;
     }
-    // A trial that proves the schedule wrong is stored too, because such a proof counts only once a
-    // second session confirms it.
+    // A trial that proves the schedule wrong is stored too. Such a proof counts only after a second
+    // session has confirmed it.
     const bool is_timed = now->status == db::TrialStatus::Ok;
     if (is_timed || db::proves_wrong(now->status)) TW_RETURN_IF_ERROR(store.append({&*now, 1}));
     if (is_timed) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright doctor: shows what this machine offers, and checks that a kernel can be made on it.
+// tilewright doctor: shows what this machine offers to tuning, and checks that it can compile and
+// run a kernel.
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -77,8 +78,8 @@ Finding plugin(const DoctorFlags& flags) {
   return {"code generator", *toolchain};
 }
 
-/// A finding with the first line that a tool prints about its version. If the tool is missing, that
-/// is a failure of `doctor` only if `needed` is true.
+/// Returns a finding with the first line that a tool prints about its version. A missing tool is a
+/// failure of `doctor` only if `needed` is true.
 Finding tool(const std::string& name, const char* purpose, bool needed) {
   const auto output = codegen::run_command({name, "--version"}, command_timeout_ns);
   if (output) return {name, output->substr(0, output->find('\n'))};
@@ -88,8 +89,8 @@ Finding tool(const std::string& name, const char* purpose, bool needed) {
   return finding;
 }
 
-/// A finding about the limits (sandbox) under which workers run. Another process tries the limits,
-/// because they would stay in force in this process until its end.
+/// Returns a finding about the limits (sandbox) under which workers run. Another process tries the
+/// limits, because in this process they would stay in force until its end.
 Finding sandbox(const Surroundings& here) {
   const auto output =
       codegen::run_command({here.program, "doctor", "--probe-sandbox"}, command_timeout_ns);
@@ -111,8 +112,8 @@ Result<int> probe_sandbox() {
   return 0;
 }
 
-/// A finding about a small kernel, which is compiled, linked, loaded, run and verified as tuning
-/// does it.
+/// Returns a finding about a small kernel, which is compiled, linked, loaded, run and verified in
+/// the same way as in tuning.
 Finding kernel(const DoctorFlags& flags, const Target& host, const Surroundings& here) {
   const auto workload = dsl::make_workload("reduce_sum", {{"rows", 4}, {"cols", 64}});
   if (!workload) return failed("a kernel", workload.error());
@@ -135,7 +136,7 @@ Finding database(Result<db::Store>& store) {
           fmt::format("{}, writable, {} records", shell_quoted(store->path()), info->records)};
 }
 
-/// The records that came with the program.
+/// Returns a finding about the database of records that was shipped with the program.
 Finding shipped(const DoctorFlags& flags, const Surroundings& here) {
   const std::string& named = flags.place.shipped;
   const std::string path = named.empty() ? here.places.shipped : named;
@@ -166,8 +167,7 @@ void append(std::vector<Finding>& findings, std::vector<Finding> more) {
   for (Finding& finding : more) findings.push_back(std::move(finding));
 }
 
-/// All findings, and the status of the calibration. The status is OK if no calibration was asked
-/// for.
+/// All findings, and the status of the calibration. The status is OK if --calibrate was not given.
 struct Examination {
   std::vector<Finding> findings;
   Status calibrated;

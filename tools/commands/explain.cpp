@@ -32,7 +32,7 @@ namespace {
 
 struct ExplainFlags {
   SelectionFlags selection;
-  Drawing drawing = Drawing::None;  ///< of a network
+  Drawing drawing = Drawing::None;  ///< --dot or --svg; only for networks
   Format format = Format::Table;
 };
 
@@ -40,23 +40,25 @@ struct ExplainFlags {
 struct Analysis {
   cost_model::KernelFacts facts;
   double analytic_ns = 0;
-  double expected_ns =
-      0;  ///< by the pretrained model, or the analytic one where there are no trees
+  /// Time predicted by the pretrained model, or by the analytic model alone if the target has no
+  /// pretrained model.
+  double expected_ns = 0;
   std::vector<cost_model::ResourceTime> resources;
   int spills = 0;
   std::optional<GpuExplanation> gpu;  ///< nullopt for kernels of processors
 };
 
-/// The fastest other schedule of the workload with the same layouts, and the steps that only one of
-/// the two schedules has.
+/// The fastest other schedule of the workload with the same layouts, and the steps in which it
+/// differs from the explained schedule.
 struct Rival {
   db::Record record;
   std::vector<std::string> only_here, only_there;
-  std::string why_not_best;  ///< why it is not the best although it is faster; else empty
-  double expected_ns = 0;    ///< beside a schedule that was not measured
+  /// The reason why the rival is not the answer although it is faster; empty if it is slower.
+  std::string why_not_best;
+  double expected_ns = 0;  ///< predicted time; only if the explained schedule was not measured
 };
 
-/// Number of register spills in the instructions of the compiled kernel.
+/// Returns the number of register spills in the instructions of the compiled kernel.
 Result<int> count_spills(const Selection& s, const std::string& schedule,
                          const tuner::Environment& environment) {
   TW_TRY(const runtime::Artifact artifact,
@@ -102,8 +104,8 @@ std::vector<std::string> lines_missing_in(const std::string& there, const std::s
   return missing;
 }
 
-/// The reason why the database does not use a record that is faster than its answer; empty if the
-/// record is the answer or is not faster.
+/// Returns the reason why the database does not use a record that is faster than its answer; empty
+/// if the record is the answer or is slower.
 Result<std::string> why_not_used(db::Store& store, const db::Record& record) {
   TW_TRY(const std::optional<db::Explanation> answer, db::explain(store, key_of(record)));
   if (!answer) return "";
@@ -113,9 +115,9 @@ Result<std::string> why_not_used(db::Store& store, const db::Record& record) {
   return found == answer->not_used.end() ? "" : found->why;
 }
 
-/// The reason why a rival is not the best although its latency is smaller. Empty if its latency is
-/// not smaller or no reason is known. `is_confirmed` is true if the final comparison of the run
-/// measured `record` once more.
+/// Returns the reason why `rival` is not the answer although its latency is smaller than that of
+/// `record`. Empty if its latency is not smaller or no reason is known. `is_confirmed` says that
+/// the final comparison of the run that made `record` has measured its schedule again.
 Result<std::string> why_not_best(db::Store& store, const db::Record& rival,
                                  const db::Record& record, bool is_confirmed) {
   if (rival.latency_ns >= record.latency_ns) return "";
@@ -140,7 +142,7 @@ Result<std::optional<Rival>> find_rival(db::Store& store, const db::Record& reco
   same.layouts = record.layouts;
   same.status = db::TrialStatus::Ok;
   std::optional<db::Record> next;
-  int own_trials = 0;  // of its run: the winner of the finals is measured once more
+  int own_trials = 0;  // trials of this schedule in its run; a second trial is the final comparison
   TW_RETURN_IF_ERROR(store.for_each(same, [&](const db::Record& other) {
     own_trials += other.schedule == record.schedule && other.session == record.session;
     if (other.schedule != record.schedule && (!next || other.latency_ns < next->latency_ns))
@@ -153,8 +155,8 @@ Result<std::optional<Rival>> find_rival(db::Store& store, const db::Record& reco
                              lines_missing_in(record.schedule, next->schedule), why});
 }
 
-/// The rival of a schedule by hand that was not measured: the best known schedule. nullopt if no
-/// schedule is known or the best one is the same.
+/// Returns the rival of a schedule by hand that was not measured: the best known record of the
+/// workload. nullopt if there is no record or it has the same schedule.
 Result<std::optional<Rival>> find_best_known(db::Store& store, const Selection& s) {
   TW_TRY(const std::optional<db::Record> best,
          tuner::best_known(store, s.workload, s.target, s.threads));
@@ -169,8 +171,8 @@ Result<std::optional<Rival>> find_best_known(db::Store& store, const Selection& 
 
 double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
-/// Load balance of the threads in the worst phase: the time of an even split of the phase's tasks,
-/// divided by the time of its busiest thread.
+/// Returns the load balance of the threads, from 0 to 1, in the worst phase: the number of tasks
+/// for each thread in an even split, divided by the number of tasks of the busiest thread.
 double balance(const cost_model::KernelFacts& facts, int threads) {
   double worst = 1;
   for (const cost_model::PhaseFacts& phase : facts.phases)
@@ -188,8 +190,8 @@ double bytes_from_memory(const cost_model::KernelFacts& facts) {
   return bytes;
 }
 
-/// A clause that compares a predicted time with the measured one: ", 0.87 of what was measured".
-/// Empty if nothing was measured.
+/// Returns a clause that compares a predicted time with the measured time: ", 0.87 of what was
+/// measured". Empty if nothing was measured.
 std::string against_measured(const Selection& s, double ns) {
   if (!s.record || s.record->latency_ns <= 0) return "";
   return fmt::format(", {:.2f} of what was measured", ns / s.record->latency_ns);
@@ -220,8 +222,9 @@ void add_what_is_particular(const Selection& s, const Analysis& a, Facts& facts)
                                             100 * balance(a.facts, s.threads)));
 }
 
-/// A text about the shares of useful work: operations, lanes of vectors, and partial tiles. For a
-/// GPU it has no lanes; GpuExplanation has the active lanes of warps.
+/// Returns a text about three shares: useful operations, used lanes of vectors, and operations in
+/// partial tiles. For a GPU the text has no lanes, because GpuExplanation has the active lanes of
+/// warps.
 std::string work_text(const Analysis& a) {
   std::string text = fmt::format("{:.1f} % of the operations are useful, ",
                                  100 * share(a.facts.useful_flops, a.facts.flops));
@@ -263,8 +266,9 @@ Facts summary(const Selection& s, const Analysis& a, const Roofline& line) {
   return facts;
 }
 
-/// The roofline with the latency of the record. If the kernel runs on this machine, the bandwidth
-/// is measured now; otherwise it is unknown.
+/// Returns the roofline of the selected kernel, with the latency of the record if there is a
+/// record. If the record's kernel can run on this machine, the bandwidth is measured now; otherwise
+/// it is unknown.
 Roofline line_of(const Selection& s, const tuner::Clock& clock) {
   if (!s.record)
     return with_algorithm(roofline(s.workload, s.target, s.threads, 0, 0), s.workload.compute,
@@ -293,7 +297,8 @@ Table resource_sheet(const Analysis& a) {
   return table;
 }
 
-/// The first line about a rival, which compares it with the record or with the predicted time.
+/// Returns the first line about a rival. It compares the rival's latency with that of the record.
+/// If there is no record, it compares the predicted times of both schedules.
 std::string comparison_with(const Rival& rival, const std::optional<db::Record>& record,
                             const Analysis& a) {
   const std::string hash = rival.record.hash.substr(0, 16);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tilewright list: prints names that can be given on the command line: operators, targets, searches
-// and others.
+// and suites.
 
 #include <fmt/format.h>
 
@@ -27,7 +27,7 @@ struct Named {
   std::string name, summary;
 };
 
-/// The line about an attribute of an operator: its name, its meaning, and its default or
+/// Returns the line about an attribute of an operator: its name, its meaning, and its default or
 /// "(required)".
 std::string show_attribute(const dsl::Attribute& a) {
   std::string text = fmt::format("    {:<12} {}", a.name, a.meaning);

@@ -14,18 +14,18 @@
 namespace tw::tools {
 namespace {
 
-/// A kernel of a plan, of an operator or of a transform (a copy into another layout). Calls of
-/// equal kernels are counted together.
+/// A kernel that a plan calls: the kernel of an operator or of a transform (a copy into another
+/// layout). All calls of the same kernel are counted together.
 struct PlannedKernel {
   tuner::KernelRequest request;
   std::string name = {};  ///< name of the first call
   int64_t calls = 0;
-  double cost_ns = 0;  ///< of one call: measured, or else predicted
+  double cost_ns = 0;  ///< time of the first call: measured, or predicted if `is_measured` is false
   bool is_measured = false;
   int64_t known_trials = 0;
 };
 
-/// One variant of the network, and the kernels of the plan that its tuning would begin with.
+/// One variant of the network, and the kernels of the plan with which its tuning would begin.
 struct PlannedRun {
   const tuner::ModelRun* run = nullptr;
   std::vector<PlannedKernel> kernels;

@@ -41,12 +41,12 @@
 namespace tw::tools {
 namespace {
 
-// Limits of the check, which computes elements of the result by the interpreter: at most 64
-// elements, and fewer if they would take more than about two seconds, but at least two.
+// Limits of the check, in which the interpreter computes elements of each output: at most 64
+// elements, or fewer if they would take more than about two seconds, but at least two.
 constexpr tuner::SampleLimits checking{.most = 64, .least = 2, .evaluations = 16'000'000};
 
-// Timings are spread over several stretches with pauses, so that they last longer than half a
-// second, a typical time for which another program disturbs the machine.
+// Timings are made in several stretches with pauses between them. So together they last longer than
+// half a second, the typical time for which another program disturbs the machine.
 constexpr int stretches = 3;
 constexpr auto pause_between_stretches = std::chrono::milliseconds(250);
 
@@ -54,13 +54,13 @@ struct RunFlags {
   SelectionFlags selection;
   int64_t seed = 1;
   Format format = Format::Table;
-  ModelRunFlags model;  ///< where the operand is the file of a network
+  ModelRunFlags model;  ///< used if the operand is the file of a network
 };
 
 struct Checked {
   int elements = 0;
-  double error = 0;    ///< largest, relative to the largest magnitude of the output
-  double allowed = 0;  ///< in the same measure
+  double error = 0;    ///< largest error, relative to the largest element of the output
+  double allowed = 0;  ///< largest error that is allowed, relative in the same way
 };
 
 Result<Checked> check_outputs(const dsl::Workload& workload, const dsl::Arrays& inputs,
@@ -82,19 +82,22 @@ Result<Checked> check_outputs(const dsl::Workload& workload, const dsl::Arrays& 
 
 struct Timed {
   tuner::Estimate estimate;
-  std::string disturbed;  ///< what disturbed the whole timing; empty: nothing did
+  std::string disturbed;  ///< what disturbed the whole timing; empty: it was not disturbed
 };
 
 /// A kernel that is loaded on the processor or on a device, with functions that call and time it.
 struct Callable {
-  /// Returns the outputs of a call on these inputs. Both are logical arrays.
+  /// Calls the kernel on these inputs and returns its outputs. All arrays are row-major, whatever
+  /// layouts the kernel uses.
   std::function<Result<dsl::Arrays>(const dsl::Arrays&)> call;
-  /// Returns the time of a call on these inputs, measured as the tuner does.
+  /// Measures the time of a call on these inputs in the same way as the tuner.
   std::function<Result<Timed>(const dsl::Arrays&)> time;
-  Facts::value_type place;  ///< the threads or the device that it runs on, as a fact to print
+  /// The threads or the device on which the kernel runs, as a fact to print.
+  Facts::value_type place;
 };
 
-/// Calls a kernel once, as a user's program does: `call` takes logical arrays, inputs first.
+/// Calls a kernel once on row-major arrays, as a user's program does. `call` gets the arrays of all
+/// inputs, followed by those of all outputs.
 Result<dsl::Arrays> call_on_arrays(
     const std::function<Status(std::span<const runtime::Buffer>)>& call,
     const dsl::Compute& compute, const dsl::Arrays& inputs) {
@@ -113,9 +116,9 @@ Result<dsl::Arrays> call_on_arrays(
   return outputs;
 }
 
-/// Loads the kernel on this processor. The time of a call includes the layout conversions that the
-/// call makes (tuner::Conversions). Arrays for which a layout was asked for are passed in that
-/// layout and need no conversion.
+/// Loads the kernel on this processor. The time of an expression's kernel includes the layout
+/// conversions that a call on the user's arrays makes (tuner::Conversions). Arrays for which the
+/// user asked for a layout are passed in that layout and need no conversion.
 Result<Callable> on_processor(runtime::Artifact artifact, const Selection& s,
                               const tuner::Clock& clock) {
   TW_TRY(const runtime::Kernel kernel, runtime::Kernel::load(std::move(artifact)));
@@ -162,8 +165,8 @@ Result<Callable> on_processor(runtime::Artifact artifact, const Selection& s,
   return callable;
 }
 
-/// Times a call on arrays in the device's memory. It first waits for the turn of this process,
-/// because only one program at a time measures on a device.
+/// Times a call on arrays in the device's memory. Before that, waits until no other process of this
+/// program measures on the device.
 Result<Timed> time_on_device(const runtime::DeviceKernel& kernel, const Selection& s,
                              const dsl::Arrays& inputs, const tuner::Clock& clock) {
   TW_TRY(const tuner::DeviceTurn turn, tuner::turn_on(*kernel.device(), clock));
@@ -187,7 +190,8 @@ Result<Callable> on_device(runtime::Artifact artifact, const Selection& s,
          runtime::DeviceKernel::load(std::move(artifact), device));
   Callable callable;
   callable.call = [kernel, &s](const dsl::Arrays& inputs) -> Result<dsl::Arrays> {
-    // Kernels of devices have no code that packs.
+    // Kernels for devices cannot convert arrays to the layouts that the user asked for; call_once()
+    // does.
     if (!s.workload.layouts.empty())
       return tuner::call_once(kernel.device(), kernel, s.workload, inputs);
     return call_on_arrays([&](auto arrays) { return kernel.call(arrays); }, s.workload.compute,
@@ -200,8 +204,8 @@ Result<Callable> on_device(runtime::Artifact artifact, const Selection& s,
   return callable;
 }
 
-/// Returns the artifact from the cache of compiled kernels. If the cache does not have it, compiles
-/// and verifies the kernel and stores it in the cache.
+/// Returns the artifact of the selected kernel from the cache of compiled kernels. If the cache
+/// does not have it, compiles and verifies the kernel and stores the artifact in the cache.
 Result<runtime::Artifact> artifact_of(const RunFlags& flags, const Surroundings& here,
                                       Selection& s) {
   const PlaceFlags& place = flags.selection.place;
@@ -248,8 +252,8 @@ Status print_as_json(const Selection& s, const Checked& checked, const Timed& ti
                             {"algorithm", algorithm_json(line)}});
 }
 
-/// The roofline of the kernel. The peak and the bandwidth of a processor are measured now; those of
-/// a GPU are not measured.
+/// Returns the roofline of the kernel. The peak and the bandwidth of a processor are measured now;
+/// those of a GPU are unknown.
 Roofline line_of(const Selection& s, const std::string& schedule, double latency_ns,
                  const tuner::Clock& clock) {
   if (s.target.is_gpu()) return roofline(s.workload, s.target, s.threads, latency_ns, 0);

@@ -32,10 +32,10 @@ using runtime::Model;
 constexpr double timing_s = 0.5;
 constexpr int most_calls = 100, profiled_calls = 15;
 
-/// A network where it runs.
+/// A network, loaded on the device on which it runs.
 struct PlacedModel {
   Model model;
-  std::string device;  ///< as records name it; empty: the processor
+  std::string device;  ///< the device's text, as in records; empty: the processor
 };
 
 Result<PlacedModel> open_placed(const ModelRunFlags& flags) {
@@ -57,7 +57,7 @@ Result<PlacedModel> open_placed(const ModelRunFlags& flags) {
                      tuner::device_text(tuner::with_facts(target, device->facts()))};
 }
 
-/// Paths of files; the key is the name of the input or output that the file holds.
+/// Paths of .npy files. The key is the name of the input or output whose array is in the file.
 using ArrayFiles = std::map<std::string, std::string>;
 
 std::vector<std::string> names_of(const Model& model, bool outputs) {
@@ -67,8 +67,9 @@ std::vector<std::string> names_of(const Model& model, bool outputs) {
   return names;
 }
 
-/// Parses texts "name=path". The path alone is enough if the network has only one input (or, with
-/// `outputs`, one output).
+/// Parses texts "name=path". If the network has only one input (or, with `outputs`, one output),
+/// the path alone is enough. Fails with Usage if a name is unknown or given twice, or if a path is
+/// empty.
 Result<ArrayFiles> array_files(const std::vector<std::string>& texts, const Model& model,
                                bool outputs) {
   const std::string_view flag = outputs ? "--output" : "--input";
@@ -93,7 +94,7 @@ Result<ArrayFiles> array_files(const std::vector<std::string>& texts, const Mode
   return files;
 }
 
-/// Arrays for inputs; the key is the name of the input.
+/// Arrays that the user gives for inputs. The key is the name of the input.
 using GivenArrays = std::map<std::string, dsl::Array>;
 
 Result<GivenArrays> read_arrays(const ArrayFiles& files) {
@@ -111,9 +112,10 @@ bool takes(std::span<const ArgumentInfo> arguments, const GivenArrays& given) {
   });
 }
 
-/// Chooses the variant to run: `asked`, or if `asked` is negative, the first variant that takes the
-/// arrays. If no variant takes the arrays, returns 0; the call will then fail and say what was
-/// expected. Usage if the variant `asked` does not exist or does not take the arrays.
+/// Returns the index of the variant to run: `asked`, or if `asked` is negative, the first variant
+/// whose inputs have the shapes of the given arrays. If there is no such variant, returns 0; the
+/// call of the network will then fail and say what was expected. Fails with Usage if the variant
+/// `asked` does not exist or its inputs have other shapes.
 Result<size_t> variant_for(const Model& model, const GivenArrays& given, int64_t asked) {
   const size_t count = model.info().variants.size();
   if (asked >= std::ssize(model.info().variants))
@@ -131,8 +133,8 @@ Result<size_t> variant_for(const Model& model, const GivenArrays& given, int64_t
   return 0;
 }
 
-/// Makes arrays for all arguments of a variant: the given arrays, and random arrays for the other
-/// inputs.
+/// Makes arrays for all arguments of a variant: the given arrays, random arrays for the other
+/// inputs, and arrays for the outputs.
 Result<tuner::ModelArrays> arrays_for(const Model& model, size_t variant, GivenArrays given,
                                       int64_t seed) {
   TW_TRY(tuner::ModelArrays arrays,
@@ -159,7 +161,7 @@ struct ModelTimes {
   size_t variant = 0;
   double latency_ns = 0;  ///< median of the calls
   int calls = 0;
-  std::vector<double> steps_ns;  ///< median of each step; empty: not profiled
+  std::vector<double> steps_ns;  ///< median time of each step; empty: not profiled
   runtime::ModelProfile latest_profile;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright show: prints a record, its schedule, and the program that the schedule stands for as
-// loops, C, CUDA or OpenCL text, or instructions.
+// tilewright show: prints a record and its schedule, or the program to which the schedule is
+// lowered, as loops, as text in C, CUDA or OpenCL, or as instructions.
 
 #include <fmt/format.h>
 
@@ -93,8 +93,8 @@ Result<std::string> shown(const ShowFlags& flags, const Surroundings& here, cons
   return text_of(program, flags.view);
 }
 
-/// Prints the record, the schedule and its loops as JSON, and in addition the view that is asked
-/// for, such as "asm".
+/// Prints the record, the schedule and its loops as JSON, and also the view that a flag such as
+/// --asm asks for.
 Status show_json(const ShowFlags& flags, const Surroundings& here, const Selection& s,
                  const std::string& schedule) {
   nlohmann::json json;
@@ -149,7 +149,8 @@ Result<int> show_command(const ShowFlags& flags, const Surroundings& here) {
   return 0;
 }
 
-/// Makes a flag for each view, such as --program or --asm. At most one of the flags may be given.
+/// Returns a flag for each view, such as --program or --asm. At most one of these flags may be
+/// given.
 std::vector<Flag> view_flags(ShowFlags* flags) {
   std::vector<Flag> views;
   const auto add = [&](std::string_view name, const std::string& help) {

@@ -136,8 +136,8 @@ Result<std::vector<Result<tuner::Tuned>>> tune_watched(
                          std::move(workers));
 }
 
-/// Counts the trials of this run by status, and the schedules that were tried before this run.
-/// Writes the numbers to `progress`.
+/// Counts the trials of this run by status, and the schedules that were tried before this run. Adds
+/// the numbers to `progress`.
 Status count_trials(const dsl::Workload& workload, const Target& target, const TuneFlags& flags,
                     const Surroundings& here, db::Store& store, tuner::Progress& progress) {
   std::set<std::string> before;
@@ -158,15 +158,16 @@ Status count_trials(const dsl::Workload& workload, const Target& target, const T
   return {};
 }
 
-/// The error of an interrupt after which the result is a record that the database had before.
+/// Returns the error for a run that was interrupted before it measured anything. Its result is the
+/// best record that the database had before.
 Error nothing_new() {
   return {ErrorCode::Interrupted,
           "[tune] interrupted before anything new was measured; the result is the best stored "
           "kernel, which was not compiled"};
 }
 
-/// The outcome of a workload whose kernel was not compiled because of an interrupt: the best record
-/// of the database, without an artifact. nullopt if there is no record.
+/// Returns the outcome of a workload whose kernel was not compiled because of an interrupt: the
+/// best record of the database, without an artifact. nullopt if there is no record.
 Result<std::optional<Outcome>> interrupted_outcome(const TuneFlags& flags, const Surroundings& here,
                                                    const Job& job, const Target& target,
                                                    db::Store& store, const Error& why) {
@@ -186,7 +187,8 @@ Result<std::optional<Outcome>> interrupted_outcome(const TuneFlags& flags, const
   return std::optional(std::move(outcome));
 }
 
-/// Prints a note if the database does not use the best record of the run, with the reason.
+/// Prints a note, with the reason, if the database does not use the best record of the run because
+/// of a doubt that `db quarantine` lists.
 void note_doubt(db::Store& store, const db::Record& best) {
   const auto explained = db::explain(store, key_of(best));
   if (!explained || !*explained) return;
@@ -201,9 +203,9 @@ void note_doubt(db::Store& store, const db::Record& best) {
   }
 }
 
-/// Stores the kernels of the results and returns an outcome for each. For a job that was
-/// interrupted, the outcome has the best record of the database. Jobs without a kernel and without
-/// such a record are added to `others`.
+/// Writes the kernel of each result to a file and returns an outcome for each result. For an
+/// interrupted job, the outcome has the best record of the database and no file. Jobs without a
+/// kernel and without such a record are added to `others`.
 std::vector<Outcome> kept(const TuneFlags& flags, const Surroundings& here,
                           const std::vector<Job>& jobs, const Target& target, db::Store& store,
                           std::vector<Result<tuner::Tuned>> results, WithoutResult& others) {
@@ -235,8 +237,8 @@ std::vector<Outcome> kept(const TuneFlags& flags, const Surroundings& here,
   return outcomes;
 }
 
-/// The message of the error, with the workload's text replaced by "the workload". So equal reasons
-/// of several workloads give equal texts.
+/// Returns the message of the error, with the workload's text replaced by "the workload". So
+/// workloads that fail for the same reason have equal texts.
 std::string reason_of(const WithoutResult::Failed& failed) {
   std::string reason = failed.error.message;
   const std::string key = "'" + failed.workload + "'";
@@ -245,8 +247,8 @@ std::string reason_of(const WithoutResult::Failed& failed) {
   return reason;
 }
 
-/// Prints notes about the workloads of a suite that have no kernel. Workloads that fail for the
-/// same reason share a line.
+/// Prints notes about the workloads of a suite that have no kernel. There is one line for each
+/// reason, with all workloads that failed for this reason.
 void note_failures(const WithoutResult& others) {
   std::vector<std::string> interrupted;
   std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;
@@ -271,8 +273,9 @@ void note_failures(const WithoutResult& others) {
          join(interrupted, ", "));
 }
 
-/// The status of the run. If at least one workload has a kernel, the run succeeds even if other
-/// workloads found no candidate, which mostly happens for lack of time.
+/// Returns the status of the run. It is the first error of these: a record could not be stored, a
+/// kernel could not be written, a workload failed with another error than NoCandidate. NoCandidate,
+/// which mostly means lack of time, counts only if no workload has a kernel.
 Status verdict_on(const std::vector<Outcome>& outcomes, const WithoutResult& others) {
   for (const Outcome& outcome : outcomes)
     if (outcome.tuned.unstored) return tl::unexpected<Error>(*outcome.tuned.unstored);
@@ -308,8 +311,8 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
       demands.push_back(std::move(*demand));
   std::vector<Outcome> outcomes =
       kept(flags, here, jobs, target.target, store, std::move(*results), others);
-  // With a farm, `target` is that of the farm, so the devices of records are compared with this
-  // machine here.
+  // With a farm, `target` is the target of the farm's device. So the devices of records are
+  // compared again, with the device of this machine.
   for (Outcome& o : outcomes)
     if (farm) o.other_device = other_device_of(o.tuned.best, host_target());
   // After an interrupt nothing more is measured, so that the run ends at once.
@@ -345,13 +348,15 @@ Status check_threads(const TuneFlags& flags, const Target& target) {
                           flags.target.threads, target.to_string()));
 }
 
-/// Fails if the run has to measure and this machine cannot (tuner::check_measurable()).
+/// Fails if the run has to measure and this machine cannot measure kernels of the target
+/// (tuner::check_measurable()).
 Status check_measurable(const TuneFlags& flags, const tuner::ChosenTarget& target) {
   return tuner::check_measurable(target, options_of(flags),
                                  flags.model.empty() ? "--compile-only" : "--effort none");
 }
 
-/// Opens the farm of --workers; nullopt without this flag. An interrupt ends the wait for the farm.
+/// Opens the farm of --workers; returns nullopt without this flag. An interrupt ends the wait for
+/// the farm. Fails with Usage if --effort is none, which measures nothing.
 Result<std::optional<tuner::Farm>> farm_of(const TuneFlags& flags, const Surroundings& here) {
   if (flags.farm.workers.empty()) return std::optional<tuner::Farm>();
   if (!flags.measures())
@@ -391,7 +396,8 @@ Result<int> tune_demand_of(const TuneFlags& flags, const Surroundings& here) {
   return tune_demanded(flags, here, target, farm);
 }
 
-/// Reads the schedule of --schedule, with which the search begins, into the job.
+/// Reads the schedule of --schedule into the job, so that the search measures it first. Does
+/// nothing without this flag. Fails with Usage if --effort is none.
 Status begin_with_schedule(const TuneFlags& flags, const Target& target, Job& job) {
   if (flags.schedule.empty()) return {};
   if (!flags.measures())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tilewright tune --demand: tunes the kernels that networks and operators use on devices like this
-// one, those first whose tuning is expected to save most time.
+// one. The kernels whose tuning is expected to save the most time come first.
 
 #include <fmt/format.h>
 

@@ -28,8 +28,8 @@ namespace {
 
 constexpr std::string_view default_output = "net.twart";
 
-/// The variants of the network that the flags name, before the ONNX file is read. Each has values
-/// of dimensions and of constant inputs.
+/// Returns what the flags say about each variant of the network: the ONNX file, values of
+/// dimensions, and constant inputs. Does not read the file.
 Result<std::vector<ImportFlags>> variants_of(const TuneFlags& flags) {
   TW_TRY(const std::vector<tuner::Dimensions> sets, dimension_sets(flags.dimensions, "tune"));
   TW_TRY(const Constants constants, pinned_inputs(flags.constants, "tune"));
@@ -49,12 +49,13 @@ Result<tuner::NetworkSource> read_source(const std::vector<ImportFlags>& variant
 }
 
 /// Opens the database of a run. With effort None it is opened for reading, and a missing database
-/// is created only when a demand is stored.
+/// file is not created; leave_demand_of() creates it. Tables that a server lacks are created,
+/// except with --dry-run.
 Result<db::Store> open_store(const TuneFlags& flags, const Surroundings& here) {
   if (flags.measures()) return open_layered(flags.place, here, db::OpenMode::ReadWrite);
   Result<std::optional<db::Store>> there = open_if_there(flags.place, here);
   if (!there && db::is_server(database_path(flags.place, here)) && flags.mode != TuneMode::DryRun) {
-    // A server without tables gets them for the demand.
+    // The server may lack the tables. They are created, because the run will store a demand.
     Result<db::Store> made = open_layered(flags.place, here, db::OpenMode::ReadWrite);
     if (made) return made;
   }
@@ -91,7 +92,7 @@ tuner::ModelOptions model_options(const TuneFlags& flags, const Surroundings& he
   options.only_plans = flags.mode == TuneMode::DryRun;
   options.runs_here = target.runs_here();
   options.farm = farm ? &*farm : nullptr;
-  // The line of the display ends with the listener.
+  // The listener owns the display. So the display ends its line when the listener is destroyed.
   options.listen = [&flags, &here](const tuner::ModelRun& run) -> tuner::OnProgress {
     auto display = std::make_shared<ProgressDisplay>(here, title_of(run, flags));
     return [display](const tuner::Progress& progress) { display->update(progress); };
@@ -99,8 +100,9 @@ tuner::ModelOptions model_options(const TuneFlags& flags, const Surroundings& he
   return options;
 }
 
-/// Stores the demand of each variant. If the run otherwise only reads, a missing database is
-/// created for the demand. So later runs, on any machine, find the kernels that this run lacked.
+/// Stores the demand of each variant, so that later runs on any machine find the kernels that this
+/// run lacked. If the run otherwise only reads, a missing database is created for the demand. If a
+/// demand cannot be stored, prints a note.
 void leave_demand_of(const tuner::TunedModel& tuned, const TuneFlags& flags,
                      const Surroundings& here, db::Store& store) {
   if (tuned.demands.empty()) return;

@@ -38,16 +38,16 @@ namespace {
 struct DryRun {
   double space_size = 0;
   std::string schedule;
-  bool begins_in_space = false;  ///< the job's schedule is a point of the space
-  std::string beginning;         ///< configuration of that point, or of the nearest one
+  bool begins_in_space = false;  ///< true: the job's schedule is a point of the space
+  std::string beginning;         ///< configuration of that point, or of the nearest point
   int64_t known = 0;
   std::optional<db::Record> best;
   std::string layer;  ///< layer that has `best`; empty: the database itself
 };
 
 /// Writes to `found` the point of the space at which the search would begin: the point of the job's
-/// schedule, or the nearest point if the schedule is not in the space. Does nothing for a job
-/// without a schedule.
+/// schedule, or the nearest point if the schedule is not in the space. For a job without a
+/// schedule, changes nothing.
 Status look_at_beginning(const schedules::Space& space, const Job& job, DryRun& found) {
   if (job.schedule.empty()) return {};
   TW_TRY(const schedules::Schedule schedule,
@@ -158,7 +158,8 @@ tl::unexpected<Error> interrupted_after(size_t compiled, size_t all) {
                           compiled, all));
 }
 
-/// The schedule with which a search would begin.
+/// Returns the schedule with which a search would begin. Without a database, this is the schedule
+/// that the cost model prefers. If the schedule is illegal, returns the default schedule instead.
 Result<Preferred> unmeasured_schedule(std::optional<db::Store>& store,
                                       const dsl::Workload& workload, const Target& target,
                                       int threads, const StopToken& stop, tuner::Notes* notes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright version: prints the versions of the program, the schedule language, the code
-// generator, the kernel ABI and the compiler.
+// tilewright version: prints the version of the program, and the versions of the schedule language,
+// the code generator, the kernel ABI and the compiler.
 
 #include <fmt/format.h>
 

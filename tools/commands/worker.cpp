@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tilewright worker: makes this machine a member of a farm.
+// tilewright worker: makes this machine a member of a farm (tuner/workers/farm.h).
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -27,8 +27,9 @@ struct WorkerFlags {
   PlaceFlags place;
 };
 
-/// Splits the text of --labels at its commas. Labels become names of Dask resources. Usage if a
-/// label is empty, has a space, or is a name that the program uses itself.
+/// Splits the text of --labels at its commas. Labels become names of Dask resources. Fails with
+/// Usage if a label is empty, contains white space, or is a name that the program itself uses, such
+/// as "build".
 Result<std::vector<std::string>> checked_labels(const std::string& text) {
   std::vector<std::string> labels;
   for (const std::string& part : split(text, ',')) {
@@ -45,7 +46,8 @@ Result<std::vector<std::string>> checked_labels(const std::string& text) {
   return labels;
 }
 
-/// Names of the Dask resources that this machine offers to a farm: to measure, to build, and its
+/// Returns the names of the Dask resources that this machine offers to a farm. They say whether the
+/// machine measures, and on which device, whether it builds, its version of the program, and its
 /// labels.
 Result<std::vector<std::string>> offered(const WorkerFlags& flags, const Target& target) {
   std::vector<std::string> resources;
@@ -58,7 +60,8 @@ Result<std::vector<std::string>> offered(const WorkerFlags& flags, const Target&
   return resources;
 }
 
-/// The command of the member's stations (tuner/workers/station.h).
+/// Returns the command that starts a station, the process of a member that builds or measures
+/// (tuner/workers/station.h).
 std::vector<std::string> station_of(const WorkerFlags& flags, const Surroundings& here,
                                     const tuner::ChosenTarget& chosen) {
   std::vector<std::string> station = here.environment.worker;

@@ -57,7 +57,7 @@ bool is_repeatable(const Value& value) {
 
 // ---- what a text means ----------------------------------------------------------------------
 
-/// The value of a switch; nullopt if the text is none.
+/// Parses the value of a switch. nullopt for a text that is no such value.
 std::optional<bool> switched(std::string_view text) {
   if (text == "true" || text == "1" || text == "on" || text == "yes") return true;
   if (text == "false" || text == "0" || text == "off" || text == "no") return false;
@@ -131,8 +131,8 @@ Status set_value(std::string_view verb, const std::string& name, const Value& va
 
 // ---- the configuration file -----------------------------------------------------------------
 
-/// The verbs to which a key of the configuration file applies, each as the list of its names, such
-/// as {"db", "query"}. If the key is wrong, `problem` says why.
+/// The verbs to which a key of the configuration file applies. Each verb is the list of its names,
+/// such as {"db", "query"}. If the key is wrong, `problem` says why.
 struct Placement {
   std::vector<std::vector<std::string>> parents;
   std::string problem = {};
@@ -168,19 +168,20 @@ Placement place(const std::vector<Verb>& verbs, const CLI::ConfigItem& item) {
   return result;
 }
 
-/// Reads the configuration file. In CLI11, values of the file would replace values of the
-/// environment. Here the environment wins, so keys that the environment sets are left out.
+/// Reads the configuration file. Keys of flags that the environment sets are left out, because the
+/// environment has precedence, but CLI11 would prefer the file.
 class ConfigurationFile : public CLI::ConfigTOML {
  public:
   explicit ConfigurationFile(const std::vector<Verb>* verbs) : verbs_(verbs) {}
 
   std::vector<CLI::ConfigItem> from_config(std::istream& in) const override {
     std::vector<CLI::ConfigItem> items = CLI::ConfigTOML::from_config(in), placed;
-    // CLI11 takes the first of several values: a section's key before a key of all verbs.
+    // If a flag has several values, CLI11 uses the first. So keys of sections are put before keys
+    // for all verbs.
     std::ranges::stable_sort(items, std::greater(),
                              [](const CLI::ConfigItem& item) { return item.parents.size(); });
     for (const CLI::ConfigItem& item : items) {
-      if (item.name == "++" || item.name == "--") continue;  // a section begins or ends
+      if (item.name == "++" || item.name == "--") continue;  // the begin or end of a section
       const Placement placement = place(*verbs_, item);
       if (!placement.problem.empty())
         throw CLI::ConfigError(placement.problem, CLI::ExitCodes::ConfigError);
@@ -202,7 +203,7 @@ class ConfigurationFile : public CLI::ConfigTOML {
 struct Bound {
   const Flag* flag;
   CLI::Option* option;
-  std::string name;  ///< the name that messages use
+  std::string name;  ///< name in messages: "--op" for a flag
 };
 
 struct Declared {
@@ -234,7 +235,7 @@ CLI::Option* declare_operand(CLI::App& app, const Flag& flag) {
   if (!is_repeatable(flag.value)) return option;
   option->expected(1, CLI::detail::expected_max_vector_size);
   option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  return option->allow_extra_args();  // else CLI11 fills an operand with its least number of words
+  return option->allow_extra_args();  // without this, CLI11 gives an operand only one word
 }
 
 void declare(CLI::App& parent, const std::vector<Verb>& verbs, const std::string& path,
@@ -254,7 +255,7 @@ void declare(CLI::App& parent, const std::vector<Verb>& verbs, const std::string
   }
 }
 
-/// The innermost verb that was given.
+/// Returns the innermost verb on the command line; null if there is none.
 const Declared* chosen(const std::vector<Declared>& all) {
   const Declared* found = nullptr;
   for (const Declared& declared : all)
@@ -268,9 +269,9 @@ bool is_given(const Bound& bound) {
          switched(bound.option->results().back()).value_or(false);
 }
 
-/// The names of flags whose values are left out, because they are defaults that contradict a flag
-/// on the command line. Fails if two flags of the command line contradict each other, or two
-/// defaults.
+/// Returns the names of flags whose values are ignored: values from the environment or the
+/// configuration file that contradict a flag on the command line. Fails with Usage if two flags of
+/// the command line contradict each other, or two values from the environment or the file.
 Result<std::set<std::string>> overruled(const Declared& declared,
                                         const std::set<std::string>& typed) {
   std::set<std::string> names;
@@ -290,7 +291,7 @@ Result<std::set<std::string>> overruled(const Declared& declared,
   return names;
 }
 
-/// Fails with Usage if a flag that takes one value has several.
+/// Fails with Usage if a flag for one value has several values.
 Status check_one_value(const Declared& declared, const Bound& bound) {
   if (bound.option->count() <= 1 || is_repeatable(bound.flag->value)) return {};
   return usage(
@@ -376,7 +377,7 @@ Result<double> parse_seconds(std::string_view text) {
     std::string_view name;
     double seconds;
   };
-  // "ms" stands before "s", which it ends with.
+  // "ms" comes before "s", because a text that ends with "ms" also ends with "s".
   for (const Unit unit :
        {Unit{"ms", 1e-3}, Unit{"s", 1}, Unit{"m", 60}, Unit{"h", 3600}, Unit{"", 1}}) {
     if (text.size() < unit.name.size() || !text.ends_with(unit.name)) continue;

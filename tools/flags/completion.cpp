@@ -11,12 +11,12 @@
 namespace tw::tools {
 namespace {
 
-/// The completions of the value of a flag: a list of words, or paths of files. Neither if the value
-/// can be any text.
+/// The completions of the value of a flag: a list of words, or paths of files. If the value can be
+/// any text, there are no completions.
 struct Following {
   std::vector<std::string> words;
   bool is_path = false;
-  bool is_switch = false;  ///< the flag takes no value
+  bool is_switch = false;  ///< true: no value follows the flag
 };
 
 Following following(const Flag& flag) {
@@ -33,7 +33,7 @@ Following following(const Flag& flag) {
   return result;
 }
 
-/// A verb with the words that lead to it.
+/// A verb with the names of the verbs above it.
 struct Reached {
   std::string path;  ///< "db query"
   const Verb* verb;
@@ -61,7 +61,8 @@ std::vector<std::string> names(const std::vector<Verb>& verbs) {
   return result;
 }
 
-/// Completions after a verb: its nested verbs, the choices of its operands, and its flags.
+/// Returns the completions after a verb: its nested verbs, the choices of its operands, and its
+/// flags.
 std::vector<std::string> words_after(const Verb& verb) {
   std::vector<std::string> words = names(verb.verbs);
   for (const Flag& operand : verb.operands)
@@ -78,9 +79,9 @@ bool takes_path(const Verb& verb) {
   return false;
 }
 
-/// The part of the script that is the same for bash and zsh. From the verb ($verb) and the word
-/// before the cursor ($before) it sets `choices`, a list of words, and `files`, 1 if paths are
-/// possible.
+/// Returns the part of the script that is the same for bash and zsh. This part reads $verb, the
+/// verb, and $before, the word before the completed word. It sets `choices`, the list of possible
+/// words, and `files`, which is 1 if a path is possible and otherwise 0.
 std::string cases(const std::vector<Verb>& verbs) {
   std::string text = "  case \"$verb $before\" in\n";
   for (const Reached& r : reached(verbs))
@@ -99,8 +100,8 @@ std::string cases(const std::vector<Verb>& verbs) {
   return text;
 }
 
-/// The part of the script that finds the verb among the words typed so far. After a verb such as
-/// `db`, which has verbs of its own, the next word belongs to the verb too: "db query".
+/// Returns the part of the script that finds the verb among the words typed so far and sets $verb.
+/// After a verb with nested verbs, such as `db`, the next word belongs to the verb too: "db query".
 std::string verb_finder(const std::vector<Verb>& verbs) {
   std::string nested;
   for (const Verb& verb : verbs)

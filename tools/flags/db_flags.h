@@ -14,8 +14,8 @@
 
 namespace tw::tools {
 
-/// Format of exported and imported records: our JSON lines, CSV, or T4 (a JSON schema that other
-/// autotuners use).
+/// Format of exported and imported records: JSON lines of this program, CSV, or T4 (a JSON schema
+/// that other autotuners use).
 enum class Lines { Jsonl, Csv, T4 };
 
 /// The flags of the verbs below `db`. Each verb uses some of them.
@@ -28,7 +28,7 @@ struct DbFlags {
   Lines lines = Lines::Jsonl;
   std::string workload, op, status, session, target, device;
   std::string order = "newest";
-  std::string entry;  ///< entry of the quarantine, named by the beginning of its hash
+  std::string entry;  ///< entry of the quarantine, or demand, named by the beginning of its hash
   std::string sign;  ///< file of the private key that signs a layer; empty: the layer is not signed
   std::string slower_than = "2";
   int64_t limit = 20, threads = 0, top = 0, keep = 64, keep_shipped = 2, older_than = 0;
@@ -36,33 +36,36 @@ struct DbFlags {
 };
 using DbFlagsPtr = std::shared_ptr<DbFlags>;
 
-/// Opens the database that the operand FILE names, or that of --db if there is no operand. If a
-/// message of the store suggests a command, that command names the same database.
+/// Opens the database that the operand FILE names. Without this operand, opens the database of
+/// --db. Commands that messages of the store suggest name the opened database.
 Result<db::Store> open_named(const DbFlags& flags, const Surroundings& here, db::OpenMode mode);
 
-/// The key of the group of a record: the workload, target, device, threads, layouts and code
-/// generator version with which a lookup finds the record.
+/// Returns the key of the group to which a record belongs: its workload, target, device, threads,
+/// layouts and version of the code generator.
 db::Key key_of(const db::Record& record);
 
-/// `db quarantine`: lists lines whose import was refused and records that are not used.
+/// Runs `db quarantine`: lists, shows or drops lines whose import was refused and records that are
+/// not believed.
 Result<int> quarantine_command(const DbFlags& flags, const Surroundings& here);
-/// `db demand`: lists the kernels that networks and operators use, and the time that more tuning is
-/// expected to save.
+/// Runs `db demand`: lists, shows or drops demands, with the time that more tuning is expected to
+/// save.
 Result<int> demand_command(const DbFlags& flags, const Surroundings& here);
-/// `db prune`: deletes records that can never be the answer to a query.
+/// Runs `db prune`: counts or, with --delete, deletes records that can never be the answer to a
+/// query.
 Result<int> prune_command(const DbFlags& flags, const Surroundings& here);
-/// `db ship`: writes the best records of databases as a layer, which others can use below their own
-/// databases.
+/// Runs `db ship`: writes the best records of databases as a layer, which others can use below
+/// their own databases.
 Result<int> ship_command(const DbFlags& flags, const Surroundings& here);
-/// `db key`: makes a pair of keys for signing layers.
+/// Runs `db key`: makes a pair of keys for signing layers.
 Result<int> key_command(const DbFlags& flags, const Surroundings& here);
-/// `db verify --top N`: measures the best kernels of this machine again, and stores the new
-/// measurements.
+/// Runs `db verify --top N`: measures at most N of this machine's best kernels again, and stores
+/// the new measurements.
 Result<int> measure_again(const DbFlags& flags, const Surroundings& here);
 
-/// `db explain`: shows the measurements on which an answer of the database is based.
+/// Returns the verb `db explain`, which shows the measurements on which an answer of the database
+/// is based.
 Verb db_explain_verb();
-/// `db serve`: shows the database in a browser.
+/// Returns the verb `db serve`, which shows the database in a browser.
 Verb db_serve_verb();
 
 }  // namespace tw::tools

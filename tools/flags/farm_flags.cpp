@@ -31,7 +31,7 @@ Result<std::optional<tuner::Farm>> chosen_farm(const FarmFlags& flags, const std
   for (const std::string& argument : {std::string("client"), flags.workers,
                                       std::string("--patience"), format_double(flags.patience_s)})
     options.client.push_back(argument);
-  // "host" is the default of the flag. On a farm it means the own device of the members, for which
+  // "host" is the default of --target. With a farm it means the members' own device, for which
   // `options.target` stays empty.
   if (target != "host") options.target = target;
   TW_TRY(tuner::Farm farm, tuner::open_farm(options, environment, timeout_s));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The flags of a run that measures on a farm, and the command that starts the client of the farm.
-// Not thread-safe.
+// The flags of a run that measures on a farm (tuner/workers/farm.h), and the command that starts
+// the client of the farm. Not thread-safe.
 
 #include <optional>
 #include <string>
@@ -15,18 +15,19 @@
 namespace tw::tools {
 
 struct FarmFlags {
-  std::string workers;  ///< address of the scheduler; empty: this machine measures
+  std::string workers;  ///< address of the farm's Dask scheduler; empty: this machine measures
   std::string label;
   double patience_s = 60;
 };
 std::vector<Flag> flags_of(FarmFlags& flags);
-/// The command that runs the module tilewright.farm of the Python package. `python` is an
-/// interpreter that has the package and Dask.
+/// Returns the command that runs the module tilewright.farm of the Python package. `python` is the
+/// path or name of an interpreter that has the package and Dask.
 std::vector<std::string> farm_program(const std::string& python);
 
-/// Opens the farm of --workers for kernels of `target`, a target's text; "host" stands for the
-/// target of the farm's own devices. A candidate may take `timeout_s` to be verified and measured.
-/// nullopt if --workers is not given. Errors as tuner::open_farm().
+/// Opens the farm of --workers for kernels of `target`. `target` is a target's text; "host" stands
+/// for the target of the members' own devices. A candidate may take at most `timeout_s` seconds to
+/// be verified and measured. Returns nullopt if --workers is not given. Fails with the errors of
+/// tuner::open_farm().
 Result<std::optional<tuner::Farm>> chosen_farm(const FarmFlags& flags, const std::string& python,
                                                const std::string& target,
                                                const tuner::Environment& environment,

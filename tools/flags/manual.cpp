@@ -9,8 +9,8 @@
 namespace tw::tools {
 namespace {
 
-/// Escapes a text so that troff prints it literally: characters that begin an escape, and lines
-/// that would begin a request.
+/// Escapes a text so that troff prints it literally. Backslashes would begin an escape, a "-" would
+/// be printed as a hyphen, and a line that begins with "." or "'" would be a request.
 std::string escaped(std::string_view text) {
   std::string result;
   for (const char c : text) {
@@ -30,7 +30,7 @@ std::string item(const std::string& title, std::string_view text) {
   return fmt::format(".TP\n{}\n{}\n", title, escaped(text));
 }
 
-/// Puts spaces around the bars, "a|b" -> "a | b", so that troff can break a long list of choices.
+/// Puts spaces around bars, so that troff can break a long list of choices: "a|b" becomes "a | b".
 std::string spaced(std::string_view choices) { return join(split(choices, '|'), " | "); }
 
 std::string flag_item(const Flag& flag) {

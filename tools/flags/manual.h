@@ -10,7 +10,7 @@
 
 namespace tw::tools {
 
-/// The text of the page tilewright(1), in troff with the man macros.
+/// Returns the text of the page tilewright(1), in troff with the man macros.
 std::string manual_page(const std::vector<Verb>& verbs, std::string_view version);
 
 }  // namespace tw::tools

@@ -7,8 +7,8 @@
 
 namespace tw::tools {
 
-/// `text` as one word of a POSIX shell: unchanged if no character needs quoting, else in single
-/// quotes.
+/// Returns `text` as one word of a POSIX shell: unchanged if no character needs quoting, otherwise
+/// in single quotes.
 std::string shell_quoted(std::string_view text);
 
 }  // namespace tw::tools

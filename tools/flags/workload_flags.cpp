@@ -16,7 +16,7 @@
 namespace tw::tools {
 namespace {
 
-/// All element types but bool, by name.
+/// Returns all element types except bool, with their names.
 std::vector<std::pair<std::string, DType>> number_types() {
   std::vector<std::pair<std::string, DType>> named;
   for (const DType type : all_dtypes)
@@ -24,7 +24,7 @@ std::vector<std::pair<std::string, DType>> number_types() {
   return named;
 }
 
-/// The states of the caches that users can ask for, with their names.
+/// Returns the states of the caches that users can ask for, with their names.
 std::vector<std::pair<std::string, dsl::CacheState>> cache_states() {
   std::vector<std::pair<std::string, dsl::CacheState>> named;
   for (const char* name : {"hot", "network:L3", "network:memory"})
@@ -32,12 +32,12 @@ std::vector<std::pair<std::string, dsl::CacheState>> cache_states() {
   return named;
 }
 
-// Limit on the size of text files in bytes. No expression or schedule that the parsers accept is
-// larger.
+// Limit on the size of text files in bytes. The parsers refuse expressions and schedules that are
+// longer.
 constexpr std::streamsize most_text_bytes = 1 << 20;
 
-/// Adds the name of the file to an error: `[parse] line 2: ...` becomes `[parse] scale.tw: line 2:
-/// ...`.
+/// Adds the name of the file to an error: "[parse] line 2: ..." becomes "[parse] scale.tw: line 2:
+/// ...".
 Error in_file(Error error, const std::string& name) {
   const size_t tag = error.message.find("] ");
   error.message.insert(tag == std::string::npos ? 0 : tag + 2, name + ": ");

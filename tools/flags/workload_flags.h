@@ -30,9 +30,10 @@ struct WorkloadFlags {
   }
 };
 std::vector<Flag> flags_of(WorkloadFlags& flags);
-/// The workload that the flags name, with the layouts and the state of the caches that they ask
-/// for. If no shape is given, the operator's example shape is used. Fails with Usage if the flags
-/// name no workload, and with the parser's error if a flag cannot be parsed.
+/// Returns the workload that the flags name, with the layouts and the state of the caches that they
+/// ask for. If an operator is named without a shape, its example shape is used. Fails with Usage if
+/// the flags name no workload or its tensors cannot have the layouts, and with the parser's error
+/// if a flag cannot be parsed.
 Result<dsl::Workload> chosen_workload(const WorkloadFlags& flags);
 
 struct TargetFlags {
@@ -43,11 +44,14 @@ struct TargetFlags {
 };
 std::vector<Flag> flags_of(TargetFlags& flags);
 
-/// Reads a small text file, or standard input if the path is "-". Invalid if the file cannot be
-/// read or is empty; the message begins with [`operation`] and names what was `expected`.
+/// Reads a small text file, or standard input if the path is "-". Of a text longer than 1 MiB it
+/// returns only the first 1 MiB and one byte, which the parsers refuse as too long. Fails with
+/// Invalid if the file cannot be read or is empty. The message begins with `operation` in brackets,
+/// and advises to name a file with `expected`.
 Result<std::string> read_text(const std::string& path, std::string_view operation,
                               std::string_view expected);
-/// The name of a file of read_text() in messages: its path, or "standard input" for "-".
+/// Returns the name that messages use for a file of read_text(): its path, or "standard input" for
+/// "-".
 std::string source_name(const std::string& path);
 
 /// Joins the lists of flags into one list, in order.

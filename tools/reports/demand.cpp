@@ -16,7 +16,7 @@
 namespace tw::tools {
 namespace {
 
-/// Characters of a hash that people type.
+/// Number of digits of a hash that are shown to people.
 constexpr size_t shown_digits = 16;
 
 std::string shown_time(double ns) { return ns > 0 ? time_text(ns) : "-"; }
@@ -25,8 +25,8 @@ std::string shown_gain(const tuner::DemandTimes& times) {
   return times.used_ns > 0 ? show_share(1 - times.best_ns / times.used_ns) : "-";
 }
 
-/// True if the process may write to the database file. True also for every server, as only the
-/// server itself knows the permissions.
+/// True if the process may write to the database file; false if the file is missing. Always true
+/// for a server, because only the server knows the permissions.
 bool may_be_written(const std::string& database) {
   return db::is_server(database) || ::access(database.c_str(), W_OK) == 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Demand (db/demand.h) as tables and JSON, and functions by which the verbs that plan and tune
-// store their demand. Not thread-safe.
+// Shows demands as tables and JSON, and stores the demands of verbs that plan or tune. A demand is
+// a stored list of the kernels that a network or operator uses (db/demand.h). Not thread-safe.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -16,35 +16,38 @@
 
 namespace tw::tools {
 
-/// Number of kernels in the demand that the database has measured.
+/// Returns the number of the demand's kernels for which the database has a best record.
 int64_t count_measured(const db::Demand& demand);
-/// The kernels of a demand, sorted by the time that more tuning is expected to save, largest first.
+/// Returns the kernels of a demand, sorted by the time that more tuning is expected to save, the
+/// largest first. The pointers point into `demand`.
 std::vector<const db::WantedKernel*> by_saving(const db::Demand& demand);
 
-/// One row for each demand: its name and threads, the number of its kernels and how many of these
-/// are measured, and the gain that more tuning is expected to bring. The row also has the time of a
-/// call with the kernels that were used when the demand was stored, and with the kernels that are
-/// the best now.
+/// Returns a table with a row for each demand: its name and threads, the number of its kernels and
+/// the number of measured ones, and the share of a call's time that more tuning is expected to
+/// save. A row also has two times of a call: with the kernels in use when the demand was stored,
+/// and with the best kernels known now.
 Table table_of(const std::vector<db::Demand>& demands);
-/// The demands as a table to be read by programs: numbers have no units, and there are columns for
-/// target and device.
+/// Returns the demands as a table for programs to read: numbers have no units, and there are
+/// columns for target and device.
 Table sheet_of(const std::vector<db::Demand>& demands);
-/// One row for each kernel of a demand, in the order of by_saving().
+/// Returns a table with a row for each kernel of a demand, in the order of by_saving().
 Table kernels_table(const db::Demand& demand);
-/// The demand as JSON without its kernels, with the results of times_of(), expected_saving() and
-/// count_measured().
+/// Returns the demand as JSON without its kernels, with the results of tuner::times_of(),
+/// tuner::expected_saving() and count_measured().
 nlohmann::json summary_json(const db::Demand& demand);
-/// summary_json() with the field "kernels", in the order of by_saving().
+/// Returns summary_json() with one more field, "kernels", which lists the kernels in the order of
+/// by_saving().
 nlohmann::json as_json(const db::Demand& demand);
 
-/// The note for a database that has no demands. It says which command stores one.
+/// Returns the note for a database that has no demands. The note names a command that stores a
+/// demand.
 std::string nobody_wants(const std::string& shown_database);
 
-/// Stores demands, which `tune --demand` can work off on any machine. If the store refuses a
-/// demand, prints a note and stores no further ones.
+/// Stores demands, so that `tune --demand` can tune their kernels later, also on another machine.
+/// If a demand cannot be stored, prints a note and stores none of the demands after it.
 void leave_demand(db::Store& store, const std::vector<db::Demand>& demands);
-/// Stores demands in the database of the flags. It is for verbs that otherwise only read: a missing
-/// database file is not created, and a read-only file is not changed.
+/// Stores demands in the database of the flags. For verbs that otherwise only read: if the database
+/// file is missing or this process may not write to it, does nothing and prints no note.
 void leave_demand_if_there(const PlaceFlags& flags, const Surroundings& here,
                            const std::vector<db::Demand>& demands);
 

@@ -26,11 +26,11 @@ using Opened = Result<std::shared_ptr<Device>>;
 using Open = Opened (*)(const runtime::DeviceOptions&);
 
 constexpr int most_devices = 64;
-// Limit on the time of one probe. A driver may need some seconds for each GPU that is used for the
-// first time.
+// Limit on the time of the process that examines one driver. A driver may need some seconds for
+// each GPU that is used for the first time.
 constexpr int64_t probe_timeout_ns = 60'000'000'000;
 
-/// 13000: "13.0".
+/// Returns the text of a version number of CUDA: "13.0" for 13000.
 std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
@@ -59,9 +59,9 @@ Finding examine(const std::string& name, const Opened& device) {
   return {name, describe((*device)->facts())};
 }
 
-/// Appends a finding for each device of one driver. A Usage error of the driver marks the end of
-/// its devices. If the first two devices fail with the same message, the driver itself is faulty,
-/// and a single finding with the driver's name says so.
+/// Appends a finding for each device of one driver. The error Usage means that the driver has no
+/// device with this index. If the first two devices fail with the same message, the driver itself
+/// is faulty. Then there is a single finding, which has the driver's name.
 void add_devices(const std::string& kind, Open open, std::vector<Finding>& findings) {
   for (int index = 0; index < most_devices; ++index) {
     const Opened device = open({.index = index});
@@ -77,7 +77,8 @@ void add_devices(const std::string& kind, Open open, std::vector<Finding>& findi
 Finding compiler(const Surroundings& here) {
   const auto nvrtc = codegen::Nvrtc::open({.directories = here.environment.cuda_directories});
   if (!nvrtc) return absent("nvrtc", nvrtc.error());
-  std::vector<std::string> targets;  // NVRTC knows architectures that no kernels are made for
+  // NVRTC knows more architectures than this program has kernels for.
+  std::vector<std::string> targets;
   for (const std::string& architecture : nvrtc->architectures())
     if (const auto target = parse_target("cuda:" + architecture))
       targets.push_back(target->to_string());
@@ -85,8 +86,9 @@ Finding compiler(const Surroundings& here) {
                                nvrtc->path(), join(targets, ", "))};
 }
 
-/// Gets the findings about a driver from another process. There are two reasons: the limits would
-/// stay in force until the end of the process, and a faulty driver may crash the process.
+/// Gets the findings about a driver from another process (`doctor --probe-driver`), because the
+/// limits would stay in force in this process, and a faulty driver may crash the process that uses
+/// it.
 std::vector<Finding> asked_apart(std::string_view driver, const Surroundings& here) {
   const auto output = codegen::run_command(
       {here.program, "doctor", "--probe-driver", std::string(driver)}, probe_timeout_ns);

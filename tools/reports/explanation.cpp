@@ -25,7 +25,8 @@ std::string show_likeness(const db::Explanation& e) {
 
 namespace {
 
-/// A clause about a session that found the schedule to be wrong. Empty if there is no such session.
+/// Returns a clause about a session that found the answer's schedule to be wrong. Empty if there is
+/// no such session.
 std::string show_contradiction(const db::Explanation& e) {
   if (e.against.empty()) return "";
   return fmt::format(

@@ -21,7 +21,7 @@ double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
 double percent(double share) { return 100 * share; }
 
-/// A text that compares the load of the busiest multiprocessor with the average load.
+/// Returns a text that compares the load of the busiest multiprocessor with the average load.
 std::string tail_text(const GpuPhaseFacts& facts) {
   return facts.tail > 1.005
              ? fmt::format("the busiest multiprocessor has {:.2f} times the average", facts.tail)

@@ -21,15 +21,16 @@ namespace tw::tools {
 
 struct GpuPhase {
   cost_model::GpuPhaseFacts facts;
-  std::optional<codegen::CudaFunctionFacts> compiled;  ///< nullopt: registers are an estimate
+  /// Facts from the compiler; nullopt: registers and spills are estimates.
+  std::optional<codegen::CudaFunctionFacts> compiled;
   cost_model::Residency residency;
 
   double registers() const { return compiled ? compiled->registers : facts.registers; }
   double spilled_bytes() const;
   double occupancy(const Gpu& gpu) const;
   double waves(const Machine& machine) const;
-  /// Average number of cycles that a warp's access to shared memory takes, bank conflicts included.
-  /// 0 if there is no access.
+  /// Average number of cycles of the memory banks that an access of a warp to shared memory takes,
+  /// bank conflicts included. 0 if there is no access.
   double bank_cycles() const;
 };
 
@@ -43,14 +44,14 @@ struct GpuExplanation {
   double spilled_bytes() const;
 };
 
-/// Compiles the program with NVRTC to get the registers and spills of each phase. If it does not
-/// compile, or the compiler reports nothing about its phases, registers and spills are estimates,
-/// and `estimated_because` has the reason.
+/// Compiles the program for the target to get the registers and spills of each phase from the
+/// compiler. If the program does not compile, or the compiler reports nothing about the phases,
+/// registers and spills are estimates, and `estimated_because` has the reason.
 GpuExplanation explain_gpu(const schedules::Program& program, const cost_model::GpuFacts& facts,
                            const Target& target, const codegen::NvrtcOptions& nvrtc);
 
-/// The explanation as facts for people. If there are several phases, the name of each fact begins
-/// with the phase number.
+/// Returns the explanation as facts for people. If there are several phases, the name of each fact
+/// about a phase begins with the index of the phase.
 Facts as_facts(const GpuExplanation& explanation);
 nlohmann::json as_json(const GpuExplanation& explanation);
 

@@ -36,8 +36,8 @@ Finding dot_products(const Target& host, const Core& core) {
   return {"dot products", rates.empty() ? "none" : fmt::format("per cycle {}", join(rates, ", "))};
 }
 
-/// A finding about the tensor tiles of the processor: for each kind, the dot products per cycle. A
-/// tile instruction computes 16 * 16 dot products.
+/// Returns a finding about the tensor tiles of the processor: for each kind of tile, the number of
+/// dot products per cycle. A tile instruction computes 16 * 16 dot products.
 Finding core_tiles(const Target& host, const Core& core) {
   std::vector<std::string> rates;
   for (const schedules::TensorTile& tile : schedules::tensor_tiles())
@@ -67,8 +67,8 @@ Finding memory(const Machine& machine) {
                       format_double(machine.cores_that_fill_memory))};
 }
 
-/// A finding about the origin of the machine's numbers: the newest calibration, or else the command
-/// that calibrates.
+/// Returns a finding about the calibration of the machine: the date of the newest calibration in
+/// the database. Without a calibration, the finding names the commands that calibrate.
 Finding calibration(const Target& host, db::Store* store) {
   Result<std::optional<db::Calibration>> newest = std::optional<db::Calibration>();
   if (store) newest = db::newest_calibration(*store, host.to_string(), tuner::device_text(host));

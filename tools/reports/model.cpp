@@ -49,7 +49,8 @@ std::string rounding_text(double error) {
       error);
 }
 
-/// JSON has no infinity.
+/// Returns the error as JSON: null if it is unknown, and the text "infinite" for infinity, which
+/// JSON does not have.
 nlohmann::json rounding_json(const std::optional<double>& error) {
   if (!error) return nullptr;
   return std::isinf(*error) ? nlohmann::json("infinite") : nlohmann::json(*error);
@@ -140,8 +141,8 @@ nlohmann::json json_of_run(const tuner::ModelRun& run, const std::string& path) 
           {"dimensions", run.dimensions}};
 }
 
-/// The results as JSON. The top level describes the first variant; if there are several, "variants"
-/// lists all.
+/// Returns the results as JSON. The top level describes the first variant. If there are several
+/// variants, "variants" lists all of them.
 nlohmann::json json_of(const tuner::TunedModel& tuned, const TuneFlags& flags) {
   nlohmann::json document = json_of_run(tuned.runs.front(), tuned.path);
   document["sandbox"] = !flags.place.no_sandbox;
@@ -158,7 +159,8 @@ nlohmann::json json_of(const tuner::TunedModel& tuned, const TuneFlags& flags) {
   return document;
 }
 
-/// The bytes of constants of all variants together, if the variants did not share constants.
+/// Returns the number of bytes that the constants of all variants would need together if the
+/// variants did not share constants.
 int64_t unshared_constant_bytes(const tuner::TunedModel& tuned) {
   int64_t bytes = 0;
   for (const tuner::ModelRun& run : tuned.runs) bytes += std::ssize(run.model.constants);
@@ -199,8 +201,8 @@ std::string text_of(const tuner::TunedModel& tuned, const TuneFlags& flags,
 
 }  // namespace
 
-/// Prints the results. In CSV this is the table of the steps of all variants; if there are several,
-/// a column has the number of the variant.
+/// Prints the results. In CSV they are a table of the steps of all variants. If there are several
+/// variants, the first column has the index of the variant.
 Status print_model(const tuner::TunedModel& tuned, const TuneFlags& flags,
                    const Surroundings& here) {
   if (flags.format == Format::Json) {

@@ -11,15 +11,15 @@
 
 namespace tw::tools {
 
-/// Prints the tuned network in the format of the flags: table, json or csv. With several variants,
-/// the top level of the JSON describes the first variant, and "variants" lists all of them.
-/// Environment if stdout cannot be written.
+/// Prints the tuned network in the format of the flags: table, JSON or CSV. In JSON, the top level
+/// describes the first variant; if there are several variants, "variants" lists all of them. Fails
+/// with Environment if standard output cannot be written.
 Status print_model(const tuner::TunedModel& tuned, const TuneFlags& flags,
                    const Surroundings& here);
 
-/// Prints the plans with which tuning would begin, and for each of their kernels its time and known
-/// trials. With several variants, the top level of the JSON describes the first variant, and
-/// "variants" lists all of them. Requires: each run has a plan.
+/// Prints for each variant the plan with which tuning would begin, and for each kernel of the plan
+/// its time and the number of its known trials. In JSON, the top level describes the first variant;
+/// if there are several variants, "variants" lists all of them. Requires: each run has a plan.
 Status print_dry_run(const tuner::TunedModel& tuned, const TuneFlags& flags,
                      const Surroundings& here, const Target& target, db::Store& store);
 

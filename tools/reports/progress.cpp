@@ -16,14 +16,15 @@
 namespace tw::tools {
 namespace {
 
-/// The name of the present task and the number of tasks that are done. Empty if there is only one
-/// task.
+/// Returns the name of the present task and the number of finished tasks: "conv1 (3/20 done): ".
+/// Empty if there is only one task or the task has no name.
 std::string task_text(const tuner::Progress& p) {
   if (p.tasks == 1 || p.name.empty()) return "";
   return fmt::format("{} ({}/{} done): ", p.name, p.finished, p.tasks);
 }
 
-/// The forms that the line can have. Each leaves out more than the form before.
+/// The forms of the line, the longest first. Each form leaves out more than the form before it,
+/// except that WithoutGain has the number of trials again, which Shortest leaves out.
 enum class Form {
   Whole,
   WithoutModel,
@@ -63,15 +64,16 @@ std::string trials_text(const tuner::Progress& p, Form form) {
   return text;
 }
 
-/// The gain that is expected of more trials. Empty if no gain is known, as at the end of a run.
+/// Returns a text about the gain that is expected of more trials. Empty if no gain is known, as at
+/// the end of a run.
 std::string gain_text(const tuner::Progress& p, double left_s) {
   if (!p.next_gain) return "";
   return fmt::format("expected gain of the {}: {}", left_s < 60 ? "rest" : "next minute",
                      show_share(*p.next_gain));
 }
 
-/// The first `columns` characters of a text. The line must not wrap, because a wrapped line cannot
-/// be redrawn.
+/// Returns the first `columns` characters of a UTF-8 text. Longer lines are cut because a terminal
+/// would wrap them, and a wrapped line cannot be redrawn.
 std::string cut(const std::string& text, size_t columns) {
   size_t seen = 0, end = 0;
   while (end < text.size()) {
@@ -82,8 +84,8 @@ std::string cut(const std::string& text, size_t columns) {
   return text.substr(0, end);
 }
 
-/// A text about the time left, such as "12 s left". Once the budget is spent, it names the work
-/// that the run still waits for. Empty if there is no budget.
+/// Returns a text about the time left, such as "12 s left". After the budget is spent, the text
+/// names the work for which the run still waits. Empty if there is no budget.
 std::string left_text(const tuner::Progress& p, double left_s) {
   if (p.budget_s <= 0) return "";
   if (left_s > 0) return fmt::format("{:.0f} s left", left_s);
@@ -118,7 +120,8 @@ std::string progress_text(const tuner::Progress& p, int columns) {
 ProgressDisplay::ProgressDisplay(const Surroundings& here, std::string title)
     : here_(&here), title_(std::move(title)), updated_ns_(here.environment.clock()) {
   print_error(title_ + "\n");
-  // The new thread blocks all signals, so that they go to the main thread and interrupt its waits.
+  // The new thread inherits the blocked signals. So signals are delivered to the main thread and
+  // interrupt its waits.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
@@ -137,7 +140,7 @@ ProgressDisplay::~ProgressDisplay() {
   }
   stopping_.notify_all();
   if (ticker_.joinable()) ticker_.join();
-  if (progress_.best_ns > 0 || !progress_.name.empty()) draw();  // how it ended
+  if (progress_.best_ns > 0 || !progress_.name.empty()) draw();  // the state at the end
   if (drawn_ && here_->errors_are_terminal) print_error("\n");
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Shows the progress of a tuning run on standard error. On a terminal this is one line that is
-// redrawn; otherwise a new line is printed every five seconds. A thread of the display draws, so
-// that the display stays up to date during a long step of the run.
+// Shows the progress of a tuning run on standard error. On a terminal, one line is redrawn every
+// half second; otherwise a new line is printed every five seconds. The display has a thread that
+// draws, so that the display stays up to date during a long step of the run.
 
 #include <condition_variable>
 #include <mutex>
@@ -14,22 +14,22 @@
 
 namespace tw::tools {
 
-/// The line of the display: "best 235.1 µs, 983 GFLOP/s, 81 % of peak, 38x untuned | 72 s left |
-/// expected gain of the next minute: 0.4 % | 48 trials (45 ok, 3 pruned) | model analytic". If the
-/// line would exceed `columns` characters (0: no limit), the least important parts are left out.
-/// The best latency and the time left are always shown.
+/// Returns the line of the display: "best 235.1 µs, 983 GFLOP/s, 81 % of peak, 38x untuned | 72 s
+/// left | expected gain of the next minute: 0.4 % | 48 trials (45 ok, 3 pruned) | model analytic".
+/// If the line would exceed `columns` characters (0: no limit), the least important parts are left
+/// out. The best latency and the time left are always shown.
 std::string progress_text(const tuner::Progress& progress, int columns = 0);
 
 class ProgressDisplay {
  public:
   /// Prints `title`, the name of the workload or network, on a line of its own, and begins to draw.
   ProgressDisplay(const Surroundings& here, std::string title);
-  /// Ends the line, so that later output begins on a new line.
+  /// Draws the last state and ends the line, so that later output begins on a new line.
   ~ProgressDisplay();
   ProgressDisplay(const ProgressDisplay&) = delete;
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;
 
-  /// Sets the progress to draw. Any thread may call it; cheap.
+  /// Sets the progress to draw. Any thread may call this function. It is cheap.
   void update(const tuner::Progress& progress);
 
  private:

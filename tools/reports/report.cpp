@@ -24,10 +24,10 @@ bool begins_with_digit(std::string_view text) {
 constexpr std::string_view highlight_begin = "\033[1m", highlight_end = "\033[0m";
 
 constexpr size_t indent = 4;        // indentation of continuation lines
-constexpr size_t least_words = 24;  // narrowest column of text that is broken between words
+constexpr size_t least_words = 24;  // least width of a text that is broken between words
 
-/// Breaks a text between words into lines of at most `columns` characters. The first line begins at
-/// column `from`; the others are indented by `from` spaces.
+/// Breaks a text between words into lines of at most `columns` characters. The caller has printed
+/// `from` characters before the first line; the other lines are indented by `from` spaces.
 std::string broken(const std::string& text, size_t from, size_t columns) {
   std::string result;
   size_t at = from;
@@ -46,8 +46,8 @@ std::string broken(const std::string& text, size_t from, size_t columns) {
   return result;
 }
 
-/// The text of a cell with control characters and line feeds escaped. A line feed would look like
-/// the beginning of the next row.
+/// Returns the text of a cell with control characters and line feeds escaped. An unescaped line
+/// feed would look like the end of the row.
 std::string shown_cell(std::string_view text) {
   std::string cell = without_controls(text);
   for (size_t at = cell.find('\n'); at != std::string::npos; at = cell.find('\n', at))
@@ -162,8 +162,8 @@ Flag table_or_json_flag(Format& format) {
 
 namespace {
 
-/// The status of output whose first failure had this errno; 0: no failure. A reader that went away,
-/// as `| head` does, is no error.
+/// Returns the status of output. `error` is the errno of its first failure; 0: no failure. EPIPE is
+/// no error: the reader, such as `| head`, has closed its end of the pipe.
 Status written(int error) {
   if (error == 0 || error == EPIPE) return {};
   return fail(ErrorCode::Environment,
@@ -308,8 +308,8 @@ std::string without_controls(std::string_view text) {
     if (is_c0 || byte == 0x7f) {
       shown += fmt::format("\\x{:02x}", byte);
     } else if (byte == 0xc2 && i + 1 < text.size() && (text[i + 1] & 0xe0) == 0x80) {
-      // These are the control characters U+0080 to U+009f (C1). Terminals obey them too: U+009b
-      // means the same as ESC [.
+      // The control characters U+0080 to U+009f (C1). Terminals obey them too: U+009b means the
+      // same as ESC [.
       shown += fmt::format("\\u{:04x}", static_cast<unsigned char>(text[++i]));
     } else {
       shown += text[i];

@@ -15,9 +15,10 @@
 namespace tw::tools {
 namespace {
 
-// Intensity, in operations per byte, below which a kernel counts as memory-bound if the peak or
-// bandwidth is unknown. A core with one vector multiply-add and one vector load a cycle has a
-// balance of half an operation per byte in L1, and a higher balance in every slower level.
+// Arithmetic intensity, in operations per byte, below which a kernel counts as memory-bound if the
+// peak or the bandwidth is unknown. The balance of a machine is its peak divided by its bandwidth.
+// A core with one vector multiply-add of f32 and one vector load per cycle has a balance of half an
+// operation per byte in L1, and a higher balance in every slower level.
 constexpr double low_intensity = 1;
 
 std::string bandwidth_text(const Roofline& line) {
@@ -31,7 +32,7 @@ std::string bandwidth_text(const Roofline& line) {
                      100 * line.level_share(), line.level_gb_per_s, from, bytes);
 }
 
-/// Number of products that the sums of the compute add up.
+/// Returns the number of products that the sums of the compute add up.
 double products_of(const dsl::Compute& compute) {
   double products = 0;
   for (const dsl::Stage& stage : compute.stages)
@@ -39,7 +40,8 @@ double products_of(const dsl::Compute& compute) {
   return products;
 }
 
-/// A text with the speed, which counts the operations of the declared compute.
+/// Returns the text of the speed. The speed counts the operations of the declared compute, and the
+/// text says "as if direct" if the kernel uses another algorithm.
 std::string speed_text(const Roofline& line) {
   return fmt::format("{:.1f} GFLOP/s{}", line.gflops(),
                      line.algorithm.empty() ? "" : " as if direct");
@@ -126,7 +128,7 @@ nlohmann::json memory_json(const Roofline& line) {
                          {"level", line.level},
                          {"gb_per_s", line.gb_per_s()},
                          {"bounds", line.is_memory_bound()}};
-  // Absent where nothing could be measured.
+  // These fields are absent if the bandwidth was not measured.
   if (line.level_gb_per_s > 0) {
     json["level_gb_per_s"] = line.level_gb_per_s;
     json["level_share"] = line.level_share();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The output of `tune` about its results.
+// Prints the results of `tune`.
 
 #include "tools/tuning.h"
 
@@ -28,7 +28,7 @@ double speed_up(const Outcome& o) {
   return untuned > 0 && best > 0 ? untuned / best : 0;
 }
 
-/// An interrupt left no time to compile the kernel.
+/// True if an interrupt left no time to compile the kernel.
 bool was_cut_off(const Outcome& o) { return o.unkept && o.unkept->code == ErrorCode::Interrupted; }
 
 std::string result_text(const Outcome& o) {
@@ -39,7 +39,7 @@ std::string result_text(const Outcome& o) {
                      show_share(o.tuned.next_minute_gain));
 }
 
-/// The facts that are printed about one result.
+/// Returns the facts that are printed about one result.
 Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o) {
   const db::Record& best = o.tuned.best;
   Facts facts = {{"result", result_text(o)}};
@@ -86,7 +86,8 @@ Facts details(const TuneFlags& flags, const Surroundings& here, const Outcome& o
   return facts;
 }
 
-/// "72.1 L3"; a dash where it was not measured.
+/// Returns the share of the level's bandwidth in percent and the name of the level, "72.1 L3"; "-"
+/// if the bandwidth was not measured.
 std::string level_share(const Roofline& line) {
   if (line.level_gb_per_s <= 0) return "-";
   return fmt::format("{:.1f} {}", 100 * line.level_share(), line.level);

@@ -16,19 +16,20 @@
 namespace tw::tools {
 namespace {
 
-// Limit on the time of importing the package, which is slow if its files are not in the page cache.
+// Limit on the time of importing the package. Importing is slow if the files of the package are not
+// in the page cache.
 constexpr int64_t check_timeout_ns = 60'000'000'000;
 // Limit on the time of making the page: enough for a database of a hundred thousand records.
 constexpr int64_t page_timeout_ns = 600'000'000'000;
 
-/// The last line of the error output of a Python program. This line has the exception without the
-/// stack frames.
+/// Returns the last line of the error output of a Python program. This line has the exception
+/// without the stack frames.
 std::string last_line_of(const Error& error) {
   return std::string(trim(split(trim(error.message), '\n').back()));
 }
 
-/// The command that starts Python. The flag -P keeps the working directory off Python's path,
-/// because anybody may have put a package there.
+/// Returns the command that starts Python. The flag -P keeps the working directory out of Python's
+/// search path for modules, because others may have put a package there.
 std::vector<std::string> python_of(const TuneFlags& flags) { return {flags.python, "-P"}; }
 
 Status run_report(const TuneFlags& flags, const std::vector<std::string>& arguments) {

@@ -27,8 +27,8 @@ std::string_view without_brackets(std::string_view host) {
   return has_brackets ? host.substr(1, host.size() - 2) : host;
 }
 
-/// The name in a Host header, in lower case and without the port: "[::1]:80" gives "[::1]", and
-/// "Box.lan:80" gives "box.lan".
+/// Returns the name in a Host header, in lower case and without the port: "[::1]:80" gives "[::1]",
+/// and "Box.lan:80" gives "box.lan". A dot at the end is removed.
 std::string name_of(std::string_view host) {
   const size_t bracket = host.find(']');
   const size_t colon = host.find(':', bracket == std::string_view::npos ? 0 : bracket);
@@ -44,7 +44,8 @@ bool is_expected(std::string_view host, const std::vector<std::string>& names) {
 }
 
 // Compares two texts by their hashes, so that the time of the comparison says nothing about the
-// token: hashes have equal lengths, and hashes of similar texts are not similar.
+// token. Hashes have equal lengths, hashes of similar texts are not similar, and the loop does not
+// stop at the first difference.
 bool is_same_secret(std::string_view a, std::string_view b) {
   const std::string x = sha256_hex(a), y = sha256_hex(b);
   unsigned difference = 0;
@@ -52,7 +53,7 @@ bool is_same_secret(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
-/// Value of the cookie that a browser keeps in place of the token: a hash of the token.
+/// Returns the value of the cookie that a browser keeps in place of the token: a hash of the token.
 std::string cookie_value(const std::string& token) {
   return sha256_hex("tilewright db serve: " + token);
 }
@@ -76,9 +77,9 @@ bool has_token(const Request& request, const AccessRules& rules) {
   return is_same_secret(cookie_of(request, rules.cookie), cookie_value(rules.token));
 }
 
-/// Redirects to the requested page without the token in its address, and sets the cookie that
-/// replaces the token. A path such as "//host" is replaced by "/", because browsers would take it
-/// for the address of another site.
+/// Returns a redirect to the requested page without the token in its address, which sets the cookie
+/// that replaces the token. A path such as "//host" is replaced by "/", because browsers would
+/// interpret it as the address of another site.
 Response with_cookie(const Request& request, const AccessRules& rules) {
   std::map<std::string, std::string> others = request.parameters;
   others.erase("token");

@@ -21,7 +21,7 @@ constexpr int64_t most_demands = 200;
 constexpr size_t most_wanted_kernels = 200;
 constexpr size_t most_demand_characters = 160;
 
-/// A demand, with the times of its kernels according to the trials in the database.
+/// A demand, with the times of a call that follow from the trials in the database.
 struct Wanted {
   db::Demand demand;
   tuner::DemandTimes times;
@@ -35,8 +35,9 @@ Wanted wanted_of(db::Demand demand) {
   return wanted;
 }
 
-/// The speed-up of the kernels of one call since the demand was left last. 0 if it is unknown,
-/// because both times are measured for no kernel.
+/// Returns the speed-up of a call since the demand was stored last: the time with the kernels used
+/// then, divided by the time with the best kernels known now. 0 if the speed-up is unknown, because
+/// no kernel has measurements of both times.
 double speed_up(const tuner::DemandTimes& times) {
   return times.measured_share > 0 && times.best_ns > 0 ? times.used_ns / times.best_ns : 0;
 }
@@ -49,19 +50,20 @@ std::string asked_text(int64_t asked) {
   return asked == 1 ? "once" : fmt::format("{} times", asked);
 }
 
-/// The speed-up of a call over the time that was expected when the demand was left first. 0 if that
-/// time is unknown or no kernel is measured. A network leaves its demand again whenever it is
-/// planned; speed_up() counts the gain since the last time, this function the gain since the first
-/// time.
+/// Returns the speed-up of a call since the demand was stored first: the time that was expected
+/// then, divided by the time with the best kernels known now. 0 if the expected time is unknown or
+/// no kernel is measured. A network's demand is stored again whenever the network is planned.
+/// speed_up() has the gain since the last time, this function the gain since the first time.
 double speed_up_since_first(const Wanted& wanted) {
   const bool is_known = wanted.demand.first_ns > 0 && count_measured(wanted.demand) > 0;
   return is_known && wanted.times.best_ns > 0 ? wanted.demand.first_ns / wanted.times.best_ns : 0;
 }
 
-/// The geometric mean, minimum and maximum of several factors. Factors that are 0 are left out.
+/// The geometric mean, minimum and maximum of several speed-ups. Speed-ups of 0, which means
+/// unknown, are left out.
 struct Factors {
   int64_t count = 0;
-  double mean = 1;  ///< the geometric one
+  double mean = 1;  ///< geometric mean
   double least = 0, most = 0;
 };
 
@@ -79,8 +81,8 @@ Factors factors_of(const std::vector<double>& values) {
   return factors;
 }
 
-/// The speed-ups of all demands of a list: over the kernels that were used when each demand was
-/// left last, and over the time that was expected when it was left first.
+/// The speed-ups of all demands of a list, by speed_up() (`since_last`) and by
+/// speed_up_since_first().
 struct TeamGain {
   Factors since_last, since_first;
 };
@@ -101,8 +103,8 @@ Html how_to_leave() {
       "<code>tune</code> that its budget cuts short does, too.</p>");
 }
 
-/// A text about several speed-ups, such as "<b>1.42 times</b> as fast as SINCE (geometric mean of
-/// 12; 1.00 to 3.10)". SINCE is the text `since`.
+/// Returns a text about several speed-ups, such as "<b>1.42 times</b> as fast as SINCE (geometric
+/// mean of 12; 1.00 to 3.10)". SINCE is the text `since`.
 Html factors_text(const Factors& factors, std::string_view since) {
   const std::string range = factors.count == 1
                                 ? "of one of them"
@@ -185,8 +187,8 @@ nlohmann::json json_of(const TeamGain& gain) {
   return {{"since_first", json_of(gain.since_first)}, {"since_last", json_of(gain.since_last)}};
 }
 
-/// A link to the page of the kernel's workload, or only its name if the database has no trials of
-/// the workload on the device.
+/// Returns a link to the page of the kernel's workload. If the database has no trials of the
+/// workload on the demand's device, returns only the name of the workload.
 Html wanted_workload(const db::WantedKernel& kernel) {
   const std::string name =
       one_line(db::workload_text(db::WorkloadName{kernel.workload, kernel.layouts}), 400);

@@ -17,7 +17,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Ends the connection of a client after `total_ms`, whatever the client is waiting for.
+/// Ends the connection of a client after `total_ms`, whatever the client is waiting for, unless
+/// end() is called before. Its destructor calls end().
 class Deadline {
  public:
   Deadline(httplib::Client& client, int64_t total_ms)
@@ -70,8 +71,8 @@ std::string_view describe(httplib::Error error) {
 
 namespace {
 
-/// The two parts of an address: the server, such as "https://host:443", and the path of a file
-/// there.
+/// The two parts of an address: the server, such as "https://host:443", and the path of a file on
+/// it.
 struct Address {
   std::string server, path;
   bool is_encrypted() const { return server.starts_with("https://"); }
@@ -87,7 +88,7 @@ std::optional<Address> parse_address(const std::string& text) {
 /// The reply to one request.
 struct Reply {
   int status = 0;
-  std::string location;  ///< of a redirect
+  std::string location;  ///< address of a redirect
   bool is_complete = false;
   std::string_view problem;
 };
@@ -148,7 +149,7 @@ Status download(const std::string& address, const DownloadLimits& limits,
     if (!is_redirect(reply.status))
       return fail(ErrorCode::Environment,
                   fmt::format("the server answers with status {}", reply.status));
-    // A path alone is on the same server.
+    // If the redirect has only a path, the file is on the same server.
     next = parse_address(reply.location.starts_with("/") ? now.server + reply.location
                                                          : reply.location);
     if (next && now.is_encrypted() && !next->is_encrypted())
@@ -160,7 +161,7 @@ Status download(const std::string& address, const DownloadLimits& limits,
   return fail(ErrorCode::Environment,
               next ? "the server redirects too often" : "the address names no file of a server");
 } catch (const std::exception& error) {
-  // The library throws an exception if the port of an address is no number.
+  // The HTTP library throws an exception if the port of an address is not a number.
   return fail(ErrorCode::Environment, fmt::format("the address is none ({})", error.what()));
 }
 

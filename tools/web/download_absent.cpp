@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replaces download.cpp if the HTTP library was not there when the program was compiled.
+// Replaces download.cpp if the program is compiled without the HTTP library.
 
 #include "tools/web/download.h"
 

@@ -17,18 +17,20 @@ namespace {
 
 constexpr double width_px = 960, height_px = 340;
 constexpr double left = 74, right = 14, top = 12, bottom = 44;
-constexpr double label_px = 80;  // a date with some room
-// Trials that follow each other within this time form a burst. All longer pauses are drawn equally
-// short.
+constexpr double label_px = 80;  // width of a label with a date, and some space
+// Longest pause within a burst, which is a period with many trials. All longer pauses are drawn
+// equally short.
 constexpr int64_t longest_pause_ms = 3'600'000;
-constexpr double share_of_pauses = 0.25;  // of the width
-// Trials that are slower than the best by more than this factor are not drawn, because they would
-// press the others together.
+constexpr double share_of_pauses = 0.25;  // part of the width that pauses get
+// Trials that take more than this many times as long as the best trial are not drawn. Otherwise all
+// other trials would lie close together.
 constexpr double most_times_slower = 30;
-// Latencies outside of this range cannot be times of kernels, whatever a database says.
+// Latencies outside of this range cannot be times of kernels; trials with such latencies are not
+// drawn.
 constexpr double least_latency_ns = 1e-3, most_latency_ns = 1e15;
 constexpr size_t most_dots = 3000;
-constexpr int64_t latest_ms = 4'102'444'800'000;  // the year 2100; a clock beyond it is wrong
+// The year 2100; later times come from wrong clocks.
+constexpr int64_t latest_ms = 4'102'444'800'000;
 
 bool is_drawn(const db::TrialSummary& trial) {
   const bool is_timed =
@@ -38,8 +40,8 @@ bool is_drawn(const db::TrialSummary& trial) {
          trial.created_ms > 0 && trial.created_ms < latest_ms;
 }
 
-/// True if the trial has a latency that counts for its schedule. Only such a schedule can be the
-/// answer.
+/// True if the trial is believed, so that its schedule can be the answer
+/// (db::TrialSummary::counted_ns).
 bool can_lead(const db::TrialSummary& trial) { return trial.counted_ns > 0; }
 
 bool is_undisturbed(const db::TrialSummary& trial) {
@@ -55,8 +57,8 @@ std::vector<size_t> leads_of(const std::vector<db::TrialSummary>& trials) {
   return leads;
 }
 
-/// A period in which trials followed each other without a long pause, and its place in the picture
-/// (x0 to x1).
+/// A period in which trials followed each other without a long pause, and its range x0 to x1 in the
+/// picture.
 struct Burst {
   int64_t begin_ms, end_ms;
   int64_t trials = 0;
@@ -77,8 +79,8 @@ std::vector<Burst> bursts_of(std::span<const Series> series) {
   return bursts;
 }
 
-/// Places the bursts side by side. A burst with more trials is wider, in proportion to the square
-/// root of their number. All pauses between bursts are equally wide.
+/// Sets the ranges of the bursts, from left to right. The width of a burst is proportional to the
+/// square root of its number of trials. All pauses between bursts are equally wide.
 void place(std::vector<Burst>& bursts) {
   double weight = 0;
   const auto weight_of = [](const Burst& b) { return std::sqrt(static_cast<double>(b.trials)); };
@@ -93,14 +95,14 @@ void place(std::vector<Burst>& bursts) {
   }
 }
 
-/// Scales of the chart: the range of latencies that is drawn, and the coordinates of times and
-/// latencies in the picture.
+/// The scales of the chart: the range of latencies that is drawn, and the conversion of times and
+/// latencies to coordinates in the picture.
 class Frame {
  public:
   explicit Frame(std::span<const Series> series) : bursts_(bursts_of(series)) {
     place(bursts_);
     least_ns_ = least_latency(series, true);
-    if (std::isinf(least_ns_)) least_ns_ = least_latency(series, false);  // none is believed
+    if (std::isinf(least_ns_)) least_ns_ = least_latency(series, false);  // no trial is believed
     for (const Series& s : series)
       for (const db::TrialSummary& trial : s.trials)
         if (trial.latency_ns <= most_times_slower * least_ns_)
@@ -110,7 +112,7 @@ class Frame {
   }
 
   bool shows(double ns) const { return ns >= least_ns_ && ns <= most_ns_; }
-  /// The x coordinate of a time. Requires: a trial was made at this time.
+  /// Returns the x coordinate of a time. Requires: a trial was made at this time.
   double x(int64_t ms) const {
     const auto after = std::ranges::upper_bound(bursts_, ms, {}, &Burst::begin_ms);
     const Burst& burst = *std::prev(after);
@@ -141,8 +143,9 @@ class Frame {
 
 std::string px(double position) { return fmt::format("{:.1f}", position); }
 
-/// The latencies at which grid lines are drawn: 1, 2 and 5 times each power of ten. If fewer than
-/// three of these are in the range, values between them are used too.
+/// Returns the latencies at which grid lines are drawn: 1, 2 and 5 times each power of ten. If
+/// fewer than three of these are in the range, multiples between them are used too; if these are
+/// still fewer than three, three values spread over the range.
 std::vector<double> ticks_between(double least, double most) {
   for (const std::vector<double>& steps :
        {std::vector<double>{1, 2, 5}, {1, 1.5, 2, 3, 4, 5, 6, 8}}) {
@@ -167,12 +170,12 @@ Html grid(const Frame& frame) {
   return lines;
 }
 
-// Distances of time labels, in seconds.
+// Possible distances between time labels, in seconds.
 constexpr std::array<int64_t, 18> label_steps_s = {
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400};
 
-/// The distance in ms between the time labels of a burst: the smallest of label_steps_s that leaves
-/// space for a label. 0 if no step does.
+/// Returns the distance in ms between the time labels of a burst: the smallest of label_steps_s at
+/// which labels do not overlap. 0 if even the largest is too small.
 int64_t label_step_ms(const Burst& burst) {
   const auto span_ms = static_cast<double>(burst.end_ms - burst.begin_ms);
   for (const int64_t step_s : label_steps_s)
@@ -192,7 +195,8 @@ Html tick_text(double position, double below, std::string_view text) {
               px(height_px - bottom + below), std::string(text));
 }
 
-/// Times of day at equal distances between the first and the last trial of a burst.
+/// Returns labels with times of day, at equal distances between the first and the last trial of a
+/// burst.
 Html labels_within(const Frame& frame, const Burst& burst) {
   Html labels;
   const int64_t step_ms = label_step_ms(burst);
@@ -207,8 +211,9 @@ Html labels_within(const Frame& frame, const Burst& burst) {
   return labels;
 }
 
-/// The time axis. Each burst is labelled with the day on which it began and, below, the time;
-/// further times within the burst are shown if there is space.
+/// Returns the time axis. A burst is labelled with the day on which it began and, below that, with
+/// the time. If there is space, labels within the burst show more times. A burst has no label if
+/// the label of the burst before it needs the space.
 Html time_axis(const Frame& frame) {
   Html axis;
   double next_x = 0;
@@ -249,7 +254,8 @@ Html dot(const Frame& frame, const db::TrialSummary& trial, const Series& series
   return html("<a href=\"/records/{}\">{}</a>", trial.hash, circle);
 }
 
-/// The line of the best latency so far, a staircase that ends at the right edge.
+/// Returns the line of the best latency so far: a staircase that ends at the right edge of the
+/// chart.
 Html staircase(const Frame& frame, const Series& series, std::string_view colour) {
   std::string path;
   for (const size_t lead : series.leads) {
@@ -288,7 +294,7 @@ Dots dots_of(const Frame& frame, std::span<const Series> series) {
       }
     }
   }
-  dots.markup += leads;  // above the others
+  dots.markup += leads;  // drawn last, so that they lie above the other dots
   return dots;
 }
 
@@ -319,7 +325,7 @@ std::string caption(const Dots& dots) {
 
 namespace {
 
-/// Adds the target to the names of series that would otherwise have the same name.
+/// Adds the target to the names of those series that would otherwise have equal names.
 void tell_apart(std::vector<Series>& series) {
   std::map<std::string, int> counts;
   for (const Series& s : series) ++counts[s.name];

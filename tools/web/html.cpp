@@ -9,10 +9,10 @@ namespace {
 
 struct Character {
   uint32_t code = 0;
-  size_t bytes = 0;  ///< 0: the text does not begin with a character of UTF-8
+  size_t bytes = 0;  ///< length in UTF-8; 0: the text does not begin with a valid character
 };
 
-/// Decodes the first character of a text. Requires: the text is not empty.
+/// Decodes the first character of a UTF-8 text. Requires: the text is not empty.
 Character first_of(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned lead = byte(0);

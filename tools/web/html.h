@@ -23,14 +23,15 @@ struct Html {
   }
 };
 
-/// The text with everything that readers cannot see replaced by escapes such as "\u202e": control
-/// characters except tabs and line ends, invisible and bidirectional characters, and bytes that are
-/// not UTF-8.
+/// Returns the text with everything that readers cannot see replaced by escapes such as "\u202e":
+/// control characters except tabs and line feeds, invisible characters, characters that change the
+/// direction of text, and bytes that are not UTF-8 ("\xff").
 std::string visible(std::string_view text);
-/// visible() as one line of at most `most` characters (0: no limit).
+/// Returns visible(text) as one line: line feeds become "\n" and tabs "\t". After `most` characters
+/// (0: no limit) the rest is replaced by "…".
 std::string one_line(std::string_view text, size_t most = 0);
 
-/// visible(text), escaped for use in an element or in an attribute in double quotes.
+/// Returns visible(text), escaped for use in an element or in a quoted attribute of HTML.
 std::string markup_of(std::string_view text);
 inline std::string markup_of(const Html& html) { return html.markup; }
 template <std::integral Number>
@@ -46,7 +47,8 @@ Html html(fmt::format_string<MarkupOf<Args>...> pattern, const Args&... args) {
   return {fmt::format(pattern, markup_of(args)...)};
 }
 
-/// A link with the text. Requires: `address` is from address_of().
+/// Returns a link with the text. Requires: `address` is from address_of() or has only characters
+/// that need no escaping in an address.
 Html link(std::string_view address, std::string_view text);
 
 }  // namespace tw::tools::web

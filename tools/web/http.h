@@ -19,10 +19,10 @@ struct Request {
   std::map<std::string, std::string> parameters = {};
   std::vector<std::pair<std::string, std::string>> headers = {};
 
-  /// The value of a header; upper and lower case in `name` are equal. nullopt if the header is
-  /// absent or repeated.
+  /// Returns the value of a header. The case of letters in `name` does not matter. nullopt if the
+  /// header is absent or repeated.
   std::optional<std::string> header(std::string_view name) const;
-  /// The value of a parameter; empty if it is absent.
+  /// Returns the value of a parameter; empty if the parameter is absent.
   std::string parameter(const std::string& name) const;
 };
 
@@ -37,7 +37,8 @@ struct Response {
 /// a path, "/" stay; every other byte becomes %XX.
 std::string percent_encoded(std::string_view text, bool is_path = false);
 
-/// The encoded address "/path?name=value&..."; empty parameters are left out.
+/// Returns the percent-encoded address "/path?name=value&...". Parameters with an empty value are
+/// left out.
 std::string address_of(std::string_view path, const std::map<std::string, std::string>& parameters);
 
 }  // namespace tw::tools::web

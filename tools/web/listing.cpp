@@ -24,8 +24,8 @@ using Places = std::vector<size_t>;
 struct Column {
   std::string_view name;
   bool begins_ascending;
-  /// The number that the column shows for a workload. Empty for the column of names, because the
-  /// overview has no names.
+  /// Returns the number that the column shows for a workload. Empty for the column of names,
+  /// because the overview has no names.
   std::function<double(const Overview&, const WorkloadRow&)> number;
 };
 
@@ -56,14 +56,14 @@ const Column* column_of(std::string_view name) {
   return found == columns().end() ? nullptr : &*found;
 }
 
-/// The index of a text in a list; nullopt if the list does not have it.
+/// Returns the index of a text in a list; nullopt if the list does not have the text.
 std::optional<uint32_t> place_in(const std::vector<std::string>& texts, const std::string& text) {
   const auto found = std::ranges::find(texts, text);
   if (found == texts.end()) return std::nullopt;
   return static_cast<uint32_t>(found - texts.begin());
 }
 
-/// The workloads that pass the filters. The workload that was stored last comes first.
+/// Returns the workloads that pass the filters, in the order of Overview::workloads.
 Result<Places> passing(OverviewCache& cache, const Overview& overview, const Listing& listing) {
   const auto op = place_in(overview.operators, listing.op),
              model = place_in(overview.classes, listing.device);
@@ -99,8 +99,8 @@ Status read_order(const Request& request, Listing& listing) {
   return {};
 }
 
-/// For each workload, the number by which the listing is sorted: the value in the column, or the
-/// rank of the name if the listing is sorted by name.
+/// Returns for each workload the number by which the listing is sorted: the value in the column, or
+/// the rank of the workload's name if the listing is sorted by name.
 Result<std::vector<double>> sort_numbers(OverviewCache& cache, const Overview& overview,
                                          const Column& column) {
   std::vector<double> numbers;
@@ -112,7 +112,7 @@ Result<std::vector<double>> sort_numbers(OverviewCache& cache, const Overview& o
   TW_TRY(const std::shared_ptr<const OverviewCache::Ids> ids, cache.groups_by_name());
   std::unordered_map<int64_t, size_t> workloads;
   for (size_t i = 0; i < overview.workloads.size(); ++i) workloads[overview.workloads[i].group] = i;
-  // A workload that was stored after the names were read comes last.
+  // A workload that was stored after the names were read gets a number above all ranks.
   numbers.assign(overview.workloads.size(), static_cast<double>(ids->size()));
   for (size_t i = 0; i < ids->size(); ++i)
     if (const auto found = workloads.find((*ids)[i]); found != workloads.end())
@@ -120,8 +120,8 @@ Result<std::vector<double>> sort_numbers(OverviewCache& cache, const Overview& o
   return numbers;
 }
 
-/// Sorts the workloads by the listing's column. Workloads with equal values are sorted by time of
-/// storing, the latest first.
+/// Sorts the workloads by the listing's column. Workloads with equal values stay in the order of
+/// Overview::workloads.
 Status sort_places(OverviewCache& cache, const Overview& overview, const Listing& listing,
                    Places& places) {
   TW_TRY(const std::vector<double> numbers,
@@ -129,13 +129,14 @@ Status sort_places(OverviewCache& cache, const Overview& overview, const Listing
   std::ranges::stable_sort(places, [&](size_t a, size_t b) {
     return listing.is_ascending ? numbers[a] < numbers[b] : numbers[b] < numbers[a];
   });
-  if (listing.sort == "latency")  // without an answer: at the end, in either order
+  if (listing.sort == "latency")  // workloads without an answer come last in either order
     std::ranges::stable_partition(
         places, [&](size_t place) { return overview.workloads[place].latency_ns > 0; });
   return {};
 }
 
-/// The part of `places` that the page shows.
+/// Returns the part of `places` that the page shows. Sets listing.matches, and reduces listing.page
+/// to the last page if it is larger.
 std::span<const size_t> page_of(Listing& listing, const Places& places) {
   listing.matches = std::ssize(places);
   listing.page = std::min(listing.page, listing.pages());

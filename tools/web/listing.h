@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Finds the workloads that a list of the site shows for a request: filtered, sorted, and one page
-// of them. Free functions; thread-safe.
+// Finds the workloads that a list of the site shows for a request: filters and sorts all workloads,
+// and selects one page of them. Free functions; thread-safe.
 
 #include <algorithm>
 #include <cstdint>
@@ -30,28 +30,29 @@ struct Listing {
   int64_t pages() const { return std::max<int64_t>((matches + size - 1) / size, 1); }
 };
 
-/// Makes the list that a request asks for by its parameters q, op, device, sort, order, page and
-/// size. `path` is the address of the list without parameters. Usage if the value of a parameter is
-/// wrong. The filter q and the order by name are slow, because they read the names of all
-/// workloads; the cache keeps the result for some seconds.
+/// Makes the list that a request asks for by its parameters q (part of a name), op, device, sort,
+/// order, page and size. `path` is the address of the list without parameters. The filter q and
+/// sorting by name are slow, because they read the names of all workloads; the cache keeps the
+/// result for some seconds. Fails with Usage if the value of a parameter is wrong, and with the
+/// errors of the cache, such as TryLater.
 Result<Listing> listing_of(OverviewCache& cache, const Request& request, std::string path);
 
-/// The address of the list with `changes` to its parameters. Unless `changes` has a page, the
-/// address is that of the first page.
+/// Returns the address of the list with `changes` to its parameters. Unless `changes` has a page,
+/// it is the address of the first page.
 std::string address_with(const Listing& listing, const std::map<std::string, std::string>& changes);
 
 Html filter_form(const Listing& listing);
-/// A column heading that is a link to the list sorted by the column. If the list is sorted by this
-/// column already, the link reverses the order.
+/// Returns a column heading that links to the list sorted by the column. If the list is already
+/// sorted by this column, the link reverses the order.
 Html sort_heading(const Listing& listing, const std::string& column, std::string_view text);
-/// The text "1 to 50 of 312" with links to the previous and the next page.
+/// Returns the text "1 to 50 of 312" with links to the previous and the next page.
 Html pager(const Listing& listing);
 
-/// The address of a workload's page.
+/// Returns the address of a workload's page.
 std::string workload_address(const Workload& workload);
 
-/// The value of the parameter `name` as a number, such as the page or its size; `fallback` if the
-/// parameter is absent. Usage unless it is from 1 to `most`.
+/// Returns the value of the parameter `name` as a number; `fallback` if the parameter is absent or
+/// empty. Fails with Usage unless the number is from 1 to `most`.
 Result<int64_t> number_of(const Request& request, const std::string& name, int64_t fallback,
                           int64_t most);
 

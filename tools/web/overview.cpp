@@ -19,17 +19,17 @@
 namespace tw::tools::web {
 namespace {
 
-// Limit on the groups that are read. A workload takes some 50 bytes in an overview, and 100 more
-// while the overview is made. A database has a group for each workload, device and number of
-// threads.
+// Limit on the groups that are read for an overview. A workload needs some 50 bytes in an overview,
+// and 100 more while the overview is made.
 constexpr int64_t most_groups = 250'000;
 constexpr size_t first_rows = 50;
-constexpr size_t first_places = 1 << 12;  // of the table by which the overview is made
-// Limit on the groups of one workload that a page reads. Each takes some 700 bytes.
+constexpr size_t first_places = 1 << 12;  // first size of the hash table OverviewInMaking::places_
+// Limit on the groups of one workload that a page reads. A group needs some 700 bytes.
 constexpr int64_t most_groups_of_workload = 5'000;
 constexpr int64_t least_age_ns = 2'000'000'000;
 constexpr int64_t times_the_reading = 10;
-// Number of texts for which groups_named() keeps its result. A result takes 8 bytes for each group.
+// Number of texts for which groups_named() caches its result. A result needs 8 bytes for each group
+// that it lists.
 constexpr size_t most_texts = 8;
 constexpr std::chrono::seconds longest_wait_for_names(2);
 
@@ -37,7 +37,7 @@ std::string name_of(const db::GroupSummary& group) {
   return db::workload_text(db::WorkloadName{group.workload, group.layouts});
 }
 
-/// Gives each distinct text a number, 0 for the first text.
+/// Gives each distinct text an index, beginning with 0.
 class Numbers {
  public:
   uint32_t of(std::string_view text) {
@@ -54,10 +54,11 @@ class Numbers {
  private:
   std::map<std::string, uint32_t, std::less<>> numbers_;
   std::vector<std::string> texts_;
-  uint32_t last_ = 0;  ///< neighbours mostly have the same text
+  uint32_t last_ = 0;  ///< index that was returned last; successive texts are mostly equal
 };
 
-/// For each text of `from`, its index in `to`. Example: {"b", "a"} and {"a", "b"} give {1, 0}.
+/// Returns for each text of `from` its index in `to`. Example: {"b", "a"} and {"a", "b"} give {1,
+/// 0}. Requires: `to` has all texts of `from`.
 std::vector<uint32_t> renumbered(const std::vector<std::string>& from,
                                  const std::vector<std::string>& to) {
   std::map<std::string_view, uint32_t> places;
@@ -67,8 +68,8 @@ std::vector<uint32_t> renumbered(const std::vector<std::string>& from,
   return numbers;
 }
 
-/// Identifies a workload: by the first 16 bytes of the hash of its key, and by the number that
-/// Numbers gives its layouts.
+/// Identifies a workload by the first 16 bytes of the hash of its key and by the index that Numbers
+/// gives to its layouts.
 struct Identity {
   std::array<uint64_t, 2> key = {};
   uint32_t layouts = 0;
@@ -81,10 +82,11 @@ struct HashOfIdentity {
   }
 };
 
-// The map takes memory in few large blocks, since it has a node for each workload.
+// The map has a node for each workload. It gets memory from the allocator in few large blocks.
 using IdentityPlaces = std::pmr::unordered_map<Identity, size_t, HashOfIdentity>;
 
-/// Makes an overview. add() takes the groups one by one, the latest stored first.
+/// Makes an overview. The caller passes the groups to add() one by one; the group in which a trial
+/// was stored last comes first.
 class OverviewInMaking {
  public:
   void add(const db::GroupEntry& group) {
@@ -123,8 +125,8 @@ class OverviewInMaking {
     overview_.workloads.push_back({.group = group.id, .op = operators_.of(group.op)});
   }
 
-  /// The index of the set that has the models of `set` (nullopt: no model) and `model`. Adds it if
-  /// it is new.
+  /// Returns the index of the set that has the models of `set` (nullopt: no model) and also
+  /// `model`. Adds this set to Overview::class_sets if it is new.
   uint32_t set_with(std::optional<uint32_t> set, uint32_t model) {
     std::vector<std::vector<uint32_t>>& sets = overview_.class_sets;
     if (set && std::ranges::count(sets[*set], model) > 0) return *set;
@@ -163,12 +165,13 @@ class OverviewInMaking {
   Numbers layouts_, operators_, models_;
   std::pmr::monotonic_buffer_resource memory_;
   IdentityPlaces places_{first_places, HashOfIdentity(), {}, &memory_};
-  /// Finds sets that set_with() has made. The key is the index of the smaller set (-1: the empty
-  /// set) and the model that was added to it.
+  /// The indices of the sets that set_with() has made. The key is the index of the smaller set (-1:
+  /// the empty set) and the model that was added to it.
   std::map<std::pair<int64_t, uint32_t>, uint32_t> sets_;
 };
 
-/// Reads the workload of a group with all its groups. nullptr if the group was deleted.
+/// Reads the workload to which the group with the id `group` belongs, with all groups of the
+/// workload. nullptr if the group was deleted.
 Result<std::shared_ptr<const Workload>> read_workload(db::Store& store, int64_t group) {
   TW_TRY(std::vector<db::GroupSummary> groups,
          db::workload_groups(store, group, most_groups_of_workload));
@@ -246,7 +249,7 @@ Result<std::shared_ptr<const Value>> Renewed<Value>::get(
     if (last_) return last_;
   }
   if (!reading) reading.lock();
-  if (auto last = fresh(clock)) return last;  // another thread was faster
+  if (auto last = fresh(clock)) return last;  // another thread has read the value meanwhile
   const int64_t begun_ns = clock();
   TW_TRY(Value value, read());
   auto shared = std::make_shared<const Value>(std::move(value));

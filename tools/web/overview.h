@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The data for the lists of workloads on the site. The numbers of all workloads (WorkloadRow) are
-// kept in memory, so filtering, sorting and paging need no query. Only the texts of the workloads
-// that a page shows are read from the database. An Overview is a plain value that threads may
-// share.
+// kept in memory. So filtering, sorting and paging need no query, except by name. Only the texts of
+// the workloads that a page shows are read from the database. An Overview is a plain value that
+// threads may share.
 
 #include <array>
 #include <cstdint>
@@ -22,16 +22,19 @@
 
 namespace tw::tools::web {
 
-/// A workload with certain layouts, and its groups of records on all devices.
+/// A workload with certain layouts, and its groups of records on all devices. A group has the
+/// records of one workload, target, device, number of threads, layouts and code generator. Its
+/// answer is the best record that is believed.
 struct Workload {
   std::string name = {};  ///< the key, and layouts in braces
   std::string hash = {};  ///< hash of the key
   std::string layouts = {}, op = {};
-  std::vector<db::GroupSummary> groups = {};  ///< the latest stored first
-  std::vector<std::string> classes = {};      ///< models of the devices that measured the workload
+  /// The group in which a trial was stored last comes first.
+  std::vector<db::GroupSummary> groups = {};
+  std::vector<std::string> classes = {};  ///< models of the devices that measured the workload
   int64_t trials = 0;
   int64_t newest_ms = 0;
-  double latency_ns = 0;  ///< measured latency of the fastest answer; 0: there is none
+  double latency_ns = 0;  ///< measured latency of the fastest answer; 0: no group has an answer
   size_t fastest = 0;     ///< index in `groups` of the group with the fastest answer
   double efficiency = 0;  ///< efficiency of the most efficient answer; 0: unknown
 };
@@ -40,9 +43,9 @@ struct Workload {
 /// with the same layouts.
 Workload make_workload(std::vector<db::GroupSummary> groups);
 
-/// The numbers of a workload that are kept in memory.
+/// The numbers of a workload that are kept in memory. A workload with other layouts is another row.
 struct WorkloadRow {
-  int64_t group = 0;       ///< id of the group that was stored last
+  int64_t group = 0;       ///< id of the group in which a trial was stored last
   uint32_t op = 0;         ///< index in Overview::operators
   uint32_t class_set = 0;  ///< index in Overview::class_sets
   int64_t trials = 0;
@@ -52,7 +55,8 @@ struct WorkloadRow {
 };
 
 struct Overview {
-  std::vector<WorkloadRow> workloads;  ///< the latest stored first
+  /// The workload of which a trial was stored last comes first.
+  std::vector<WorkloadRow> workloads;
   std::vector<std::string> operators;  ///< sorted by name
   std::vector<std::string> classes;    ///< models of devices, those with the most workloads first
   /// The different sets of device models that measured a workload. Each set lists indices into
@@ -63,8 +67,8 @@ struct Overview {
   int64_t trials = 0;
   bool has_answers = false;  ///< the rows have latencies and efficiencies
   bool is_cut = false;       ///< the database has more groups than were read
-  /// The workloads that the first page shows if the request has no parameters, by index in
-  /// `workloads`.
+  /// The workloads that the first page shows if the request has no parameters. The key is the index
+  /// in Overview::workloads.
   std::map<size_t, std::shared_ptr<const Workload>> first;
 };
 
@@ -72,20 +76,21 @@ struct Overview {
 /// (Overview::is_cut). If `with_answers` is true, rows have latencies and efficiencies.
 Result<Overview> read_overview(db::Store& store, bool with_answers);
 
-/// Indices in Overview::workloads of the `count` workloads with the newest trials, the newest
-/// first; of all if there are fewer.
+/// Returns indices in Overview::workloads: those of the `count` workloads with the newest trials,
+/// the newest first. If there are fewer workloads, returns the indices of all.
 std::vector<size_t> newest_rows(const Overview& overview, size_t count);
 
-/// A cached value that is read again when it is requested and is old. A value is old after two
-/// seconds or ten times the time that reading it took, whichever is longer. While one thread reads
-/// the value, other threads get the previous value. Thread-safe.
+/// A cached value that is read again when it is requested and is old. A value becomes old after two
+/// seconds, or after ten times the time that reading it took, whichever is longer. While one thread
+/// reads the value again, other threads get the previous value. Only the first value has to be
+/// waited for. Thread-safe.
 template <typename Value>
 class Renewed {
  public:
   using Clock = std::function<int64_t()>;  ///< monotonic, in nanoseconds
   Result<std::shared_ptr<const Value>> get(const Clock& clock,
                                            const std::function<Result<Value>()>& read);
-  /// The cached value, or nullptr if it is old.
+  /// Returns the cached value; nullptr if it is old or was never read.
   std::shared_ptr<const Value> fresh(const Clock& clock);
 
  private:
@@ -95,9 +100,9 @@ class Renewed {
   int64_t fresh_until_ns_ = 0;
 };
 
-/// Reads the database for the lists and caches the results. However many requests come, at most a
-/// tenth of the time is spent on reading the overview. Only one thread at a time reads the names of
-/// all workloads. Thread-safe.
+/// Reads the database for the lists and caches the results. At any rate of requests, at most a
+/// tenth of the time is spent on reading an overview (Renewed). Only one thread at a time reads the
+/// names of all workloads. Thread-safe.
 class OverviewCache {
  public:
   using Open = std::function<Result<db::Store>()>;
@@ -105,12 +110,13 @@ class OverviewCache {
   OverviewCache(Open open, std::function<int64_t()> clock_ns);
 
   /// Returns the overview. Lists that are sorted by latency or efficiency need an overview with
-  /// answers.
+  /// answers. An overview with answers may be returned even if it was not asked for.
   Result<std::shared_ptr<const Overview>> get(bool with_answers = false);
-  /// The ids of the groups whose workload's name contains `part`, in ascending order. TryLater if
-  /// another thread reads names for longer than two seconds.
+  /// Returns, in ascending order, the ids of the groups whose workload has `part` in its name.
+  /// Fails with TryLater if another thread reads names for longer than two seconds.
   Result<std::shared_ptr<const Ids>> groups_named(const std::string& part);
-  /// The ids of all groups, sorted by the names of their workloads. TryLater as groups_named().
+  /// Returns the ids of all groups, sorted by the names of their workloads. Fails with TryLater as
+  /// groups_named() does.
   Result<std::shared_ptr<const Ids>> groups_by_name();
   /// Returns the workloads at the indices `places` of Overview::workloads. Workloads that were
   /// deleted since the overview was read are left out.
@@ -118,18 +124,19 @@ class OverviewCache {
                                                                  std::span<const size_t> places);
 
  private:
-  /// Opens a store and calls `read` with it, while no other thread reads names. TryLater if another
-  /// thread reads names for longer than two seconds.
+  /// Opens a store and calls `read` with it, while no other thread reads names. Fails with TryLater
+  /// if another thread reads names for longer than two seconds.
   Result<Ids> read_names(const std::function<Result<Ids>(db::Store&)>& read);
 
   Open open_;
   std::function<int64_t()> clock_ns_;
-  /// The overview without answers, and the one with answers.
+  /// The overview without answers (index 0), and the overview with answers (index 1).
   std::array<Renewed<Overview>, 2> overviews_;
   Renewed<Ids> by_name_;
   std::timed_mutex names_;  ///< held while names are read
   std::mutex mutex_;        ///< guards `named_`
-  /// The latest arguments of groups_named() with their results, the most recent one last.
+  /// The latest arguments of groups_named() with their results. The most recent argument comes
+  /// last.
   std::vector<std::pair<std::string, std::shared_ptr<Renewed<Ids>>>> named_;
 };
 

@@ -22,50 +22,54 @@ struct Answer {
   std::string json;  ///< the page's content as a JSON document
 };
 
-/// The list of the workloads that match the request, each with its best latency.
+/// Makes the list of the workloads that match the request, each with its best latency.
 Result<Answer> workloads_page(OverviewCache& cache, const Request& request);
 
-/// A table of workloads by classes of devices. A cell shows whether the workload was measured on
-/// the class, and how good the best kernel is.
+/// Makes a table with a row for each workload and a column for each class of devices. A cell shows
+/// if the workload was measured on the class, and which share of the peak its best kernel reaches.
 Result<Answer> coverage_page(OverviewCache& cache, const Request& request);
 
-/// The page of one workload with the layouts of the request: its best record on each device, the
-/// measurements behind that record, and the trials over time. NoCandidate if there is no such
-/// workload.
+/// Makes the page of the workload whose key has the hash `hash`, with the layouts that the
+/// request's parameter `layouts` names. The page has the best record on each device, the
+/// measurements on which this record is based, and the trials over time. Fails with NoCandidate if
+/// there is no such workload, and with Usage if the parameter `page` is wrong.
 Result<Answer> workload_page(db::Store& store, const std::string& hash, const Request& request);
 
-/// The page of one record: its measurements and its schedule. It says whether the record is the
-/// answer of its group, and if not, why. `replay` is the command line that measures the record
-/// again. NoCandidate if there is no such record.
+/// Makes the page of one record with its measurements and its schedule. The page says whether the
+/// record is the answer of its group, and if it is not, why. `replay` is the command line that
+/// measures the record again. Fails with NoCandidate if there is no such record.
 Result<Answer> record_page(db::Store& store, const std::string& hash, const std::string& replay);
 
-/// The loops to which a record's schedule is lowered. NoCandidate if there is no such record;
-/// Invalid if its texts cannot be parsed, for example because another version of the program wrote
-/// them.
+/// Makes the page with the loops to which a record's schedule is lowered. Fails with NoCandidate if
+/// there is no such record. Fails with Invalid if the record's texts cannot be parsed or lowered,
+/// for example because another version of the program wrote them.
 Result<Answer> program_page(db::Store& store, const std::string& hash);
 
-/// The list of demands, the latest first. It shows the networks and operators that left a list of
-/// their kernels, and how much faster these networks and operators have become since. The parameter
-/// q selects by a part of the name.
+/// Makes the list of demands, the latest first. A demand is the list of kernels that a network or
+/// operator uses. The page shows how much faster these networks and operators have become since
+/// their demand was stored. The request's parameter q selects demands by a part of the name.
 Result<Answer> demands_page(db::Store& store, const Request& request);
 
-/// The page of one demand with its kernels. NoCandidate if there is no such demand.
+/// Makes the page of one demand with its kernels. Fails with NoCandidate if there is no such
+/// demand.
 Result<Answer> demand_page(db::Store& store, const std::string& hash);
 
-/// The text of a document; bytes that are not UTF-8 are replaced.
+/// Returns the text of a JSON document with the additional field "schema_version". Bytes that are
+/// not UTF-8 are replaced by U+FFFD.
 std::string text_of(const nlohmann::json& document);
 
-/// An HTML list of names, each followed by its text.
+/// Returns an HTML list of names, each followed by its text. Names with an empty text are left out.
 Html facts_list(const std::vector<std::pair<std::string, Html>>& facts);
 
-/// The class of a device, followed by the rest of the device's text in small print.
+/// Returns the model of a device, followed by the rest of the device's text in small print.
 Html device_text(const std::string& device);
 
-/// The text of a share of the peak; empty if the share is unknown.
+/// Returns the text of a share of the peak, such as "72 %"; empty if the share is 0, which means
+/// unknown.
 std::string share_text(double share);
 
-/// A paragraph that explains how a kernel can exceed the peak, if the largest share on the page
-/// exceeds it; else empty.
+/// Returns a paragraph that explains how a kernel can exceed the peak. Returns nothing if the
+/// largest share of the peak on the page is at most 1.
 Html note_beyond_peak(double largest_share);
 
 }  // namespace tw::tools::web

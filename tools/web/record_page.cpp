@@ -84,8 +84,8 @@ Html not_used_table(const db::Explanation& e) {
       more > 0 ? fmt::format("... {} more: `db explain --limit 0` lists them", more) : "");
 }
 
-/// A paragraph that says whether the record is the answer of its group, and on which measurements
-/// that answer is based.
+/// Returns a paragraph that says whether the record is the answer of its group, and on which
+/// measurements the answer is based.
 Html judgement_of(const db::Record& record, const std::optional<db::Explanation>& e) {
   if (!e)
     return html("<p>No record of this workload, device and number of threads is believed.</p>");
@@ -110,7 +110,7 @@ nlohmann::json json_of(const db::Record& record, const std::optional<db::Explana
   return json;
 }
 
-/// The loops, as `show --program` prints them.
+/// Returns the loops to which the record's schedule is lowered, as `show --program` prints them.
 Result<std::string> loops_of(const db::Record& record) {
   TW_TRY(dsl::Workload plain, dsl::parse_workload(record.workload));
   TW_TRY(const dsl::Workload workload, dsl::with_asked(std::move(plain), record.layouts));

@@ -24,8 +24,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds response_limit{30'000};
 constexpr size_t thread_count = 8;
 constexpr milliseconds between_looks{50};
-// Length of the queue of connections that wait to be accepted. The library would use 5; clients
-// beyond that would try again only after a second.
+// Length of the queue of connections that wait to be accepted. The HTTP library would use 5; a
+// client that finds the queue full tries again only after a second.
 constexpr int most_queued = 512;
 
 class Countdown {
@@ -40,8 +40,8 @@ class Countdown {
   SteadyClock::time_point end_;
 };
 
-/// Waits until the socket can be written, and returns true. Returns false if the time is over
-/// first.
+/// Waits until the socket can be written. Returns false if the time of `countdown` is over before
+/// that, or if waiting fails.
 bool is_writable(int socket, const Countdown& countdown) {
   for (;;) {
     const int left_ms = countdown.left_ms();
@@ -52,11 +52,11 @@ bool is_writable(int socket, const Countdown& countdown) {
   }
 }
 
-/// A connection whose request has arrived. read() returns the bytes of the request and reads
-/// nothing from the socket.
+/// A connection whose request has arrived. read() returns bytes of that request and reads nothing
+/// from the socket.
 class Connection final : public httplib::Stream {
  public:
-  /// The request must outlive the connection.
+  /// Requires: `request` outlives the connection.
   Connection(int socket, const std::string& request) : socket_(socket), request_(request) {}
 
   bool is_readable() const override { return used_ < request_.size(); }
@@ -77,7 +77,7 @@ class Connection final : public httplib::Stream {
     }
   }
 
-  // These functions set nothing, since no code asks for the addresses.
+  // These functions set nothing, because no code uses the addresses.
   void get_remote_ip_and_port(std::string&, int&) const override {}
   void get_local_ip_and_port(std::string&, int&) const override {}
   socket_t socket() const override { return socket_; }
@@ -89,30 +89,30 @@ class Connection final : public httplib::Stream {
   size_t used_ = 0;
 };
 
-/// The number of connections that may wait or be answered: half of the number of files that the
-/// process may open. The other half is for the database.
+/// Returns the number of connections that may wait or be answered: half of the number of files that
+/// the process may open, but at least 16 and at most 4096. The other half is for the database.
 size_t most_waiting() {
   rlimit files = {};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return 256;
   return std::clamp<size_t>(files.rlim_cur / 2, 16, 4096);
 }
 
-/// A queue that runs each task at once, on the thread that accepts connections. The task only hands
-/// the connection to the waiting room.
+/// A queue that runs each task at once, on the thread that accepts connections. The tasks are
+/// short: they only pass the connection to the waiting room.
 class AtOnce final : public httplib::TaskQueue {
  public:
   void enqueue(std::function<void()> task) override { task(); }
   void shutdown() override {}
 };
 
-/// The library's server. Its threads answer requests that have arrived; before and after that, the
-/// waiting room owns the connection.
+/// The server of the HTTP library, changed so that its threads only answer requests that have
+/// arrived. Before and after that, the waiting room owns the connection.
 class Listener final : public httplib::Server {
  public:
   Listener() {
     new_task_queue = [] { return new AtOnce; };
     set_socket_options([this](socket_t socket) {
-      // This replaces the default of the library, which would let another process of the user
+      // The default of the library is replaced because it would let another process of the user
       // listen on the same port.
       const int yes = 1;
       setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
@@ -122,8 +122,8 @@ class Listener final : public httplib::Server {
 
   void lengthen_queue() const { ::listen(socket_, most_queued); }
 
-  /// Serves until stop() is called and the requests that had arrived by then are answered. Returns
-  /// false if listening failed.
+  /// Answers requests until stop() is called, and then the requests that have arrived by then.
+  /// Returns false if listening failed.
   bool serve() {
     httplib::ThreadPool threads(thread_count);
     WaitingRoom room(most_waiting(), [&](int socket, const std::string& request) {
@@ -145,8 +145,8 @@ class Listener final : public httplib::Server {
   void answer(int socket, const std::string& request) {
     Connection connection(socket, request);
     bool is_closed = false;
-    // Ranges are ignored and whole pages are sent, because a request could ask for thousands of
-    // ranges. Pages are small.
+    // Requests for ranges of a page get the whole page, because one request could ask for thousands
+    // of ranges. Pages are small.
     process_request(connection, true, is_closed, [](httplib::Request& r) { r.ranges.clear(); });
     room_->await_end(socket);
   }
@@ -173,7 +173,7 @@ void put(const Response& from, httplib::Response& to) {
 Response answer(const Handler& handler, const Request& request) {
   try {
     return handler(request);
-  } catch (const std::exception&) {  // above all std::bad_alloc
+  } catch (const std::exception&) {  // mostly std::bad_alloc
     return {.status = 500, .type = "text/plain", .body = "The page cannot be made.\n"};
   }
 }
@@ -218,7 +218,8 @@ Status Server::run(const Handler& handler, const StopToken& stop) {
   });
   const std::jthread watcher([&](const std::stop_token& done) {
     while (!done.stop_requested()) {
-      if (stop.is_stopped()) listener.stop();  // does nothing before the listener runs
+      // Has no effect before the listener runs, so it is repeated.
+      if (stop.is_stopped()) listener.stop();
       std::this_thread::sleep_for(between_looks);
     }
   });

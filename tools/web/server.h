@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The HTTP server. It listens on a socket, reads requests within limits of size and time, and
-// answers each on one of a few threads. Each connection is for one request. A connection waits in a
-// WaitingRoom (waiting_room.h) until its request has arrived, and only then takes a thread. The
+// answers them on eight threads. Each connection is for one request. A connection waits in a
+// WaitingRoom (waiting_room.h) until its request has arrived; only then it occupies a thread. The
 // handler gets requests of all methods, but bodies of requests are not read.
 
 #include <functional>
@@ -15,15 +15,15 @@
 
 namespace tw::tools::web {
 
-/// Makes the response to a request. Several threads call it at once. If it throws, the client gets
-/// a response with status 500.
+/// Makes the response to a request. Several threads call the handler at the same time. If it throws
+/// an exception, the client gets a response with status 500.
 using Handler = std::function<Response(const Request&)>;
 
 class Server {
  public:
-  /// Begins to listen, so that run() will answer clients that connect from now on. Port 0 stands
-  /// for any free port. Environment if the address cannot be used or the program was built without
-  /// a server.
+  /// Begins to listen. Clients can connect from now on, and run() will answer them. Port 0 stands
+  /// for any free port. Fails with Environment if the address cannot be used or the program was
+  /// built without a server.
   static Result<Server> listen(const std::string& host, int port);
 
   Server(Server&&) noexcept;
@@ -31,8 +31,9 @@ class Server {
   ~Server();
 
   int port() const;
-  /// Answers requests until `stop` is set, which it checks 20 times a second. Requests that have
-  /// arrived by then are still answered. Environment if the socket fails. Call it once.
+  /// Answers requests until `stop` is set, which is checked 20 times a second. Requests that have
+  /// arrived by then are still answered. Fails with Environment if the socket fails. Call it at
+  /// most once.
   Status run(const Handler& handler, const StopToken& stop);
 
   struct State;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replaces server.cpp if the HTTP library was not there when the program was compiled.
+// Replaces server.cpp if the program is compiled without the HTTP library.
 
 #include "tools/web/server.h"
 

@@ -68,8 +68,9 @@ Answer page_of_error(const Error& error) {
   return answer;
 }
 
-/// The part of a path between `begin` and `end`. Example: "/records/HASH/program" gives "HASH" for
-/// "/records/" and "/program". Empty if the path does not begin and end so.
+/// Returns the part of a path between `begin` and `end`. Example: "/records/HASH/program" gives
+/// "HASH" for "/records/" and "/program". Empty if the path does not begin with `begin` and end
+/// with `end`, or if the part has a "/".
 std::string between(std::string_view path, std::string_view begin, std::string_view end) {
   if (!path.starts_with(begin) || !path.ends_with(end) || path.size() <= begin.size() + end.size())
     return {};

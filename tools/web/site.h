@@ -19,7 +19,8 @@
 namespace tw::tools::web {
 
 struct SiteOptions {
-  OverviewCache::Open open;  ///< opens a store for one request; its queries end in bounded time
+  /// Opens a store for one request; the store must limit the time of its queries.
+  OverviewCache::Open open;
   AccessRules rules = {};
   std::string name;  ///< name of the database, for headings
   std::function<std::string(const std::string& hash)> replay_line;
@@ -29,7 +30,8 @@ struct SiteOptions {
 class Site {
  public:
   explicit Site(SiteOptions options);
-  /// Answers a request. An error becomes a page with the HTTP status of the error.
+  /// Answers a request. If a page cannot be made, the response is a page about the error, with the
+  /// HTTP status that belongs to the error.
   Response answer(const Request& request);
 
  private:
@@ -42,9 +44,9 @@ class Site {
   std::mutex lowering_;  ///< held while a schedule is lowered to loops
 };
 
-/// The style sheet of all pages.
+/// Returns the style sheet of all pages.
 std::string_view style_sheet();
-/// The icon that browsers show beside the title.
+/// Returns the icon, as SVG, that browsers show beside the title.
 std::string_view icon();
 
 }  // namespace tw::tools::web

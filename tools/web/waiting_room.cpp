@@ -18,16 +18,17 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Limit on the head of a request, a line of at most 8 KiB and headers; the body is not read. The
-// limits are needed because version 0.11 of the HTTP library limits neither the number of headers
-// nor the time in which they arrive.
+// Limits on the head of a request: its size and the time until it has arrived. The head is a line
+// of at most 8 KiB, followed by headers; the body is not read. Version 0.11 of the HTTP library
+// limits neither the number of headers nor the time in which they arrive.
 constexpr size_t most_request_bytes = 16 << 10;
 constexpr milliseconds request_limit{5'000};
 constexpr milliseconds farewell_limit{300};
 constexpr size_t most_farewell_bytes = 64 << 10;
 
-/// True if the HTTP library can answer what has arrived: a complete head, or one that is too long
-/// or does not begin like a head, which it refuses.
+/// True if the HTTP library can answer the bytes that have arrived. They are a complete head, or
+/// something that the library refuses: a head that is too long, or a first line that is not that of
+/// an HTTP request.
 bool is_answerable(std::string_view request) {
   if (request.size() >= most_request_bytes || request.find("\n\r\n") != std::string_view::npos)
     return true;
@@ -85,12 +86,13 @@ void WaitingRoom::admit(Guest guest) {
 
 void WaitingRoom::wake() const {
   const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t ignored = ::write(alarm_, &one, sizeof one);  // full: it rings
+  // Fails only if the counter is full, and then poll() wakes too.
+  [[maybe_unused]] const ssize_t ignored = ::write(alarm_, &one, sizeof one);
 }
 
 void WaitingRoom::watch() {
   for (;;) {
-    const bool closes = is_closing_;  // read first: nobody comes after it is set
+    const bool closes = is_closing_;  // read first, because no guest is added after it is set
     take_newcomers();
     close_overdue();
     if (closes && guests_.empty()) return;

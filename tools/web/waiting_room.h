@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Holds connections whose request has not arrived yet, and answered connections on which the client
-// may still send. One thread watches all of them, so a client that sends nothing, or sends slowly,
-// occupies none of the threads that answer.
+// may still send. One thread watches all these connections. So a client that sends nothing, or
+// sends slowly, does not occupy a thread that answers requests.
 //
 //   WaitingRoom room([&](int socket, std::string request) { pool.add(...); });
 //   room.await_request(socket);       // the room owns the socket
@@ -23,29 +23,31 @@ namespace tw::tools::web {
 
 class WaitingRoom {
  public:
-  /// The callback for a request that has arrived. It takes ownership of the socket. `request` is
-  /// the whole head of the request, or the beginning of a head that is too long or malformed. The
-  /// room's thread makes the call, so the callback must return quickly.
+  /// The callback for a request that has arrived. The callback owns the socket from then on.
+  /// `request` is the complete head of the request, perhaps with the beginning of its body, or the
+  /// beginning of a head that is too long or malformed. The room's thread makes the call, so the
+  /// callback must return quickly.
   using Arrived = std::function<void(int socket, std::string request)>;
 
-  /// At most `most_connections` connections wait or are being answered. When one more arrives, the
-  /// connection that has waited longest is closed.
+  /// At most `most_connections` connections wait or are being answered. When another connection
+  /// arrives, the room closes the connection that has waited longest.
   WaitingRoom(size_t most_connections, Arrived arrived);
   WaitingRoom(const WaitingRoom&) = delete;
   WaitingRoom& operator=(const WaitingRoom&) = delete;
-  /// Closes connections whose request has not arrived, and waits at most 300 ms for answered
-  /// clients.
+  /// Closes connections whose request has not arrived, and waits at most 300 ms for clients that
+  /// were answered.
   ~WaitingRoom();
 
-  /// Takes a new connection. The connection is closed if its request has not arrived after 5
-  /// seconds. A head of 16 KiB or more counts as arrived; the callback then gets its beginning.
+  /// Adds a new connection. The connection is closed if its request has not arrived after 5
+  /// seconds. A head of 16 KiB or more counts as arrived; the callback then gets the first 16 KiB.
   void await_request(int socket);
-  /// Takes a connection that was answered, and closes it after a while. First it tells the client
-  /// that no more comes, and reads what the client still sends, such as the body of a refused POST,
-  /// for at most 300 ms and 64 KiB. Closing at once could reset the connection before the client
-  /// has read the answer.
+  /// Adds a connection that was answered, and closes it later. First the room tells the client that
+  /// no more data follows. Then it reads and ignores what the client still sends, such as the body
+  /// of a refused POST, for at most 300 ms and 64 KiB. Closing the connection at once could reset
+  /// it before the client has read the answer.
   void await_end(int socket);
-  /// Closes every connection whose request has not arrived, and from now on refuses new ones.
+  /// Closes every connection whose request has not arrived, and from now on closes new connections
+  /// at once.
   void refuse_requests();
 
  private:
@@ -65,8 +67,8 @@ class WaitingRoom {
   void take_newcomers();
   void close_overdue();
   void poll_guests();
-  /// Reads the bytes that have arrived. Returns false if the connection is done and leaves the
-  /// room.
+  /// Reads the bytes that have arrived. Returns false if the connection leaves the room, because it
+  /// was closed or handed to the callback.
   bool serve(Guest& guest);
   bool read_request(Guest& guest);
   static bool ignore_rest(Guest& guest);
@@ -78,7 +80,7 @@ class WaitingRoom {
   std::mutex mutex_;
   std::vector<Guest> newcomers_;  ///< guarded by mutex_
   std::atomic<bool> refuses_requests_ = false, is_closing_ = false;
-  std::vector<Guest> guests_;  ///< used by the thread alone, the longest waiting first
+  std::vector<Guest> guests_;  ///< used only by the room's thread; the longest waiting first
   std::thread thread_;
 };
 

@@ -14,14 +14,15 @@
 namespace tw::tools::web {
 namespace {
 
-// Number of groups on a page. It is small because all trials of each group have to be judged.
+// Number of groups on a page. It is small because the answer of a group is explained from all
+// trials of the group.
 constexpr int64_t groups_a_page = 20;
 constexpr int64_t most_groups_shown = 5'000;
 constexpr size_t most_history = 20'000;
 constexpr size_t most_leads = 50;
 
 /// A group of records with the explanation of its answer. The explanation is nullopt if no record
-/// of the group is trusted.
+/// of the group is believed.
 struct Known {
   const db::GroupSummary* group;
   std::optional<db::Explanation> explanation;
@@ -40,8 +41,8 @@ Result<std::optional<db::Explanation>> explained(db::Store& store, const std::st
                      1);
 }
 
-/// The groups on page `page`. Groups with an answer come first, sorted by the efficiency of the
-/// answer, the highest first.
+/// Returns the groups on page `page` (the first page is 1). The groups of all pages are sorted:
+/// groups with an answer come first, sorted by the efficiency of the answer, the highest first.
 Result<std::vector<Known>> known_of(db::Store& store, const Workload& row, int64_t page) {
   std::vector<const db::GroupSummary*> groups;
   for (const db::GroupSummary& group : row.groups) groups.push_back(&group);
@@ -69,7 +70,7 @@ Html sureness(const db::Explanation& e) {
   return text;
 }
 
-/// Shows the beginning of a long text, and the whole text when the mouse points at it.
+/// Returns the beginning of a text. The browser shows the whole text while the mouse points at it.
 Html shortened(const std::string& text) {
   return html("<span title=\"{}\">{}</span>", one_line(text), one_line(text, 40));
 }

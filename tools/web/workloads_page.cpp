@@ -18,7 +18,8 @@ Html workload_link(const Workload& row) {
   return link(workload_address(row), one_line(row.name, most_name_characters));
 }
 
-/// A number with its noun: "<b>1</b> class", "<b>2</b> classes".
+/// Returns a number with its noun: "<b>1</b> class" or "<b>2</b> classes". Without `many`, the
+/// plural is `one` with an "s".
 Html bold_count(int64_t count, std::string_view one, std::string_view many = {}) {
   const std::string plural = many.empty() ? std::string(one) + "s" : std::string(many);
   return html("<b>{}</b> {}", count, count == 1 ? one : std::string_view(plural));
@@ -36,9 +37,9 @@ Html summary(const Overview& overview) {
       overview.is_cut ? "; of the database, the groups that were stored last" : "");
 }
 
-/// The device and the number of threads of the fastest answer; empty if the workload has fewer than
-/// two groups or no answer. The whole text of the device is shown, because devices of the same
-/// model differ in the rest of the text, such as the number of cores.
+/// Returns the device and the number of threads of the fastest answer; empty if the workload has
+/// fewer than two groups or no answer. The whole text of the device is shown, because devices of
+/// one model differ only in the rest of the text, such as the number of cores.
 Html fastest_place(const Workload& row) {
   if (row.groups.size() < 2 || row.latency_ns <= 0) return {};
   const db::GroupSummary& group = row.groups[row.fastest];
@@ -56,7 +57,8 @@ Html workload_row(const Workload& row, const TimeUnit& unit) {
       one_line(row.classes.front(), 40), more, row.trials, moment(row.newest_ms));
 }
 
-/// The row as JSON. If there is an answer, it has the device and the threads of the fastest answer.
+/// Returns the row as JSON. If there is an answer, the JSON has the device and the threads of the
+/// fastest answer.
 nlohmann::json json_of(const Workload& row) {
   nlohmann::json json = {{"workload", row.name},          {"hash", row.hash},
                          {"layouts", row.layouts},        {"op", row.op},
@@ -86,7 +88,8 @@ const db::GroupSummary* best_on(const Workload& row, const std::string& model) {
   return best;
 }
 
-/// Shades in steps of a tenth of the peak.
+/// Returns the cell for the best group of a workload on a class of devices; null: no group. The
+/// shade of the cell shows the share of the peak in steps of a tenth.
 Html coverage_cell(const db::GroupSummary* best) {
   if (!best) return html("<td class=\"none\">·</td>");
   if (best->best.empty())
