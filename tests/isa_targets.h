@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Targets for the instruction sets of base/isa.h, of processors that need not be at hand.
+// Targets that have the instruction sets of base/isa.h. The processor that runs the test need not
+// have them.
 
 #include <string>
 #include <string_view>
@@ -10,7 +11,8 @@
 
 namespace tw {
 
-/// The text of a target: "amx" is Linux on an x86-64 with all that Sapphire Rapids has.
+/// Returns the text of a Linux target for x86-64 with all features of this instruction set. For
+/// example, "amx" gives the features of Sapphire Rapids.
 inline std::string target_text_of_isa(std::string_view isa) {
   return "x86-64-linux-" + join(*features_of_isa(isa), "-");
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Tests over long tables take a fixed share of the rows, and all of them under TW_NIGHTLY, which
-// `./tw test --nightly` sets. Tests that only repeat others with more random cases are skipped
-// without it.
+// Decides which tests and table rows run by day and which run under the variable TW_NIGHTLY, which
+// `./tw test --nightly` sets. By day, a test over a long table takes a fixed share of the rows, and
+// tests that only repeat others with more random cases are skipped. Under TW_NIGHTLY all rows and
+// tests run.
 
 #include <cstddef>
 #include <cstdlib>
@@ -16,13 +17,13 @@ inline bool is_nightly() { return std::getenv("TW_NIGHTLY") != nullptr; }
 /// True for every `share`-th row, beginning with the first, and for all rows under TW_NIGHTLY.
 inline bool is_due(size_t row, size_t share) { return is_nightly() || row % share == 0; }
 
-/// A number of cases or samples: `nightly` under TW_NIGHTLY, else `usual`.
+/// Returns `nightly` under TW_NIGHTLY, else `usual`. Either is a number of cases or samples.
 template <typename T>
 T cases_of(T usual, T nightly) {
   return is_nightly() ? nightly : usual;
 }
 
-/// Rows that are due.
+/// Returns the rows for which is_due() is true.
 template <typename T>
 std::vector<T> due(std::vector<T> rows, size_t share) {
   std::vector<T> chosen;

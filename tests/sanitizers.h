@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Flags by which tests leave out what they cannot check in a build with sanitizers.
+// Flags that say which sanitizer the build has, so that tests can leave out checks that do not work
+// with it.
 
 namespace tw {
 
@@ -10,8 +11,8 @@ inline constexpr bool has_thread_sanitizer = true;
 inline constexpr bool has_thread_sanitizer = false;
 #endif
 
-/// True in a build with a sanitizer that has an allocator of its own and shadow memory, which
-/// leaves no room for an address space limit.
+/// True in a build with AddressSanitizer or ThreadSanitizer. These have an allocator of their own
+/// and reserve so much address space for shadow memory that no address space limit can be set.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool has_shadow_memory = true;
 #else

@@ -2,12 +2,12 @@
 //
 //   tw_under_isa <isa> [<wider isa> ...] -- <command> [<argument> ...]
 //
-// Runs the command with TILEWRIGHT_MAX_ISA=<isa>. The wider instruction sets are the others that
-// the same command is tested under. Without TW_NIGHTLY the command runs only where <isa> is the
-// next of them below the processor's own instruction set, or below the limit that
-// TILEWRIGHT_MAX_ISA sets already. Otherwise the program prints the reason and exits with 77, which
-// ctest takes for a skipped test. With AVX2, for example, `tw_under_isa avx2 -- x` would repeat
-// what `x` does by itself, and is skipped; `tw_under_isa sse41 avx2 -- x` runs.
+// Runs the command with TILEWRIGHT_MAX_ISA=<isa>. Each <wider isa> is another instruction set under
+// which the same command is tested. Under TW_NIGHTLY the command always runs. By day it runs only
+// if <isa> is below the processor's own instruction set, or below the limit that TILEWRIGHT_MAX_ISA
+// sets already, and no <wider isa> is below it as well. Otherwise the program prints the reason and
+// exits with 77, which ctest takes for a skipped test. With AVX2, for example, `tw_under_isa avx2
+// -- x` would repeat what `x` does by itself, and is skipped; `tw_under_isa sse41 avx2 -- x` runs.
 
 #include <unistd.h>
 
@@ -26,15 +26,15 @@ namespace {
 
 constexpr int skipped = 77;  // SKIP_RETURN_CODE in cmake/tw_modules.cmake
 
-/// The position in isa_names(), or -1 for a name that is not there.
+/// Returns the index of `isa` in isa_names(), or -1 if it is not among them.
 int rank_of(const std::string& isa) {
   const auto& names = isa_names();
   const auto found = std::find(names.begin(), names.end(), isa);
   return found == names.end() ? -1 : static_cast<int>(found - names.begin());
 }
 
-/// The rank of the largest instruction set that this process may use; -1 where it has none of
-/// x86-64.
+/// Returns the rank of the largest instruction set that this process may use, or -1 if it may use
+/// none of those of x86-64.
 int own_rank() {
   const Target host = host_target();
   int rank = -1;

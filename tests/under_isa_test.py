@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Under which instruction sets tests run: by day the next one below the processor's own."""
+"""Tests under which instruction sets a command runs. By day it runs only under the next one below
+the processor's own."""
 
 import os
 import subprocess
@@ -7,12 +8,13 @@ import sys
 import unittest
 
 sys.dont_write_bytecode = True
-AVX2, SSE41 = ["avx2"], ["sse41", "avx2"]  # the instruction set, and the wider ones that are tested
+AVX2, SSE41 = ["avx2"], ["sse41", "avx2"]  # the instruction set, then wider ones
 SKIPPED = 77
 
 
 def under(isas, limit, nightly=False, command=("sh", "-c", "echo $TILEWRIGHT_MAX_ISA; exit 3")):
-    """The exit code and the output of the command, run where nothing beyond `limit` may be used."""
+    """Returns the exit code and the output of the command. It runs with
+    TILEWRIGHT_MAX_ISA=`limit`."""
     environment = {name: value for name, value in os.environ.items() if name != "TW_NIGHTLY"}
     environment["TILEWRIGHT_MAX_ISA"] = limit
     if nightly:

@@ -93,7 +93,7 @@ TEST_F(Cores, Fault49_VersionOneOfControlGroups) {
   EXPECT_EQ(cores(), 1);
 }
 
-// A cpuset shows as the mask.
+// A cpuset of a control group is visible in the thread's affinity mask.
 TEST_F(Cores, Fault49_AMaskOfOneProcessorIsOne) {
   std::thread([this] {
     cpu_set_t all, one;

@@ -60,8 +60,8 @@ uint16_t stored(DType type, double value) {
   return bits;
 }
 
-/// The number of the type with these bits: for f16 as the compiler converts it; a bf16 is the first
-/// half of a f32.
+/// Returns the number with these bits. For f16, the compiler converts them; for bf16, they are the
+/// upper half of an f32.
 double expected_of(DType type, uint16_t bits) {
   if (type == Float16) return static_cast<double>(std::bit_cast<_Float16>(bits));
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
@@ -91,7 +91,8 @@ TEST(DTypes, NumbersBetweenTwoGoToTheNearestAndTiesToTheEvenOne) {
       const double low = expected_of(type, bits),
                    high = expected_of(type, static_cast<uint16_t>(n + 1));
       if (std::isnan(low) || std::isnan(high) || std::isinf(low)) continue;
-      // The next number of the type after the largest one would be at this place.
+      // If the upper neighbour is infinite, the middle is computed as if the type went on with the
+      // same spacing.
       const double above = std::isinf(high) ? 2 * low - expected_of(type, bits - 1) : high;
       const double middle = low + (above - low) / 2;
       const uint16_t even = bits + bits % 2;

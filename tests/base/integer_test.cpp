@@ -6,7 +6,8 @@
 namespace tw {
 namespace {
 
-// A constant expression does not compile if it overflows.
+// If these computations overflowed, they would not be constant expressions, and this would not
+// compile.
 static_assert(floor_mod(INT64_MIN, 3) == 1);
 static_assert(floor_mod(INT64_MIN, INT64_MAX) == INT64_MAX - 1);
 

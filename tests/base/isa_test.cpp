@@ -14,7 +14,8 @@ namespace {
 using testing::HasSubstr;
 using testing::IsSubsetOf;
 
-/// The limit for as long as the value lives, whatever limit the test itself runs under.
+/// Sets the limit of instruction sets in the environment while the object lives. Then restores the
+/// limit under which the test itself runs.
 class Limited {
  public:
   explicit Limited(const std::string& isa) {

@@ -91,7 +91,7 @@ TEST(Machine, RowsOfCpusAreCompleteAndPlausible) {
       EXPECT_EQ(machine.core.vector_registers, vectors.registers);
       EXPECT_EQ(machine.core.embedded_broadcast, vectors.embedded_broadcast);
       EXPECT_FALSE(machine.gpu);
-      // Caches grow and slow down with their level, and memory is slower still.
+      // Higher cache levels are larger and slower, and memory is slower than all of them.
       EXPECT_LT(machine.l1_bytes(), machine.l2_bytes());
       EXPECT_LT(machine.l2_bytes(), machine.l3_bytes());
       EXPECT_GE(machine.caches[0].bytes_per_cycle, machine.caches[1].bytes_per_cycle);
@@ -99,7 +99,8 @@ TEST(Machine, RowsOfCpusAreCompleteAndPlausible) {
       EXPECT_GT(machine.caches[2].bytes_per_cycle, machine.memory_bytes_per_cycle);
       for (const CacheLevel& cache : machine.caches)
         EXPECT_EQ(cache.bytes % (cache.ways * cache.line_bytes), 0);
-      // 8 to 16 sums fill the units of a core, fewer where its vectors take several turns.
+      // 8 to 16 accumulators keep the units of a core busy. Fewer suffice if the core processes a
+      // vector in several parts.
       EXPECT_GE(machine.core.accumulators_needed(), 2);
       EXPECT_LE(machine.core.accumulators_needed(), 16);
     }
@@ -115,7 +116,8 @@ TEST(Machine, WideOperationsOfZen4TakeTwoTurns) {
   EXPECT_EQ(named("Zen 5", avx512).core.fma_per_cycle, 2);
 }
 
-// No row of Zen 3 is of 64 bytes: two turns of 32.
+// The table has no row of Zen 3 for vectors of 64 bytes. The core processes such a vector as two of
+// 32.
 TEST(Machine, VectorsBeyondTheRowTakeSeveralTurns) {
   const Core wide = named("Zen 3", avx512).core, own = named("Zen 3", avx2).core;
   EXPECT_EQ(2 * wide.fma_per_cycle, own.fma_per_cycle);
@@ -148,7 +150,7 @@ TEST(Machine, CachesOfTheSystemWinOverTheRow) {
   const Machine row = named("Zen 3", avx2);
   EXPECT_EQ(with_caches(row, {0, 0, 0}), row);
   EXPECT_EQ(with_caches(row, {32 << 10, 512 << 10, 32 << 20}), row);
-  // Virtual machines see a part of L3, and it is still a Zen 3.
+  // Virtual machines see a part of L3. The processor is a known Zen 3 all the same.
   const Machine part = with_caches(row, {32 << 10, 512 << 10, 16 << 20});
   EXPECT_EQ(part.l3_bytes(), 16 << 20);
   EXPECT_FALSE(needs_calibration(part));
@@ -159,7 +161,8 @@ TEST(Machine, CachesOfTheSystemWinOverTheRow) {
   EXPECT_TRUE(needs_calibration(other));
 }
 
-// 48 KiB that a calibration finds in a machine described with 8 ways are not 96 sets.
+// A calibration may find 48 KiB in a machine that is described with 8 ways. The number of sets must
+// stay a power of two: 64, not 96.
 TEST(Machine, SetsOfACacheAreAPowerOfTwo) {
   EXPECT_EQ((CacheLevel{.bytes = 32 << 10, .ways = 8}.way_bytes()), 4096);
   EXPECT_EQ((CacheLevel{.bytes = 48 << 10, .ways = 12}.way_bytes()), 4096);

@@ -32,7 +32,7 @@ TEST(PoolAllocator, NodesThatLiveAtOnceAreApart) {
   EXPECT_EQ(places.size(), nodes.size());
 }
 
-// Made by one thread, freed by another that ends, used again by a third.
+// One thread makes nodes, another frees them and ends, and a third uses their memory again.
 TEST(PoolAllocator, NodesMoveBetweenThreads) {
   for (int round = 0; round < 20; ++round) {
     std::vector<std::shared_ptr<const Node>> nodes;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ablation of a tiny network, by the program."""
+"""Runs the ablation of a tiny network with the benchmark program."""
 
 import json
 import os
@@ -20,7 +20,7 @@ ROWS = ["row_major", "blocked", "uniform", "local_best", "global"]
 
 
 def network():
-    """conv 3x3, relu, conv 3x3, sum with the image."""
+    """Returns the network conv 3x3, relu, conv 3x3, sum with the image."""
     image, filters = [1, CHANNELS, SIZE, SIZE], [CHANNELS, CHANNELS, 3, 3]
     weights = [((i * 37) % 101 - 50) / 250 for i in range(CHANNELS**2 * 9)]
     window = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
@@ -46,7 +46,7 @@ class Ablation(unittest.TestCase):
     def test_every_row_is_timed_or_says_why_not(self):
         done = self.run_program("--ablation", "--model", "net.onnx", "--budget", "12s", "--rounds", "2",
                                 "--format", "json", "--output", "out.json")
-        # A machine that is too busy for the budget leaves rows out.
+        # On a machine that is too busy for the budget, some rows are left out.
         self.assertIn(done.returncode, (0, 6), done.stderr)
         document = json.loads(done.stdout)
         self.assertEqual(document["suite"], "ablation")

@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Rows of all choices; that of Blocked could not be timed.
+/// Returns an ablation with a row for each choice. The row of Choice::Blocked could not be timed.
 Ablation ablation() {
   Ablation result;
   result.network = "net";
@@ -26,7 +26,7 @@ Ablation ablation() {
   return result;
 }
 
-/// Laps of the four models that were timed, in two rounds, the second of which is slower.
+/// Returns laps of the four models that were timed. There are two rounds, and the second is slower.
 Laps laps() { return {.ns = {{4e6, 8e6}, {2e6, 4e6}, {1.5e6, 3e6}, {1e6, 2e6}}, .rounds = 2}; }
 
 TEST(Ablation, SpeedsAreRelativeToTheFirstRowRoundByRound) {

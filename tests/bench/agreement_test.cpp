@@ -65,7 +65,7 @@ TEST(Agreement, AllowsThePeerItsOwnRounding) {
   EXPECT_FALSE(check_agreement(c.workload, c.inputs, c.exact, rounded, 400, 1));
   EXPECT_TRUE(check_agreement(c.workload, c.inputs, c.exact, rounded, 400, 1, 1e-3));
   EXPECT_FALSE(check_agreement(c.workload, c.inputs, c.exact, rounded, 400, 1, 1e-4));
-  // Ours rounds as the definition does.
+  // The tolerance is for the peer only. Our kernel must round as the definition does.
   EXPECT_FALSE(check_agreement(c.workload, c.inputs, rounded, c.exact, 400, 1, 1e-3));
 }
 

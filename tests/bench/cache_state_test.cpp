@@ -12,7 +12,7 @@ TEST(CacheStates, PrintWhatParses) {
   EXPECT_FALSE(parse_cache_state("warm"));
 }
 
-// Arrays of any size and alignment keep what they hold.
+// Arrays of any size and alignment keep their content.
 TEST(CacheStates, ArraysKeepWhatTheyHold) {
   std::vector<std::byte> memory(1000);
   for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<std::byte>(i * 7);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tilewright-bench --corpus: gathers recordings, goes on where it was stopped, and they replay."""
+"""Tests tilewright-bench --corpus: it gathers recordings and resumes after a stop, and the
+recordings can be replayed."""
 
 import json
 import os
@@ -46,7 +47,7 @@ class Corpus(unittest.TestCase):
             self.assertEqual(re.findall("network:[^ }]+", line["workload"]), states[int(number) % 3])
             self.assertTrue(line["threads"] == 1 and line["machine"])
         trials = self.file.read_text().count('"tw1"')
-        self.assertGreaterEqual(trials, len(both) - 1)  # the last one may have met the end of the budget
+        self.assertGreaterEqual(trials, len(both) - 1)  # the budget may have ended in the last one
         self.assertLessEqual(trials, 2 * len(both))
         replayed = self.bench("--search", "--replay", self.file, "--format", "json")
         self.assertEqual(replayed.returncode, 0, replayed.stderr)
@@ -61,7 +62,7 @@ class Corpus(unittest.TestCase):
         self.assertEqual(self.file.read_text(), "")
 
     def test_what_is_wrong_is_one_line(self):
-        text = '{"of": "another program"}'  # without an end of the line
+        text = '{"of": "another program"}'  # without a line break at the end
         self.file.write_text(text)
         for arguments, words in (([], "--record"), (["--record", self.file], "is no file of recordings"),
                                  (["--record", self.file, "--kinds", "convs"], "expected some of conv")):

@@ -21,7 +21,7 @@ DatabaseOptions few_records(const db::Folder& folder) {
           .group_trials = {4, 600}};
 }
 
-/// A clock that advances by a millisecond whenever it is asked.
+/// Returns a clock that advances by 1 ms whenever it is read.
 tuner::Clock ticking() {
   return [now = int64_t{0}]() mutable { return now += 1'000'000; };
 }
@@ -50,7 +50,7 @@ TEST(Database, AFilledDatabaseIsUsedAgainAndOneOfSomebodyElseIsNot) {
   DatabaseOptions options = few_records(folder);
   ASSERT_TRUE(measure_database(options, ticking()));
   for (const char* name : {"merge.db", "growth.db"}) std::filesystem::remove(folder / name);
-  EXPECT_EQ(measure_database(options, ticking()).value().records, 503);  // and the commits
+  EXPECT_EQ(measure_database(options, ticking()).value().records, 503);  // and the 3 of the commits
   options.database = folder / "own.db";
   db::make_database(options.database, db::sample_records(0, 1));
   const auto refused = measure_database(options, ticking());

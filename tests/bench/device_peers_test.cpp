@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparisons on a GPU, for whose driver and libraries others stand in: our kernel is a function of
-// this test, cuBLAS and cuDNN really compute, and time is what each of them says that it takes.
+// Tests comparisons on a GPU with a fake driver and fake libraries. Our kernel is a function of
+// this test. The fakes of cuBLAS and cuDNN really compute. Each of them says how much time it
+// takes.
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -52,7 +53,8 @@ class OnFakeGpu : public testing::Test {
     setup_.device = value(runtime::open_cuda_device({.library = TW_FAKE_CUDA}));
   }
 
-  /// Our kernel: as many blocks as it shall take microseconds, and an error in its first element.
+  /// Returns our kernel. It has as many blocks as it shall take microseconds, and `error` is added
+  /// to the first element of its result.
   runtime::Artifact ours(const Item& item, int64_t microseconds, float error) {
     const dsl::Workload& w = item.workload;
     const auto program = value(schedules::Schedule(w.compute).program());
@@ -154,7 +156,7 @@ TEST_F(OnFakeGpu, Fault36_WhatIsWrongIsNotTimed) {
 }
 
 TEST_F(OnFakeGpu, AFormThatIsWrongIsLeftOut) {
-  vendor("libcudnn.so.9").error = 1;  // of the fast algorithm
+  vendor("libcudnn.so.9").error = 1;  // the fast algorithm is wrong
   Row row;
   const Status done = compare(item(conv), cudnn_, 50, 0, row);
   ASSERT_TRUE(done) << done.error().message;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for libcublas.so.13: products of f32 matrices, which it really computes.
+// A fake of libcublas.so.13. It really computes products of f32 matrices.
 
 #include "tests/bench/fake_vendor.h"
 
@@ -20,7 +20,7 @@ float at(const float* matrix, bool transposed, int row, int column, int stride) 
                     : matrix[column * int64_t{stride} + row];
 }
 
-/// Column-major, as cuBLAS has it.
+/// All matrices are column-major, as in cuBLAS.
 void multiply(bool ta, bool tb, int m, int n, int k, const float* a, int lda, const float* b,
               int ldb, float* c, int ldc) {
   for (int j = 0; j < n; ++j)

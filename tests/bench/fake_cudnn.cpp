@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fake of libcudnn.so.9 that computes convolutions of f32 arrays. It has two algorithms, of which
-// the first is faster with channels last.
+// A fake of libcudnn.so.9 that computes convolutions of f32 arrays. It has two algorithms, and the
+// first is faster with channels last.
 
 #include "tests/bench/fake_vendor.h"
 
@@ -117,7 +117,7 @@ int cudnnFindConvolutionForwardAlgorithmEx(Context*, Tensor*, const void*, Tenso
                                            const void*, Convolution* convolution, Tensor*, void*,
                                            int most, int* count, Performance* found, void*,
                                            size_t) {
-  if (most < 2 || convolution->math != 3) return bad_parameter;  // f32 without TF32
+  if (most < 2 || convolution->math != 3) return bad_parameter;  // math 3 is f32 without TF32
   found[0] = {7, not_supported, -1, 0, 0, 0, {}};
   found[1] = {filter->channels_last ? 1 : 6, 0, 0.1F, 0, 0, 0, {}};
   *count = 2;

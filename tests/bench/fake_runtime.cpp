@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A runtime of our own for tests of bench/models/networks.py: every artifact is a network that
-// doubles 4 numbers, but for those whose name begins with "damaged".
+// A fake of the runtime library for tests of bench/models/networks.py. Every artifact is a network
+// that doubles 4 numbers, except that artifacts whose name begins with "damaged" cannot be opened.
 #include <cstring>
 
 #include "runtime/tilewright.h"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tilewright-gpu-bench where there is no GPU, and on a driver, a compiler and libraries of our own."""
+"""Tests tilewright-gpu-bench without a GPU, and with a fake driver, compiler and libraries."""
 
 import json
 import os
@@ -24,7 +24,7 @@ class GpuBench(unittest.TestCase):
                               env=self.environment, capture_output=True, text=True, timeout=120)
 
     def with_a_gpu(self, libraries):
-        """A toolkit of our own, with these of its libraries, and a driver."""
+        """Installs a fake toolkit with these libraries, and a fake driver."""
         lib64 = self.home / "cuda" / "lib64"
         lib64.mkdir(parents=True)
         for name in ("libnvrtc.so.13", *libraries):
@@ -46,7 +46,7 @@ class GpuBench(unittest.TestCase):
 
     def test_fault51_no_library(self):
         self.with_a_gpu([])
-        for name in ("libcublas.so.13", "libcublas.so.12"):  # the machine may have one
+        for name in ("libcublas.so.13", "libcublas.so.12"):  # hides those of the machine
             (self.home / "drivers" / name).write_text("no library")
         self.fails_in_one_line(self.run_program("--suite", "gemm"), 7, "libcublas.so.13")
 

@@ -13,10 +13,10 @@
 namespace tw::bench {
 namespace {
 
-/// Stands still but for what contenders spend.
+/// Time that advances only by what the contenders spend.
 struct Time {
   int64_t now_ns = 0;
-  std::string turns;  ///< a letter a batch
+  std::string turns;  ///< one letter for each batch
   tuner::Clock clock() {
     return [this] { return now_ns; };
   }
@@ -68,7 +68,8 @@ TEST(Interleave, RatioIsThePeersTimeOverOurs) {
   EXPECT_DOUBLE_EQ(versus->ratio.high, 1.5);
 }
 
-// One fast turn moves the least time and no median, so that each ratio lies in its interval.
+// One fast turn changes the least time but no median. So each median and the ratio lie in their
+// intervals.
 TEST(Interleave, EachFigureIsAMedianInItsInterval) {
   Time time;
   Fake a(time, [](int64_t call) { return call == 5 ? 1'000'000 : 3'000'000 + 1'000 * call; }),
@@ -96,7 +97,7 @@ TEST(Interleave, PreparesEachCallOutsideOfItsTime) {
   EXPECT_GT(a.prepared_, 0);
 }
 
-// Rare outliers of four times do not move the median.
+// Rare outliers, which take four times as long, do not move the median.
 TEST(Interleave, WithstandsOutliers) {
   Time time;
   const auto noisy = [](int64_t ns) {
@@ -108,7 +109,7 @@ TEST(Interleave, WithstandsOutliers) {
   EXPECT_DOUBLE_EQ(versus->ratio.value, 1);
 }
 
-// A machine that gets slower all the time meets both sides alike: A B B A.
+// If a machine becomes slower all the time, the order A B B A affects both sides equally.
 TEST(Interleave, CancelsADrift) {
   Time time;
   const auto drifting = [&time](int64_t) { return 2'000'000 + time.now_ns / 100; };
@@ -130,7 +131,7 @@ TEST(Interleave, BatchesAreLongEnough) {
   EXPECT_EQ(calls[2], calls[1]);
 }
 
-/// Objects to the rounds whose numbers, from 0, it is told.
+/// A watch that objects to the rounds (counted from 0) for which `objects` returns true.
 class Objecting : public tuner::NoWatch {
  public:
   explicit Objecting(std::function<bool(int)> objects) : objects_(std::move(objects)) {}
@@ -146,7 +147,8 @@ class Objecting : public tuner::NoWatch {
 
 TEST(Interleave, Fault74_RoundsThatDoNotCountAreTakenAgain) {
   Time time;
-  // Slow for as long as the first four rounds take: four batches of at least 2 ms each.
+  // The contender is slow for about as long as four rounds take. A round is four batches of at
+  // least 2 ms each.
   const auto slow_at_first = [&time](int64_t) {
     return time.now_ns < 50'000'000 ? 1'500'000 : 1'000'000;
   };
@@ -203,7 +205,7 @@ TEST(InterleaveAll, TurnsGoForthAndBack) {
 
 TEST(InterleaveAll, Fault74_TurnsThatDoNotCountAreTakenAgain) {
   Time time;
-  int disturbed = 3;  // turns, which take three times as long
+  int disturbed = 3;  // turns that take three times as long
   Fake a(time, [&](int64_t) { return disturbed > 0 ? 6'000'000 : 2'000'000; }),
       b(time, always(2'000'000));
   Objecting watch([&](int) { return disturbed-- > 0; });
@@ -237,7 +239,7 @@ TEST(Median, IntervalComesFromTheOrder) {
   EXPECT_EQ(one.value, 5);
   EXPECT_EQ(one.low, 5);
   EXPECT_EQ(one.high, 5);
-  // Among ten values the second and the ninth enclose the median with a probability of 97.9 %, the
+  // The second and the ninth of ten values enclose the median with a probability of 97.9 %, the
   // third and the eighth with 89 %.
   const Median ten = median_of({10, 9, 8, 7, 6, 5, 4, 3, 2, 1});
   EXPECT_EQ(ten.value, 5.5);
@@ -245,7 +247,7 @@ TEST(Median, IntervalComesFromTheOrder) {
   EXPECT_EQ(ten.high, 9);
 }
 
-/// The probability that at most `most` of `count` values lie below their true median.
+/// Returns the probability that at most `most` of `count` values lie below their true median.
 double at_most(size_t most, size_t count) {
   double ways = 1, all = 0;
   for (size_t below = 0; below <= most; ++below) {
@@ -270,7 +272,7 @@ TEST(Median, IntervalIsTheNarrowestThatHas95PerCent) {
 TEST(Median, IntervalOfTenThousandValues) {
   std::vector<double> values(10'000);
   std::iota(values.begin(), values.end(), 0);
-  // By the normal approximation, which is accurate here: 5000 - 1.96 * 50.
+  // The normal approximation is accurate here and gives 5000 - 1.96 * 50.
   EXPECT_NEAR(median_of(values).low, 4902, 2);
 }
 

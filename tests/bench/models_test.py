@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Standing networks are what their papers say, valid, repeatable and well conditioned."""
+"""Tests that the standing networks are as their papers say, valid, repeatable and well
+conditioned."""
 
 import io
 import os
@@ -24,8 +25,9 @@ from network import FEWEST_POSITIONS, Network, statistics  # noqa: E402
 
 NIGHTLY = "TW_NIGHTLY" in os.environ
 
-# As torchvision has them; of BERT the encoder, and with embeddings and pooler as published; of GPT-2 a
-# twelfth of its blocks; of the SSD and the U-Net by hand.
+# Numbers of parameters, from torchvision where it has the network. Those of the two BERT networks
+# are of the encoder and of the published model with embeddings and pooler; that of GPT-2 is a
+# twelfth of its blocks; those of the SSD and the U-Net were counted by hand.
 PARAMETERS = {
     "bert_base": 12 * 7_087_872,
     "bert_base_tokens": 109_482_240,
@@ -57,7 +59,7 @@ PARAMETERS = {
     "vgg16": 138_357_544,
     "vgg19": 143_667_240,
 }
-# Millions of multiply-adds, as torchvision has them.
+# Millions of multiply-adds, from torchvision.
 MULTIPLY_ADDS = {"resnet18": 1814, "resnet50": 4089, "vgg16": 15470, "mobilenet_v2": 301,
                  "densenet121": 2834, "inception_v3": 5713, "shufflenet_v2": 145}
 SMALL = ["gpt2_small_block", "shufflenet_v2", "squeezenet"]
@@ -84,7 +86,8 @@ class Outlines(unittest.TestCase):
                 with self.subTest(name, opset=opset):
                     model = made(name, opset=opset, outline=True)
                     onnx.checker.check_model(model)
-                    # Strict: outputs that are inferred otherwise than declared are an error.
+                    # In strict mode, an output whose inferred shape differs from the declared one
+                    # is an error.
                     onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
 
     def test_networks_compute_as_much_as_is_published(self):
@@ -129,7 +132,7 @@ class Weights(unittest.TestCase):
         for options in ({"batch": 2}, {"opset": onnx.defs.onnx_opset_version()}):
             arrays = make_models.network("shufflenet_v2", **options).arrays
             for name, array in plain.items():
-                if not name.startswith("constant"):  # shapes
+                if not name.startswith("constant"):  # constants are shapes, which may differ
                     np.testing.assert_array_equal(arrays[name], array, name)
 
     def test_activations_neither_fade_nor_explode(self):
@@ -166,7 +169,8 @@ class Weights(unittest.TestCase):
 
 
 class Builder(unittest.TestCase):
-    """Tests that the values and statistics which Network tracks as it is built hold for the model."""
+    """Tests that the values and statistics which Network tracks while it is built are those of the
+    finished model."""
 
     def values_of(self, net):
         model = net.model()
@@ -175,7 +179,7 @@ class Builder(unittest.TestCase):
         return reference.evaluate(model, inputs, every=True)
 
     def tensors(self, *layers, shape=(1, 8, 9, 9)):
-        """A network of these layers, one after the other, and its tensors."""
+        """Returns a network of these layers, one after the other, and its tensors."""
         net = Network("test")
         x = net.input("x", list(shape))
         self.given, tensors = [x], []

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparing networks: the reference in double, rounds, and the program on a runtime of our own."""
+"""Tests the comparison of networks: the reference in double precision, the rounds, and the program
+on a fake runtime."""
 
 import json
 import math
@@ -28,7 +29,7 @@ from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 
 def model_of(nodes, inputs, outputs, arrays=()):
-    """A model whose tensors are f32 or have a type: (name, shape, type)."""
+    """Makes a model. Its tensors are given as (name, shape, type); without a type they are f32."""
     def values(described):
         return [helper.make_tensor_value_info(name, kind[0] if kind else TensorProto.FLOAT, shape)
                 for name, shape, *kind in described]
@@ -43,7 +44,8 @@ def random(*shape):
 
 class Reference(unittest.TestCase):
     def agrees(self, node, x, arrays=None):
-        """With the evaluator of the onnx package, which computes in single precision here."""
+        """Compares with the evaluator of the onnx package, which computes in single precision
+        here."""
         model = model_of([node], [("x", x.shape)], [("y", None)], arrays or {})
         ours = reference.evaluate(model, {"x": x})["y"]
         theirs = ReferenceEvaluator(model).run(None, {"x": x})[0]
@@ -114,7 +116,7 @@ class Reference(unittest.TestCase):
             def expected(given, seed=1):
                 return reference.expected_outputs(model, given, seed, folder)["y"]
             np.testing.assert_array_equal(expected(inputs), np.maximum(inputs["x"], 0))
-            # Not computed again, as other inputs show.
+            # The outputs are not computed again, even with other inputs.
             others = {"x": np.float32([1, 2, 3, 4])}
             np.testing.assert_array_equal(expected(others), np.maximum(inputs["x"], 0))
             np.testing.assert_array_equal(expected(others, seed=2), others["x"])
@@ -123,7 +125,7 @@ class Reference(unittest.TestCase):
 
 
 class FakeContender:
-    """Takes so many seconds of a clock that only calls move."""
+    """A contender that takes `seconds` of a clock that only calls advance."""
     now = 0.0
 
     def __init__(self, seconds, log, name):
@@ -149,11 +151,12 @@ class Rounds(unittest.TestCase):
         turns = [turn[0] for turn in "".join(log).split("|")[1:]]
         self.assertEqual("".join(turns), "abccba" * 2)
         self.assertEqual(pauses, [0.5] * 12)
-        # A call that warms up, then a batch.
+        # One call warms up, then follows a batch.
         self.assertEqual("".join(log).split("|")[1], "a" * 5)
 
     def counted(self, disturbed):
-        """The rounds of interleave() under a watch; `disturbed` says of each whether the hypervisor took time."""
+        """Returns results of interleave() under a watch. `disturbed` says for each round whether
+        the hypervisor took time."""
         contender, steal, verdicts = FakeContender(1.0, [], "a"), [0.0], iter(disturbed)
 
         def read():
@@ -246,7 +249,7 @@ class Errors(unittest.TestCase):
 
 @unittest.skipUnless("TW_FAKE_RUNTIME" in os.environ, "[SKIP] no library: ctest names it")
 class Program(unittest.TestCase):
-    """networks.py on a runtime of our own, whose model doubles 4 numbers."""
+    """Tests networks.py on a fake runtime whose model doubles 4 numbers."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -23,7 +23,7 @@ db::Record record_of(const dsl::Workload& workload, const std::string& device) {
   return db::seal(std::move(record));
 }
 
-// Its schedule is only a candidate for a trial, so that tuning comes first.
+// The schedule of such a record is only a candidate for a trial, so a kernel needs tuning first.
 TEST(FindKernel, ARecordOfAnotherMachineIsNoKernelOfThisOne) {
   const db::Folder folder;
   db::Store store = db::Store::open(folder / "t.db", db::OpenMode::ReadWrite).value();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GGML's products are those of `dense_q4` and `dense_q8`, with scales in f16.
+// Tests that GGML's products are those of `dense_q4` and `dense_q8`, with scales in f16.
 #include <gtest/gtest.h>
 
 #include "base/isa.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN's primitives compute our workloads: layouts, groups, dilation and padding are mapped
-// right.
+// Tests that oneDNN's primitives compute our workloads, i.e. that layouts, groups, dilation and
+// padding are mapped correctly.
 #include <gtest/gtest.h>
 
 #include <dnnl.hpp>
@@ -36,7 +36,7 @@ void expect_same(const std::string& key, int threads, int64_t rotated_bytes) {
     }
 }
 
-/// Numbers of threads that one process may ask for.
+/// Returns the numbers of threads that one process may ask for.
 std::vector<int> thread_counts() {
   return onednn_peer().keeps_threads ? std::vector{1} : std::vector{1, 2};
 }
@@ -85,7 +85,7 @@ TEST(OneDnn, ComputesQuantizedProducts) {
     expect_same(key, 1, 0);
 }
 
-// The tests <name>.avx2 and <name>.sse41 run this with a limit.
+// The tests <name>.avx2 and <name>.sse41 run this test with a limit of the instruction set.
 TEST(OneDnn, Fault73_IsLimitedAsWeAre) {
   expect_same("dense m=4 n=16 k=16 f32 fast", 1, 0);
   const auto limit = max_isa();

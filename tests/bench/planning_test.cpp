@@ -10,7 +10,7 @@
 namespace tw::bench {
 namespace {
 
-/// A clock that passes a millisecond at each look.
+/// Returns a clock that advances by 1 ms whenever it is read.
 tuner::Clock ticking(int64_t& now_ns) {
   return [&now_ns] { return now_ns += 1'000'000; };
 }

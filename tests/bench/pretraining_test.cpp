@@ -13,10 +13,10 @@
 namespace tw::bench {
 namespace {
 
-/// A true time, log2 ns, from the features and a random number.
+/// Returns the true time, as log2 of ns, for these features. It may depend on a random number.
 using Truth = std::function<double(const std::vector<float>& features, Random& random)>;
 
-/// Recordings of random workloads, whose kernels take as long as `truth` says.
+/// Returns recordings of random workloads. Their kernels take as long as `truth` says.
 std::vector<tuner::Recording> recordings_of(const Truth& truth) {
   std::vector<tuner::Recording> recordings;
   const Target target = *parse_target("x86-64-v3");
@@ -48,7 +48,7 @@ const Judged& row_of_all(const std::vector<Judged>& rows, LeftOut left_out) {
 }
 
 TEST(Pretraining, WhatTheAnalyticModelIsWrongAboutIsLearnedFromOtherWorkloads) {
-  // Statements are sixteen times as expensive as the analytic model thinks, where there are many.
+  // If a kernel has many statements, it takes 16 times as long as the analytic model predicts.
   const auto rows =
       judge_pretraining(recordings_of([](const std::vector<float>& features, Random&) {
         return cost_model::analytic_time_of(features) + (features[9] > 4 ? 4 : 0);
@@ -60,13 +60,13 @@ TEST(Pretraining, WhatTheAnalyticModelIsWrongAboutIsLearnedFromOtherWorkloads) {
     EXPECT_GT(all.pretrained.first, all.analytic.first);
     EXPECT_LT(all.pretrained.factor, all.analytic.factor);
   }
-  // There is one target, without which nothing is left to learn from.
+  // There is only one target. If it is left out, nothing remains to learn from.
   for (const Judged& row : *rows) EXPECT_NE(row.left_out, LeftOut::Targets);
   const std::string table = as_table(*rows);
   EXPECT_NE(table.find("elementwise"), std::string::npos);
 }
 
-// The test above would pass for a model that is handed the answers.
+// Checks that the test above does not pass because the model is given the answers.
 TEST(Pretraining, NothingIsLearnedWhereTimesHaveNoReason) {
   const auto rows =
       judge_pretraining(recordings_of([](const std::vector<float>& features, Random& random) {

@@ -47,7 +47,8 @@ TEST(RandomWorkloads, AreTheSameForASeedAndANumber) {
   EXPECT_EQ(draw_item(kind, 5, 3)->name, "conv_3");
 }
 
-// Other compilers and libraries must draw the same: a corpus goes on where another build began it.
+// Other compilers and libraries must draw the same workloads, because a corpus may be continued by
+// another build.
 TEST(RandomWorkloads, AreTheSameInEachBuild) {
   std::string texts;
   for (const Kind& kind : kinds())

@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Claims 400 ns, then 200, then 100; its winner then takes 110.
+/// Returns a trace that claims 400 ns, then 200, then 100. Its winner takes 110 ns in the end.
 Trace steady() {
   Trace trace;
   trace.strategy = "evolution";
@@ -23,7 +23,7 @@ Trace steady() {
   return trace;
 }
 
-/// Its first candidates fail; claims 200 ns and takes 220.
+/// Returns a trace whose first candidates fail. It claims 200 ns, and its winner takes 220 ns.
 Trace late() {
   Trace trace;
   trace.strategy = "random";
@@ -79,7 +79,7 @@ TEST(SearchCurves, TheBestKnownIsOfAnyWinnerOrOfTheDatabase) {
 
 TEST(SearchCurves, SummariesAreGeometricMeansAndMedians) {
   SearchRow fast = row("b", {steady()});
-  fast.known_ns = 27.5;  // a quarter of what the search found
+  fast.known_ns = 27.5;  // a quarter of the time that the search found
   const auto summaries = summarize({row("a", {steady(), late()}), fast});
   ASSERT_EQ(summaries.size(), 2u);
   const SearchSummary& evolution = summaries[0];

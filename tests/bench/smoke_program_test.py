@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tilewright-bench the whole way, from searching to the figures: `smoke_program_test.py CLASS` runs one of the classes."""
+"""Runs tilewright-bench the whole way, from the search to the figures. `smoke_program_test.py
+CLASS` runs one of the classes."""
 
 import json
 import os
@@ -35,7 +36,7 @@ class Program(unittest.TestCase):
 
 
 class Smoke(Program):
-    """A tiny convolution is tuned, checked, timed and printed."""
+    """Tunes, checks, times and prints a tiny convolution."""
 
     def test_a_kernel_is_tuned_once(self):
         for budget_s in (8, 0):
@@ -54,7 +55,7 @@ class Smoke(Program):
 
 
 class Search(Program):
-    """Ours against chance."""
+    """Compares our search with random search."""
 
     def test_every_strategy_has_a_trace(self):
         document = self.document("--search", *TINY, "--trials", "8", "--strategies", "evolution,random")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of the pages are those that bench/results gives, and keep the rules for quoting."""
+"""Tests that the tables of the pages are those that bench/results gives, and that they keep the
+rules for quoting."""
 
 import json
 import pathlib

@@ -16,7 +16,7 @@ Throughput tuned(const char* name, double seconds, std::map<std::string, int64_t
   return result;
 }
 
-// A mean of rates would let the fast layers hide the slow ones.
+// A mean of the rates would let the fast layers hide the slow ones.
 TEST(Throughput, TheTotalIsAllCandidatesOverAllSeconds) {
   const std::vector<Throughput> results = {tuned("a", 1, {{"ok", 40}}),
                                            tuned("b", 9, {{"ok", 8}, {"duplicate", 2}})};

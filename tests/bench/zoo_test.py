@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The zoo: its table, shapes and values of dimensions, refusals, resumed runs, comparison, and the tables of a
-page. Nothing is downloaded; the program and the runtime are our own."""
+"""Tests the zoo: its table, the shapes and values of dimensions, refusals, resumed runs, the
+comparison, and the tables of a page. Nothing is downloaded, and the program and the runtime are
+fakes."""
 
 import contextlib
 import dataclasses
@@ -192,7 +193,8 @@ class Refusals(unittest.TestCase):
         self.assertEqual(zoo.refusal_of(1, "terminate called\n", 9), ("import", "terminate called"))
 
     def test_what_is_stopped_takes_its_processes_along(self):
-        # Its child holds the pipes, which would be read until it ends.
+        # The child of the stopped process holds the pipes, and reading them would last until the
+        # child ends.
         begun = "import subprocess; subprocess.run(['sleep', '600'])"
         code, _, _, seconds = zoo.finished([sys.executable, "-c", begun], 0.5)
         self.assertIsNone(code)
@@ -215,7 +217,8 @@ class Refusals(unittest.TestCase):
 
 @unittest.skipUnless("TW_FAKE_RUNTIME" in os.environ, "[SKIP] no library: ctest names it")
 class Runs(unittest.TestCase):
-    """The whole run, on a runtime whose model doubles 4 numbers and a program that obeys names of files."""
+    """Tests whole runs with fakes: a runtime whose model doubles 4 numbers, and a program whose
+    behaviour depends on the names of files."""
 
     PROGRAM = """#!/bin/sh
 case "$1 $3" in
@@ -262,7 +265,8 @@ esac
 
     @contextlib.contextmanager
     def compared_here(self):
-        """Compares in this process, without other runtimes: outputs are expected to be doubled."""
+        """Compares in this process and without other runtimes. The expected outputs are the doubled
+        inputs."""
         def finished(command, limit_s, original=zoo.finished):
             if pathlib.Path(command[1]).name != "zoo_compare.py":
                 return original(command, limit_s)
@@ -322,7 +326,7 @@ esac
         self.assertIn("3 models: 1 refused, 1 failed or wrong, 1 right", self.out)
 
     def dying(self, condition):
-        """Replaces the comparison by one that dies where the condition on its request holds."""
+        """Replaces the comparison by one that dies if the condition on its request holds."""
         (self.folder / "zoo_compare.py").write_text(
             "import json, os, sys\n"
             "request = json.loads(sys.argv[1])\n"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interpreter, C and object code agree on kernels written by hand.
+// Tests that the interpreter, the emitted C and the object code agree on kernels written by hand.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -38,9 +38,10 @@ TEST(Agreement, RealValuesWithinRounding) {
   expect_agreement(program, real_inputs(program, 2), 1e-5, 1e-5);
 }
 
-/// c = a b by dot products of `depth` neighbours, in tiles of 3 rows and two vectors. b lies in
-/// blocks of a vector's columns and `depth` terms. The second factor is a function of its elements.
-/// Sums are i32, and f32 of floats.
+/// Returns the product c = a b by dot products of `depth` neighbouring terms, in tiles of 3 rows
+/// and two vectors of columns. b is stored in blocks with the columns of a vector and `depth` terms
+/// each. `factor` maps an element of b to the second factor. Sums are i32, or f32 if a is a float
+/// type.
 Program dot_products(
     DType a, DType b, int64_t depth, int64_t lanes,
     const std::function<Expr(const Expr&)>& factor = [](const Expr& element) { return element; },
@@ -73,7 +74,7 @@ TEST(Agreement, DotProducts) {
   for (const DType a : {Int8, UInt8, Int16, UInt16, Int32})
     for (const DType b : {Int8, UInt8, Int16})
       for (const int64_t depth : {2, 3, 4}) {
-        // Whole vectors, and ones of which lanes are left over.
+        // 8 lanes are whole vectors; 5 lanes are not.
         const int64_t lanes = depth == 3 || b == Int16 ? 5 : 8;
         const Program program = dot_products(a, b, depth, lanes);
         ASSERT_TRUE(schedules::check_legal(program, {})) << to_string(program);
@@ -91,7 +92,8 @@ TEST(Agreement, DotProductsOfFloats) {
   }
 }
 
-/// A digit of `bits` bits, which begins at the bit `shift`.
+/// Returns a function from an element to its digit of `bits` bits, the lowest of which is bit
+/// `shift`.
 std::function<Expr(const Expr&)> digit_at(const Expr& shift, int bits) {
   return [=](const Expr& element) {
     return element >> dsl::cast(Int32, shift) & dsl::constant_int(Int32, (1 << bits) - 1);
@@ -113,7 +115,7 @@ TEST(Agreement, DotProductsOfDigits) {
   }
   expect_digits(dot_products(Int16, UInt8, 2, 8, digit_at(4, 4)));
   expect_digits(dot_products(Int8, UInt8, 4, 5, digit_at(4, 4)));
-  // The shift fits 8 bits, and what it is computed from does not.
+  // The shift fits into 8 bits, but g, from which it is computed, does not.
   expect_digits(dot_products(Int8, UInt8, 4, 8, digit_at(var("g") / 300 * 4, 4), 600));
 }
 
@@ -162,7 +164,7 @@ TEST(Agreement, DotProductsOfDigitsAreInstructions) {
   const std::string zen4 = target_text_of_isa("avx512_bf16");
   EXPECT_THAT(instructions_of(program, zen4), HasSubstr("vpdpbusd"));
   EXPECT_THAT(instructions_of(program, "arm-64-linux-asimddp"), HasSubstr("sdot"));
-  // Three turns of `g` shift by more bits than an element has.
+  // For three of the five values of g, the shift g * 4 is not below the 8 bits of an element.
   EXPECT_THAT(
       instructions_of(dot_products(Int8, UInt8, 4, 8, digit_at(var("g") * 4, 4)), "x86-64-v3"),
       Not(HasSubstr("vpmaddubsw")));

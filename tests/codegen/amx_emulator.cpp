@@ -19,7 +19,7 @@ namespace {
 constexpr int registers = 8, most_rows = 16, row_bytes = 64;
 
 struct Tile {
-  int rows = 0, bytes = 0;  // as configured; 0: it is not
+  int rows = 0, bytes = 0;  // as configured; 0 if the tile is not
   uint8_t data[most_rows][row_bytes] = {};
 };
 
@@ -31,13 +31,13 @@ struct sigaction previous;
 
 // ---- decoding -------------------------------------------------------------------------------
 
-/// An instruction of the map 0F38 with a VEX prefix of 128 bits.
+/// A decoded instruction of the opcode map 0F38 with a VEX.128 prefix.
 struct Instruction {
   int prefix;  // 0: none, 1: 66, 2: F3, 3: F2
   int opcode, reg, rm, vvvv;
   bool is_memory;
-  uintptr_t address;  // of memory, without the index
-  int64_t stride;     // the index, scaled
+  uintptr_t address;  // address of the memory operand, without the index
+  int64_t stride;     // the scaled index register
   int length;
 };
 
@@ -72,7 +72,7 @@ std::optional<Instruction> decode(const uint8_t* code, const greg_t* gregs) {
   if (mod == 2 || has_no_base) std::memcpy(&offset, code + in.length, sizeof offset);
   in.length += mod == 1 ? 1 : mod == 2 || has_no_base ? 4 : 0;
   if (!has_no_base) in.address = general(gregs, base);
-  // Without a base register and an index byte, the address is relative to the next instruction.
+  // With neither a base register nor a SIB byte, the address is relative to the next instruction.
   if (has_no_base && rm != 4) in.address = reinterpret_cast<uintptr_t>(code + in.length);
   in.address += static_cast<uintptr_t>(static_cast<intptr_t>(offset));
   return in;
@@ -117,7 +117,7 @@ int32_t byte_of(const Tile& tile, int row, int column, bool is_signed) {
   return is_signed ? static_cast<int8_t>(byte) : byte;
 }
 
-/// A bf16 as an f32; subnormal ones are 0.
+/// Returns an element of type bf16 as f32. Subnormal elements become 0, with their sign.
 float bf16_of(const Tile& tile, int row, int column) {
   const uint32_t bits = static_cast<uint32_t>(tile.data[row][2 * column]) << 16 |
                         static_cast<uint32_t>(tile.data[row][2 * column + 1]) << 24;

@@ -17,7 +17,7 @@ TEST(Backend, EveryRowIsCompleteAndNamedOnce) {
   for (const Backend& backend : backends()) {
     EXPECT_TRUE(names.insert(backend.name).second) << backend.name;
     EXPECT_NE(backend.toolchain, nullptr) << backend.name;
-    // Either everything that a device needs, or nothing of it.
+    // A backend has either all functions that a device needs, or none of them.
     EXPECT_EQ(backend.gpu_code != nullptr, backend.open != nullptr) << backend.name;
     EXPECT_EQ(backend.peak_kernel != nullptr, backend.open != nullptr) << backend.name;
     EXPECT_EQ(backend.compare_kernels != nullptr, backend.open != nullptr) << backend.name;

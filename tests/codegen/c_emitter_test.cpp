@@ -137,7 +137,8 @@ TEST(LinearIndex, OfALoopThatWasFusedIsTheLoop) {
   EXPECT_EQ(dsl::to_string(fused), "f");
   const Expr rows = linear_index(b, {f / 14, f % 14, var("x")});
   EXPECT_EQ(dsl::to_string(rows), "f * 28 + x");
-  // Other numbers, or of another variable.
+  // Here quotient and remainder cannot be combined: they have different divisors, or different
+  // variables.
   EXPECT_EQ(dsl::to_string(linear_index(b, {f / 13, f % 14, 0})), "(f / 13 * 14 + f % 14) * 28");
   EXPECT_EQ(dsl::to_string(linear_index(b, {f / 14, var("x") % 14, 0})),
             "(f / 14 * 14 + x % 14) * 28");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of comparison compute on devices; the interpreter of PTX runs them, too
-// (tests/ptx).
+// Tests of comparison kernels on devices. tests/ptx runs these kernels with the interpreter of PTX,
+// too.
 #include "codegen/compare_kernels.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ T require(Result<T> result) {
   return std::move(*result);
 }
 
-/// Runs a comparison kernel in `blocks` blocks of threads and returns the 8 bytes that each thread
+/// Runs a comparison kernel in `blocks` blocks of threads. Returns the 8 bytes that each thread
 /// wrote. Throws on an error of the device.
 std::vector<uint64_t> results_of(runtime::Device& device, const std::string& kernel, int blocks,
                                  const std::vector<const dsl::Array*>& arrays, uint64_t count) {
@@ -53,7 +53,8 @@ std::vector<uint64_t> results_of(runtime::Device& device, const std::string& ker
   return results;
 }
 
-/// The largest difference and the largest expected element.
+/// Returns the largest difference of two elements and the largest expected element, as the kernel
+/// finds them.
 std::pair<double, double> largest_of(runtime::Device& device, const dsl::Array& got,
                                      const dsl::Array& expected) {
   std::pair<uint32_t, uint32_t> largest;

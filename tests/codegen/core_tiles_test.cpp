@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiles of a core (Intel AMX) as object code: which instructions there are, and that kernels
-// compute what their programs mean, with the instructions emulated where the processor has none.
+// Tests of the object code for tiles of a core (Intel AMX): which instructions it has, and that
+// kernels compute what their programs mean. If the processor has no AMX, its instructions are
+// emulated.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -30,12 +31,12 @@ Target sapphire_rapids() {
   return target;
 }
 
-/// A product and the schedule that computes it by tiles.
+/// A product and a schedule that computes it by tiles.
 struct TiledProduct {
   std::string a = "u8", b = "i8", sum = "i32", tile = "amx_m16n16k64_i8";
-  int64_t terms = 4;  ///< in a group
+  int64_t terms = 4;  ///< terms in a group
   int64_t row_tiles = 2, column_tiles = 2, rows = 16, columns = 16, groups = 16, blocks = 3;
-  std::string more = {};  ///< steps
+  std::string more = {};  ///< further steps
 
   std::string text() const {
     const int64_t m = 2 * row_tiles * rows, n = 2 * column_tiles * columns;
@@ -91,12 +92,13 @@ TEST(CoreTiles, AreInstructions) {
   EXPECT_THAT(code_of(bf16_product().program()), HasSubstr("tdpbf16ps"));
 }
 
-/// True if the processor has all that kernels for Sapphire Rapids use beside tiles.
+/// True if the processor has all instructions that kernels for Sapphire Rapids use, apart from
+/// those of tiles.
 bool runs_the_rest() {
   const Target host = host_target();
   const auto features = features_of_isa("avx512_bf16");
   return std::ranges::all_of(*features, [&](const std::string& feature) {
-    return feature == "avx_vnni" || host.has(feature);  // of vectors of 256 bits
+    return feature == "avx_vnni" || host.has(feature);  // avx_vnni is for 256-bit vectors
   });
 }
 
@@ -109,8 +111,9 @@ class RunCoreTiles : public testing::Test {
   }
 };
 
-/// Runs the object code, by instructions where the processor has them, and compares it with the
-/// program's meaning. Where they are emulated, expects some, and gives their number.
+/// Runs the object code and compares its results with those of the interpreter. If the processor
+/// has no AMX, the instructions are emulated, and there must be some. Returns the number of
+/// emulated products of tiles.
 int expect_tiles_agree(const Program& program, const Storage& inputs, double tolerance = 0) {
   Storage expected = inputs;
   EXPECT_TRUE(schedules::evaluate(program, expected));
@@ -160,7 +163,8 @@ TEST_F(RunCoreTiles, ContinueSumsFromMemory) {
   expect_tiles_agree(program, extreme_inputs(program));
 }
 
-// The loop that numbers the tiles contains a stage, so each tile has its sums in registers alone.
+// The loop over tiles also computes a stage, so that only one tile at a time has its sums in
+// registers.
 TEST_F(RunCoreTiles, MayBeComputedBesideStages) {
   const auto compute = dsl::parse_compute(
       "input a: u8[32, 64]; weight b: i8[64, 16]; p: u8[m=32, k=64] = a[m, k]; "
@@ -189,7 +193,8 @@ TEST_F(RunCoreTiles, OfSearchSpacesAgree) {
       "input a: u8[32, 6, 7]; weight w: i8[32, 32, 3, 3]; c: i32[k=32, y=6, x=7] = "
       "sum(e=32, r=3, s=3) i32(select(0 <= y + r - 1 && y + r - 1 < 6 && 0 <= x + s - 1 && "
       "x + s - 1 < 7, a[e, y + r - 1, x + s - 1], 0u8)) * i32(w[k, e, r, s])",
-      // Rows lie along the images, of which each tap of the window takes whole tiles or none.
+      // The rows of tiles run along the images b, so that a tap of the window is inside of the
+      // image for all of a tile or for nothing of it.
       "input a: i8[6, 5, 4, 16]; weight w: i8[16, 16, 3, 3]; c: i32[b=6, y=5, x=4, k=16] = "
       "sum(e=16, r=3, s=3) i32(select(0 <= y + r - 1 && y + r - 1 < 5 && 0 <= x + s - 1 && "
       "x + s - 1 < 4, a[b, y + r - 1, x + s - 1, e], 0i8)) * i32(w[k, e, r, s])",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interpreter of programs refuses what must not happen; agreement_test.cpp has what it
-// computes.
+// Tests that the interpreter of programs refuses faulty programs. agreement_test.cpp tests its
+// results.
 
 #include "schedules/program/evaluate.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels as shared objects: what a C program, a dynamic loader and TVM-FFI see of them.
+// Tests of kernels that are exported as shared objects, as a C program, a dynamic loader and
+// TVM-FFI see them.
 
 #include "codegen/export.h"
 
@@ -59,7 +60,7 @@ class Export : public testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  /// The default schedule of a workload, exported into lib<name>.so.
+  /// Exports the default schedule of a workload into lib<name>.so.
   void export_workload(const std::string& workload, const std::string& name) {
     const auto parsed = dsl::parse_workload(workload);
     ASSERT_TRUE(parsed) << parsed.error().message;
@@ -83,7 +84,8 @@ class Export : public testing::Test {
   std::vector<void*> handles_;
 };
 
-// y = 2 x with both arrays in blocks of four channels, in two phases of packing and one of tasks.
+// Returns y = 2 x with both arrays in blocks of four channels. The export has two phases that pack
+// x and unpack y, and one with the tasks.
 KernelSpec doubling_in_blocks() {
   const auto blocked = [](const std::string& name, bool is_output) {
     Argument a = argument(name, Float32, {}, is_output);
@@ -253,7 +255,7 @@ out: f32[m=3, k=5] = sum(c=4) a[m, c] * u[c, k]
   }
 }
 
-// As tvm/ffi/c_api.h and dlpack.h have them.
+// The structs of tvm/ffi/c_api.h and dlpack.h.
 struct FfiTensor {
   void* data;
   int32_t device_type, device_id, ndim;
@@ -274,7 +276,8 @@ TEST_F(Export, TvmFfiCallsItOnTensors) {
       symbol<int(void*, const FfiAny*, int32_t, FfiAny*)>("libproduct.so", "__tvm_ffi_product");
   float a[3] = {0, 2, 3}, b[3] = {1, 10, 100}, c[6] = {};
   int64_t a_shape[] = {2, 1}, b_shape[] = {1, 3}, c_shape[] = {2, 3}, rows[] = {3, 1};
-  // Behind an offset, and with a stride of a dimension of one element, which does not matter.
+  // `first` begins 4 bytes behind its address. The stride 77 is that of a dimension with one
+  // element, so it does not matter.
   int64_t odd[] = {1, 77};
   struct {
     char head[24];
@@ -332,7 +335,8 @@ TEST_F(Export, TensorsWithNamesOfCKeywordsGetOthers) {
   EXPECT_THAT(exported->header, HasSubstr("int32_t more(const float* int_, float* run_);"));
 }
 
-// The source around a kernel has functions of its own.
+// The exported source has functions of its own, with names such as `convert` and `call`. The names
+// of kernels and tensors must not clash with them.
 TEST_F(Export, NamesOfFunctionsAndTensorsMayBeAnyWords) {
   const auto compute = dsl::parse_compute(
       "input call: f32[8]\ninput tw_call: f32[8]\n"

@@ -23,13 +23,14 @@ using testing::StartsWith;
 
 Target target_of(const char* name) { return parse_target(name).value(); }
 
-/// A mean over each row into scratch memory, then what is left of the rows: two phases.
+/// Returns a program with two phases: the first writes the mean of each row to scratch memory, and
+/// the second subtracts it from the row.
 Program two_phases() { return subtract_mean(16, 32); }
 
 class GpuCompile : public testing::Test {
  protected:
   void SetUp() override {
-    // The first that is opened serves the process.
+    // The compiler that is opened first serves the whole process.
     NvrtcOptions options;
     if (const char* home = getenv("CUDA_HOME"))
       options.directories = {std::string(home) + "/lib64"};
@@ -54,7 +55,8 @@ TEST_F(GpuCompile, FactsAreInTheOrderOfThePhases) {
   EXPECT_THAT(toolchain(target_of("cuda:sm_90a")).value(), StartsWith("nvrtc-1"));
 }
 
-// PTX of an architecture with a letter runs nowhere else than its cubin.
+// An artifact has PTX only if newer GPUs can run it. PTX for an architecture with a letter, such as
+// sm_90a, runs on no other GPU than its cubin.
 TEST_F(GpuCompile, PtxComesAlongWhereItIsPortable) {
   const auto compile = [](const char* target) {
     return compile_for_gpu(two_phases(), "k", target_of(target), {}).value();
@@ -86,7 +88,7 @@ TEST_F(GpuCompile, AnArtifactOfAnOlderGpuRunsOnAYoungerOne) {
   *fake = {};
 }
 
-// The packs of the processor's kernels are phases of its object; a cubin has none of them.
+// The object of a kernel for a CPU has phases that pack arguments. Kernels for GPUs have none.
 TEST_F(GpuCompile, ArtifactsHaveNoPacks) {
   KernelSpec spec{"doubling", "tw1", {}, 1};
   Argument in = argument("x", Float32, {}, false);
@@ -118,8 +120,8 @@ TEST_F(GpuCompile, Fault53_AnArchitectureThatTheToolkitHasNotIsUnsupported) {
   EXPECT_THAT(compiled.error().message, AllOf(HasSubstr("'sm_35'"), HasSubstr("sm_80")));
 }
 
-// Kernels that spill are refused where no measurement judges them. Only kernels for GPUs are
-// refused, because a kernel for a CPU may spill a few registers.
+// check_spills() is for kernels that are compiled without being measured. It refuses kernels for
+// GPUs that spill; a kernel for a CPU may spill a few registers.
 TEST(CheckSpills, RefusesKernelsOfGpusAlone) {
   runtime::Artifact artifact;
   artifact.info.workload = "dense m=64 n=64 k=64 bf16 fast";

@@ -28,7 +28,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// Compares with golden/<name>, or writes it where the caller of the test asks for it.
+/// Expects `actual` to be the text of golden/<name>. If TW_UPDATE_GOLDEN is set, writes it there
+/// first.
 void expect_golden(const std::string& name, const std::string& actual) {
   const std::string path = std::string(TW_SOURCE_DIR) + "/tests/codegen/golden/" + name;
   if (std::getenv("TW_UPDATE_GOLDEN")) std::ofstream(path) << actual;
@@ -87,8 +88,9 @@ TEST(GpuEmitter, TilesOfWarpgroupsAreCalls) {
 }
 
 TEST(GpuEmitter, MnMajorFactorsAreTransposed) {
-  // The flags are of the first factor and of the second; steps from 64 columns to the next 64 are
-  // those of 32 terms.
+  // The last two flags of the instruction say whether the first and the second factor are
+  // transposed. A group of 64 columns has 32 terms of 128 bytes, so that the next group begins 4096
+  // bytes later.
   const std::string second = text_of(mn_major(false, true));
   EXPECT_THAT(second, HasSubstr("tw_wgmma_m64n128k16_bf16_tb(&c_acc[0], tw_descriptor<64>(&a_c["));
   EXPECT_THAT(second, HasSubstr("), tw_descriptor_mn<128, 4096>(&b_c["));
@@ -104,7 +106,7 @@ TEST(GpuEmitter, MnMajorFactorsAreTransposed) {
   EXPECT_THAT(both, HasSubstr("*(uint4*)&"));
 }
 
-// No thread transposes a factor.
+// Threads copy 16 bytes at once, since none of them has to transpose a factor.
 TEST(GpuEmitter, MnMajorFactorsAreCopiedBy16Bytes) {
   const Schedule schedule = schedules::schedule_of({2048, 2048, 2048, {{"copies", 0}}});
   const std::string text =
@@ -115,8 +117,8 @@ TEST(GpuEmitter, MnMajorFactorsAreCopiedBy16Bytes) {
   EXPECT_THAT(text, Not(HasSubstr("tw_v.")));
 }
 
-// In a pipeline warpgroup instructions run while their threads copy; without a pipeline there is a
-// barrier between the two.
+// In a pipeline, the threads copy while their warpgroup instructions run. Without a pipeline, they
+// wait for the instructions first.
 TEST(GpuEmitter, WarpgroupsRunDuringCopies) {
   const std::string text = text_of(warpgroups({.stages = 3, .has_tails = false}));
   const size_t loop = text.find("tw_wait<1>()");
@@ -206,7 +208,8 @@ TEST(GpuEmitter, LoopsOverRowsHaveFourLoadsInFlight) {
   expect_emulation_agrees(cases);
 }
 
-/// out[t * stride + v] = in[t * stride + v] for v < lanes, by threads t.
+/// Returns a program in which threads t store, for v < lanes, out[i] = in[i], where i = t * stride
+/// + v + offset.
 Program copies(DType type, int64_t stride, int64_t lanes, int64_t offset = 0) {
   const Expr t = var("t"), v = var("v");
   const Expr i = t * stride + v + offset;
@@ -248,7 +251,7 @@ TEST(GpuEmitter, AlignedCopiesAreVectors) {
   expect_emulation_agrees(cases);
 }
 
-/// out[v, t] = in[t, v + offset] for v < lanes, by threads t.
+/// Returns a program in which threads t store, for v < lanes, out[v, t] = in[t, v + offset].
 Program transposing_copy(DType type, int64_t lanes, int64_t offset = 0) {
   const Expr t = var("t"), v = var("v");
   return single_phase(
@@ -294,18 +297,19 @@ TEST(GpuEmitter, RoundedVectorsArePacked) {
   EXPECT_THAT(text_of(rounding_store(BFloat16, 6, 4)), HasSubstr("v < 4; v += 2"));
   EXPECT_THAT(text_of(rounding_store(BFloat16, 4, 4), GpuDialect::OpenCl),
               HasSubstr("vstore4((ushort4)(tw_to_bf16(in[t * 4] * 257.0f + bias[0]), "));
-  // Rows that do not begin at pairs, and lanes that are no pairs.
+  // Rows begin at odd elements, or the number of lanes is odd.
   for (const Program& program : {rounding_store(BFloat16, 5, 4), rounding_store(BFloat16, 4, 4, 1),
                                  rounding_store(Float16, 8, 3)})
     EXPECT_THAT(text_of(program), AllOf(Not(HasSubstr("tw_pack")), HasSubstr("] = tw_to_")));
 }
 
 TEST(GpuEmitter, ConditionsOfPackedStores) {
-  // All four lanes have the condition of the first.
+  // The bound 12 is a multiple of 4, so that the condition of the first lane holds for all four
+  // lanes.
   EXPECT_THAT(text_of(rounding_store(BFloat16, 4, 4, 0, 12)),
               AllOf(HasSubstr("if (t * 4 < 12) {\n      {\n        const float4 tw_v0"),
                     HasSubstr("        *(uint2*)&out[t * 4] = "), Not(HasSubstr("} else {"))));
-  // One of two lanes may have it: each is tested.
+  // The bound 7 is odd, so that the condition may hold for one of two lanes only. Both are tested.
   EXPECT_THAT(text_of(rounding_store(BFloat16, 2, 2, 0, 7)), HasSubstr(R"(
     if ((t * 2 < 7) && (t * 2 + 1 < 7)) {
       {
@@ -324,7 +328,8 @@ TEST(GpuEmitter, ConditionsOfPackedStores) {
 )"));
 }
 
-/// out[i] = f(in[i]), where i = t * stride + v, for v < lanes, by threads t; f takes an element.
+/// Returns a program in which threads t store, for v < lanes, out[i] = f(in[i], i), where i = t *
+/// stride + v.
 Program computing_store(DType type, int64_t stride, int64_t lanes,
                         const std::function<Expr(const Expr& element, const Expr& i)>& f) {
   const Expr t = var("t"), i = t * stride + var("v");
@@ -363,7 +368,8 @@ TEST(GpuEmitter, ComputedVectorsAreLoadedAndStoredAtOnce) {
   expect_emulation_agrees(cases);
 }
 
-/// out[i] = f(in[i]) as i32, by threads of four lanes.
+/// Returns a program in which four threads, with a vector of four lanes each, store out[i] =
+/// f(in[i], i) as i32.
 Program integer_store(DType from,
                       const std::function<Expr(const Expr& element, const Expr& i)>& f) {
   const Expr i = var("t") * 4 + var("v");
@@ -372,7 +378,7 @@ Program integer_store(DType from,
       {threads("t", 4, {vector("v", 4, {assign("out", {i}, f(dsl::read("in", {i}, from), i))})})});
 }
 
-// A cast to i32 wraps, and may not pass through f32.
+// A cast to i32 wraps, and its operand must not be converted to f32 first.
 TEST(GpuEmitter, IntegersAreStoredAtOnceWithoutFloats) {
   const auto cast = [](const Expr& element, const Expr&) { return dsl::cast(Int32, element); };
   const auto axis = [](const Expr&, const Expr& i) { return dsl::cast(Int32, i + Expr(16777217)); };
@@ -389,7 +395,8 @@ TEST(GpuEmitter, IntegersAreStoredAtOnceWithoutFloats) {
   expect_emulation_agrees(cases);
 }
 
-// The second operand of && and || may lie outside of the array where the first one decides.
+// The second operand of && or || may read outside of the array where the first one decides. So a
+// vector load must not load it for all lanes.
 TEST(GpuEmitter, WhatAConditionGuardsIsNotLoadedAtOnce) {
   const Expr zero = dsl::constant(Float32, 0), one = dsl::constant(Float32, 1);
   std::vector<GpuCase> cases;
@@ -404,7 +411,7 @@ TEST(GpuEmitter, WhatAConditionGuardsIsNotLoadedAtOnce) {
   expect_emulation_agrees(cases);
 }
 
-// An element beyond the end would be read.
+// A vector load would also read elements that no lane reads, perhaps beyond the end of the array.
 TEST(GpuEmitter, WhatOnlySomeLanesReadIsNotLoadedAtOnce) {
   const auto chosen = [](const Expr& element, const Expr& i) {
     return dsl::select(i < Expr(3), element, dsl::constant(Float32, 2));
@@ -413,7 +420,7 @@ TEST(GpuEmitter, WhatOnlySomeLanesReadIsNotLoadedAtOnce) {
   EXPECT_THAT(text, AllOf(HasSubstr("*(float4*)&out[t * 4] = {"), Not(HasSubstr("tw_v0"))));
 }
 
-// Elements that are a thread's own stay in registers.
+// A buffer of a thread's own elements stays in registers, so that stores to it are not packed.
 TEST(GpuEmitter, OwnElementsAreNotPacked) {
   const Expr t = var("t"), v = var("v");
   const Program program = single_phase(
@@ -450,7 +457,7 @@ TEST(GpuEmitter, CopiesOf4BytesAndMoreAreAsynchronous) {
 TEST(GpuEmitter, SlotsAreCounted) {
   for (const int depth : {2, 3})
     EXPECT_THAT(text_of(pipelined_gemm(depth)), HasSubstr("a_c[(slot_of_k_0 * 8 + k_1) * 36"));
-  // With as many slots as iterations, the loop variable is the slot.
+  // If there are as many slots as iterations, the slot is the loop variable.
   EXPECT_THAT(text_of(pipelined_gemm(4)), HasSubstr("a_c[(k_0 * 8 + k_1) * 36"));
 }
 
@@ -500,13 +507,13 @@ TEST(GpuEmitter, BulkCopiesAreAskedForByOneThread) {
         "    }\n"
         "    __syncthreads();\n"})
     EXPECT_THAT(code.text, HasSubstr(part));
-  // No copies by threads are to be waited for.
+  // No thread copies, so that nothing commits such copies or waits for them.
   EXPECT_THAT(code.text, Not(testing::AnyOf(HasSubstr("tw_commit()"), HasSubstr("tw_wait<"))));
   const runtime::TensorMap a{.argument = 0, .extents = {44, 20}, .strides = {176}, .box = {8, 8}};
   const runtime::TensorMap b{.argument = 1, .extents = {16, 44}, .strides = {64}, .box = {16, 8}};
   EXPECT_EQ(code.kernels[0].maps, (std::vector{a, b}));
   EXPECT_EQ(code.kernels[0].shared_bytes, 3 * (64 + 128) * 4 + 4 * 8);
-  // OpenCL has loops.
+  // OpenCL text has loops in place of TMA copies.
   const GpuCode opencl = emit_gpu(program, "k", GpuDialect::OpenCl).value();
   EXPECT_TRUE(opencl.kernels[0].maps.empty());
   EXPECT_THAT(opencl.text, Not(HasSubstr("tw_")));

@@ -27,7 +27,8 @@ namespace {
 
 using testing::HasSubstr;
 
-/// There is nothing to read for j = 0: the first copies stand after the wait for them.
+/// Returns a pipeline that reads nothing for j = 0, where the condition i < j holds nowhere. Its
+/// first copies therefore stand behind the wait for them.
 Program late_copies() {
   const auto compute = dsl::parse_compute(R"(
 input a: f32[11, 7]
@@ -44,8 +45,8 @@ parallel r i.1
 )");
 }
 
-/// Runs the cases on the GPU of this machine if its architecture is between `least` and `most`;
-/// else the test says why it skips.
+/// Runs the cases on the GPU of this machine. Skips the test and says why if there is no GPU or
+/// compiler, or if the architecture, e.g. 90 for sm_90, is not in [least, most].
 void expect_gpu_agrees(std::span<const GpuCase> cases, int least = 0, int most = 999) {
   const auto device = runtime::open_cuda_device();
   if (!device) GTEST_SKIP() << device.error().message;
@@ -84,8 +85,8 @@ TEST(Nvrtc, CompilesReductionsOfWarps) {
   expect_nvrtc_compiles(*nvrtc, row_reductions());
 }
 
-/// Products by all tiles of a warp, with factors that are contiguous in memory and ones that are
-/// not.
+/// Returns products by each tensor tile of a warp. Neighbouring elements of a lane are contiguous
+/// in shared memory in one product, and not in the other.
 std::vector<GpuCase> tensor_tiles() {
   std::vector<GpuCase> cases;
   for (const schedules::TensorTile& tile : tiles_of_warps())
@@ -100,8 +101,8 @@ TEST(HostEmulator, RunsTensorTiles) { expect_emulation_agrees(tensor_tiles()); }
 
 TEST(Cuda, RunsTensorTiles) { expect_gpu_agrees(tensor_tiles(), 80); }
 
-// Every element meets the relative bound that the accuracy class `fast` sets for the largest one,
-// which is above 1 here.
+// The accuracy class `fast` bounds errors by 2e-5 of the largest element, which is above 1 here.
+// This test allows each element 2e-5 of itself plus 2e-5.
 TEST(HostEmulator, SplitTf32IsFastF32) {
   const Program program = tensor_gemm(*schedules::find_tensor_tile("mma_m16n8k8_3xtf32"));
   const std::vector<GpuCase> cases = {gpu_case("", program, real_inputs(program, 5), 2e-5)};
@@ -124,8 +125,9 @@ TEST(Nvrtc, CompilesTensorTiles) {
   expect_nvrtc_compiles(*nvrtc, tensor_tiles());
 }
 
-/// Elements of 1, 2 and 4 bytes, swizzled by each number of bytes, in one slot and in three, some
-/// of them in memory that the launch asks for.
+/// Returns products of elements of 1, 2 and 4 bytes, with swizzles of 32, 64 and 128 bytes, without
+/// a pipeline and in pipelines of 3 and 4 iterations. Some need shared memory that the launch asks
+/// for.
 std::vector<GpuCase> swizzled_products() {
   std::vector<GpuCase> cases;
   for (const char* name : {"mma_m16n8k32_s8", "mma_m16n8k16_bf16", "mma_m16n8k8_3xtf32"})
@@ -155,7 +157,8 @@ TEST(Nvrtc, CompilesSwizzledProducts) {
   expect_nvrtc_compiles(*nvrtc, swizzled_products());
 }
 
-/// The element at each place of a buffer of 4 KiB, whose text is `tw_swizzled<...>(i)`.
+/// Expects that tw_swizzled<...>(i) of CUDA texts gives the place of Buffer::swizzled() for each
+/// element i of a buffer of 4 KiB.
 template <typename Element>
 void expect_swizzled(int swizzle) {
   constexpr size_t count = 4096 / sizeof(Element);
@@ -316,7 +319,8 @@ TEST(Nvrtc, KeepsAThreadsTileInRegisters) {
   for (const Program& program : {gemm(), implicit_gemm()}) {
     const auto compiled = nvrtc->compile(text_of(program), "sm_90a");
     ASSERT_TRUE(compiled) << compiled.error().message;
-    // No array is on the stack. On sm_90 ptxas spills a few bytes rather than have fewer blocks.
+    // No array is on the stack: it only has what ptxas spills. For sm_90a ptxas spills a few bytes,
+    // because with more registers fewer blocks would run at once.
     EXPECT_EQ(compiled->functions[0].stack_bytes, compiled->functions[0].spill_store_bytes);
     EXPECT_LE(compiled->functions[0].spill_store_bytes, 64);
     EXPECT_EQ(compiled->functions[0].shared_bytes,
@@ -324,7 +328,7 @@ TEST(Nvrtc, KeepsAThreadsTileInRegisters) {
   }
 }
 
-/// The error of compiling and launching the kernel in the emulator; "" if there is none.
+/// Returns the error of compiling and launching the kernel in the emulator, or "".
 std::string emulator_error(const std::string& text, const GpuKernel& kernel,
                            const std::vector<void*>& arguments,
                            const EmulatorOptions& options = {}) {
@@ -342,7 +346,8 @@ TEST(HostEmulator, AMissingBarrierShows) {
   EXPECT_EQ(emulator_error(code.text, code.kernels[0], {in.data(), backward.data(), nullptr},
                            {.order = ThreadOrder::Backward}),
             "");
-  // The neighbour has not written: NaN from the pattern.
+  // The neighbour has not written yet, so that a thread reads the NaN with which the memory was
+  // filled.
   EXPECT_TRUE(std::isnan(forward[0]));
   EXPECT_EQ(backward[0], 1);
   EXPECT_TRUE(std::isnan(backward[47]));
@@ -374,10 +379,11 @@ std::string with(std::string text, const std::string& part, const std::string& i
   return text;
 }
 
-/// The part of a prelude as it stands in texts for CUDA.
+/// Returns part of a prelude as it stands in CUDA texts.
 std::string in_cuda(const std::string& part) { return with(part, "ULONG", "unsigned long long"); }
 
-// One element of each factor is 1 and all others are 0, so that a wrong address changes the result.
+// Each factor has one element that is 1, and all others are 0. So a wrong address changes the
+// result.
 TEST(HostEmulator, AWarpgroupWhoseMatricesLieElsewhereIsWrong) {
   const Program program = warpgroups({.columns = 16});
   const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
@@ -395,7 +401,8 @@ TEST(HostEmulator, AWarpgroupWhoseMatricesLieElsewhereIsWrong) {
     return "right";
   };
   EXPECT_EQ(outcome(code.text), "right");
-  // Dense where the hardware swizzles, or another swizzle, or another step between rows.
+  // Threads store without the swizzle that the instruction expects, or with another one; or the
+  // descriptor has another swizzle or another step between rows.
   EXPECT_EQ(outcome(with(code.text, "a_c[tw_swizzled<128, 2>(", "a_c[(")), "wrong");
   EXPECT_EQ(outcome(with(code.text, "a_c[tw_swizzled<128, 2>(", "a_c[tw_swizzled<64, 2>(")),
             "wrong");
@@ -404,7 +411,8 @@ TEST(HostEmulator, AWarpgroupWhoseMatricesLieElsewhereIsWrong) {
             "wrong");
   EXPECT_THAT(outcome(with(code.text, "mode << 62", "0ull << 62")),
               HasSubstr("is not in shared memory, swizzled"));
-  // Sums arrive when they are waited for, and the hardware has orders of its own.
+  // The emulator stores sums only when a thread waits for them. It also reports an instruction that
+  // comes without the fence or the barrier that the hardware needs before it.
   EXPECT_EQ(outcome(without(code.text, "tw_wgmma_commit();")), "NaN");
   EXPECT_EQ(outcome(without(code.text, "tw_wgmma_wait(c_acc);")), "NaN");
   EXPECT_THAT(outcome(without(code.text, "tw_wgmma_fence(c_acc);")),
@@ -420,7 +428,8 @@ TEST(HostEmulator, AWarpgroupWhoseMatricesLieElsewhereIsWrong) {
               HasSubstr("an instruction of a warpgroup that not all lanes of threads 0 to 127"));
 }
 
-// c[m, n] is one term, which another row or column has in another place.
+// Each row of the first factor has a single 1, so that each result is one element of the second
+// factor. A factor that is read from a wrong place gives another element.
 TEST(HostEmulator, AnMnMajorFactorThatLiesElsewhereIsWrong) {
   const Program program = mn_major(true, true);
   const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
@@ -443,12 +452,12 @@ TEST(HostEmulator, AnMnMajorFactorThatLiesElsewhereIsWrong) {
     return "right";
   };
   EXPECT_EQ(outcome(code.text), "right") << code.text;
-  // The instruction transposes what is MN-major, and nothing else; it may read past the buffers
-  // too.
+  // The instruction must transpose the factors that are MN-major, and no others. Otherwise the
+  // result is wrong, or the instruction reads past the buffers, which is an error.
   EXPECT_NE(outcome(with(code.text, "k16_bf16_tab(", "k16_bf16_ta(")), "right");
   EXPECT_NE(outcome(with(code.text, "k16_bf16_tab(", "k16_bf16_tb(")), "right");
   EXPECT_NE(outcome(with(code.text, "k16_bf16_tab(", "k16_bf16(")), "right");
-  // One of the two offsets is missing, or the two are exchanged.
+  // An offset of the descriptor is wrong or missing, or its two offsets are exchanged.
   const std::string leading = "(ULONG)(group_bytes / 16) << 16";
   const std::string stride = "(ULONG)(8 * swizzle / 16) << 32";
   EXPECT_EQ(
@@ -461,7 +470,7 @@ TEST(HostEmulator, AnMnMajorFactorThatLiesElsewhereIsWrong) {
       outcome(with(with(code.text, in_cuda(leading), in_cuda("(ULONG)(8 * swizzle / 16) << 16")),
                    in_cuda(stride), in_cuda("(ULONG)(group_bytes / 16) << 32"))),
       "wrong");
-  // Another swizzle of the hardware, or none by those who store.
+  // The instruction expects another swizzle than the stores have, or the stores have none.
   EXPECT_NE(outcome(with(code.text, "tw_descriptor_mn<128, 4096>(", "tw_descriptor_mn<64, 4096>(")),
             "right");
   EXPECT_EQ(outcome(with(code.text, "a_c[tw_swizzled<128, 2>(", "a_c[(")), "wrong");
@@ -521,7 +530,8 @@ TEST(HostEmulator, WrongBulkCopiesShow) {
   EXPECT_EQ(sum(code.text, kernel), 48);
   wrong.maps[1].extents[1] = 30;
   EXPECT_NE(sum(code.text, wrong), 48);
-  // Addresses are swizzled, and this buffer begins anywhere.
+  // With a swizzle of 64 bytes, a box must go to a multiple of 512, and this buffer begins
+  // elsewhere.
   wrong = kernel;
   wrong.maps[1].swizzle = 64;
   EXPECT_EQ(run(code.text, wrong),
@@ -572,7 +582,7 @@ std::vector<GpuCase> specialised_phases() {
         cases.push_back(gpu_case("", program, integer_inputs(program, 1)));
       }
     }
-  // More tasks than a GPU runs blocks at once.
+  // A GPU cannot run a block for each of these tasks at once.
   const Program many = bulk_schedule(3, 20003, 28).specialise("c").persist("c").program().value();
   cases.push_back(gpu_case("", many, integer_inputs(many, 1)));
   return cases;
@@ -596,7 +606,7 @@ TEST(HostEmulator, WrongSpecialisedPhasesShow) {
     EXPECT_EQ(run(code.text, order), "");
     EXPECT_EQ(c[0], 44);
     EXPECT_THAT(run(without(code.text, leave), order), HasSubstr("waits for boxes that never"));
-    // Whoever asks does not wait for those who read.
+    // The producer copies to a slot again without waiting until the consumers have read it.
     const std::string error = run(without(code.text, emptied), order);
     EXPECT_TRUE(!error.empty() || c[0] != 44) << error;
   }
@@ -618,7 +628,8 @@ TEST(HostEmulator, WrongPersistentPhasesShow) {
   const auto is_right = [&](const std::string& text, ThreadOrder order) {
     return run(text, order).empty() && std::ranges::all_of(c, [](float sum) { return sum == 44; });
   };
-  // The end of the producer's pipeline comes first in the text, that of the consumers last.
+  // In the text, the end of the producer's pipeline is the first of these loops, and the end of the
+  // consumers' pipeline is the last.
   const std::string end = "for (; tw_arrived < tw_committed; ++tw_arrived) {";
   std::string of_consumers = code.text, of_producer = code.text;
   of_producer.replace(of_producer.find(end), end.size(), "while (false) {");
@@ -675,9 +686,10 @@ c: f32[m=128, n=16] = sum(k=256) a[m, k] * b[k, n])");
       ASSERT_TRUE(compiled) << compiled.error().message;
       const CudaFunctionFacts& facts = compiled->functions[0];
       EXPECT_EQ(facts.spill_store_bytes, 0) << architecture;
-      // No tensor map, of 128 bytes, which is a parameter, is copied to the stack.
+      // Tensor maps are parameters of 128 bytes each. None of them is copied to the stack.
       EXPECT_LT(facts.stack_bytes, 64) << architecture;
-      // Consumers cannot take more registers than all threads have at the start.
+      // Producers hand registers to consumers, but the sum of all threads' registers stays that of
+      // the start.
       if (architecture != std::string("sm_90a") || rows == 8) continue;
       EXPECT_EQ(facts.registers, rows == 16 ? 168 : 96);
     }
@@ -772,8 +784,8 @@ TEST(HostEmulator, TensorTilesRoundToTf32) {
   }
 }
 
-// Tensor cores truncate their sums: 8,192 terms that are summed inside of them, here as `inside`,
-// are beyond what `fast` allows.
+// Tensor cores truncate their sums. If all 8,192 terms are summed inside of a tensor core, as in
+// `inside`, the error is larger than the class `fast` allows.
 TEST(HostEmulator, Fault81_SplitTf32IsFastF32AlsoInLongSums) {
   constexpr int terms = 8192, rows = 16, columns = 8;
   const std::string text =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Programs of GPUs for the tests of their code.
+// Programs for GPUs that several tests of their code use.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -67,7 +67,8 @@ vectorize b@c n.1.1
 )");
 }
 
-/// Copies of both operands are ahead; the last block of the reduction has 6 of 8 elements.
+/// Returns a matrix product in a pipeline of `depth` iterations, in which both operands are copied
+/// ahead. The last block of the reduction has 6 of 8 terms.
 inline Program pipelined_gemm(int depth, DType type = Float32) {
   const auto compute =
       dsl::parse_compute(fmt::format(R"(
@@ -107,7 +108,8 @@ vectorize b@c n.1.1
                                   .c_str());
 }
 
-/// 3 x 3 with padding as a matrix product: pixels x channels, 36 taps in blocks of 12.
+/// Returns a padded 3 x 3 convolution as a product of pixels and channels. Each result sums 36
+/// terms, 9 taps of 4 channels, in blocks of 12.
 inline Program implicit_gemm() {
   const auto conv = dsl::make_workload(
       "conv2d",
@@ -138,8 +140,9 @@ bind w@out c*r*s.1
 )");
 }
 
-/// Two warps, each of 2 x 2 tiles. `along`: a lane's neighbours in shared memory: along k, or
-/// across. `more` steps come last.
+/// Returns a product with two warps per block, each of which computes 2 x 2 tiles. A lane's
+/// neighbouring elements in shared memory are consecutive terms if `along`, otherwise consecutive
+/// rows or columns. `more` is appended to the steps.
 inline Program tensor_gemm(const schedules::TensorTile& tile, bool along = true,
                            const std::string& more = "") {
   const DType type = tile.operand, sum = tile.accumulator;
@@ -188,7 +191,8 @@ bind b@c n.1.1.1
                                   .c_str());
 }
 
-/// 40 partial results of each row, by threads, which a warp combines.
+/// Returns a reduction of rows. Threads reduce a row to 40 partial results, which a warp then
+/// combines.
 inline Program row_reduction(const std::string& type, const std::string& combine) {
   const auto compute = dsl::parse_compute(
       fmt::format("input a: {0}[3, 101]; r: {0}[i=3] = {1}(j=101) a[i, j]", type, combine));
@@ -203,8 +207,9 @@ bind r j_rf
 )");
 }
 
-/// Warpgroups below each other and side by side, each of one or two tiles of 64 rows; a block of
-/// the reduction has rows of `bytes`.
+/// The sizes of warpgroups(). A block has `below` x `beside` warpgroups, each of which computes
+/// `tiles` tiles of 64 rows and `columns` columns. In shared memory, a row of an operand has
+/// `bytes` bytes.
 struct Groups {
   std::string tile = "wgmma_m64k16_bf16";
   int64_t below = 1, beside = 1, tiles = 1;
@@ -285,7 +290,8 @@ inline std::vector<schedules::TensorTile> tiles_of_warps() {
   return tiles;
 }
 
-/// Factors that are contiguous across the reduction, two groups of columns.
+/// Returns a product with two groups of 64 columns. The first factor is MN-major if `a`, the second
+/// if `b`.
 inline Program mn_major(bool a, bool b) {
   const schedules::MnMajorProduct p = {64,
                                        128,
@@ -310,7 +316,8 @@ inline Stmt threads(const std::string& variable, int64_t extent, Block body) {
 
 inline const Stmt barrier = {schedules::Barrier{}};
 
-/// Each thread puts an element into a shared buffer of `bytes` and takes its neighbour's.
+/// Returns a program in which each of 48 threads stores an element in a shared buffer of `bytes`
+/// bytes, and reads its neighbour's element after a barrier, if there is one.
 inline Program neighbours(int64_t bytes, bool has_barrier = true) {
   const Expr i = var("i"), j = var("j");
   Block body = {threads("i", 48, {assign("s", {i}, f32("in", {i}))}), barrier,
@@ -320,7 +327,8 @@ inline Program neighbours(int64_t bytes, bool has_barrier = true) {
                       {}, {allocate("s", Float32, {bytes / 4}, Scope::Shared, std::move(body))});
 }
 
-/// out[t] = the sum of a row of in, and doubled = the rows twice, by four threads.
+/// Returns a program with four threads t: out[t] is in[t, 0] plus the sum of row t of `in`, and
+/// `doubled` is in + in.
 inline Program rows(int64_t columns) {
   const Expr t = var("t"), k = var("k"), j = var("j");
   return single_phase(
@@ -334,8 +342,9 @@ inline Program rows(int64_t columns) {
                        {assign("doubled", {t, j}, f32("in", {t, j}) + f32("in", {t, j}))})})});
 }
 
-/// out[i] = 257 in[i] + bias[v], rounded, where i = t * stride + v + offset is below `bound`, for v
-/// < lanes, by threads t: halfway between two bf16 for odd in[i].
+/// Returns a program in which threads t store, for v < lanes, out[i] = factor * in[i] + bias[v],
+/// rounded to `type`, where i = t * stride + v + offset is below `bound`. The factor is 257, or
+/// 2049 for f16, so that for odd in[i] the product is halfway between two numbers of the type.
 inline Program rounding_store(DType type, int64_t stride, int64_t lanes, int64_t offset = 0,
                               int64_t bound = 1000) {
   const Expr t = var("t"), v = var("v");
@@ -360,7 +369,7 @@ inline std::string without(std::string text, const std::string& part) {
   return text.erase(at, part.size());
 }
 
-/// a[m, k] * b[k, n] in blocks, both copied in bulk.
+/// Returns a schedule of a[m, k] * b[k, n] in blocks, in which TMA copies both operands.
 inline Schedule bulk_schedule(int64_t depth, int64_t m = 20, int64_t k = 44) {
   const auto compute = dsl::parse_compute(fmt::format(R"(input a: f32[{0}, {1}]
 weight b: f32[{1}, 16]

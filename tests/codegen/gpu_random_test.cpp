@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random computes x random legal schedules with threads, shared memory and barriers, and products x
-// points of their spaces, on small odd shapes: the meaning of the compute, the interpreter of
-// programs, the CUDA text on its host emulator and the OpenCL text on a device agree.
+// Tests random computes with random legal schedules that have threads, shared memory and barriers,
+// and products with points of their spaces, on small odd shapes. The meaning of the compute, the
+// interpreter of programs, the CUDA text on its host emulator and the OpenCL text on a device must
+// agree.
 
 #include <gtest/gtest.h>
 #include <stdio.h>
@@ -31,7 +32,7 @@ namespace {
 
 using schedules::Schedule;
 
-/// Counts of the features that the cases have.
+/// Numbers of the cases that have certain features.
 struct Seen {
   int64_t cases = 0, threads = 0, shared = 0, barriers = 0, partial = 0, several_phases = 0;
   int64_t tiles = 0, pipelines = 0, boxes = 0;
@@ -75,7 +76,7 @@ struct Seen {
   }
 };
 
-/// A product or a convolution of a small odd shape.
+/// Returns a random matrix product or convolution of a small odd shape.
 dsl::Compute small_product(Random& random) {
   const auto between = [&](int64_t low, int64_t high) { return low + random.below(high - low); };
   const std::string type = random.pick(std::vector<std::string>{"f32", "f32", "f16", "i8"});
@@ -97,7 +98,7 @@ dsl::Compute small_product(Random& random) {
   return workload->compute;
 }
 
-/// Such a product and any point of its space.
+/// Returns a small_product() with a random legal schedule of its space for sm_90a or for OpenCL.
 std::pair<dsl::Compute, Schedule> random_product(Random& random) {
   const dsl::Compute compute = small_product(random);
   const Target target = *parse_target(random.chance(0.7) ? "cuda:sm_90a" : "opencl");
@@ -113,9 +114,9 @@ struct Drawn {
   Schedule schedule;
 };
 
-/// Draws a case. One in five is a product by tensor tiles; one in seven of the others uses TMA
-/// copies; a third of the rest is from a search space for GPUs, where operands pass through shared
-/// memory, mostly in pipelines.
+/// Draws a case. One seed in five gives a product by tensor tiles. Of the others, one in seven uses
+/// TMA copies. Of the rest, a third comes from a search space for GPUs, where operands pass through
+/// shared memory, mostly in pipelines; the others are random schedules.
 Drawn draw(uint64_t seed) {
   Random random(seed);
   if (seed % 5 == 0) {
@@ -168,8 +169,9 @@ GpuCase warpgroup_case(const std::string& title, const dsl::Compute& compute,
   return case_of(title, compute, schedule, *parse_target("cuda:sm_90a"), seed);
 }
 
-/// A compute some of whose inputs and outputs are kept in layouts that are asked for, and any point
-/// of its space. Of three, two are products, of which one is large enough for tensor tiles.
+/// Returns a compute with layouts that are asked for, for some of its inputs and outputs, and a
+/// random legal schedule of its space. Two of three seeds give a product, one of them a product
+/// that is large enough for tensor tiles.
 GpuCase make_case_with_layouts(uint64_t seed, const Target& target) {
   Random random(seed);
   const auto [compute, tolerance] =
@@ -202,7 +204,8 @@ GpuCase make_warpgroup_case(uint64_t seed) {
   return warpgroup_case(workload.key(), workload.compute, schedule, seed);
 }
 
-/// By day every `share`-th product.
+/// Returns cases of every `share`-th of the mn_major_products(), or of all of them under
+/// TW_NIGHTLY.
 std::vector<GpuCase> mn_major_cases(size_t share) {
   std::vector<GpuCase> cases;
   for (const schedules::MnMajorProduct& p : due(schedules::mn_major_products(), share))
@@ -210,7 +213,7 @@ std::vector<GpuCase> mn_major_cases(size_t share) {
   return cases;
 }
 
-/// Legality counts no less shared memory than the kernel asks for.
+/// Expects that the legality check counts at least as much shared memory as the kernel asks for.
 void expect_shared_memory_is_counted(const GpuCase& c) {
   const auto code = emit_gpu(c.program, "k", GpuDialect::Cuda);
   ASSERT_TRUE(code) << code.error().message;
@@ -219,8 +222,8 @@ void expect_shared_memory_is_counted(const GpuCase& c) {
         << c.title;
 }
 
-/// Products that are rounded to 16 bits. Their texts store some of them packed, and others one by
-/// one.
+/// Returns products with results that are rounded to 16 bits. At least a sixth of the texts stores
+/// results packed, and at least a sixth one by one.
 std::vector<GpuCase> rounded_products(uint64_t first_seed, int64_t count) {
   std::vector<GpuCase> cases;
   int64_t packed = 0, guarded = 0;
@@ -239,7 +242,8 @@ std::vector<GpuCase> rounded_products(uint64_t first_seed, int64_t count) {
   return cases;
 }
 
-/// Compilers have fixed costs, and what fails is easier to find in a small text.
+/// Number of cases in one text. In a small text a failure is easier to find. A larger text shares
+/// the fixed costs of compilers.
 constexpr int64_t batch = 20;
 
 template <typename Expect>
@@ -286,7 +290,8 @@ void run_cuda(uint64_t first_seed, int64_t cases) {
       [&](const std::vector<GpuCase>& some) { expect_cuda_agrees(**device, *nvrtc, some); });
 }
 
-/// Random schedules of computes with constant stages, and their preparations.
+/// Returns random schedules of computes with stages that read only constants. Each program and each
+/// preparation is a case.
 std::vector<GpuCase> prepared_cases(uint64_t first_seed, uint64_t count) {
   std::vector<GpuCase> cases;
   for (uint64_t seed = first_seed; seed < first_seed + count; ++seed) {
@@ -368,7 +373,7 @@ GpuCase case_of_workload(const dsl::Workload& workload, const Schedule& schedule
   return interpreted_case(workload.key(), workload.compute, schedule, seed, 1e-2);
 }
 
-/// Convolutions whose pixels TMA copies as rectangles.
+/// Returns convolutions with pixels that TMA copies as rectangles.
 std::vector<GpuCase> box_convolutions(uint64_t first_seed, int64_t count) {
   std::vector<GpuCase> cases;
   for (uint64_t seed = first_seed; seed < first_seed + static_cast<uint64_t>(count); ++seed) {
@@ -379,8 +384,8 @@ std::vector<GpuCase> box_convolutions(uint64_t first_seed, int64_t count) {
   return cases;
 }
 
-/// Products whose sums are split over blocks of threads, and whose operands TMA copies: so many of
-/// each of five workloads.
+/// Returns `of_each` schedules of each of five products. The sums are split over blocks of threads,
+/// and TMA copies operands.
 std::vector<GpuCase> split_products(int of_each) {
   const Target target = *parse_target("cuda:sm_90a");
   std::vector<GpuCase> cases;
@@ -422,8 +427,9 @@ TEST(BoxConvolutions, AgreeOnTheEmulator) {
 
 TEST(MnMajor, ProductsAgreeOnTheEmulator) { expect_emulation_agrees(mn_major_cases(4)); }
 
-/// Blocks of 128 by 256 by producers, four stages, with tails: what is fastest on sm_90a. The
-/// second factor is K-major, then MN-major; producers release registers to 256 consumers.
+/// Returns products with blocks of 128 by 256, copies by producers and four stages, which is the
+/// fastest configuration on sm_90a. They have tails. The second factor is K-major in one and
+/// MN-major in the other. The producers hand registers to 256 consumers.
 std::vector<GpuCase> large_blocks_by_producers() {
   std::vector<GpuCase> cases;
   for (const bool across : {false, true}) {
@@ -444,7 +450,8 @@ TEST(Producers, LargeBlocksAgreeOnTheEmulator) {
   expect_emulation_agrees(large_blocks_by_producers());
 }
 
-/// Runs the cases on the GPU of this machine if it is of sm_90, and says why if it does not.
+/// Runs the cases on the GPU of this machine if it is of sm_90. Otherwise skips the test and says
+/// why.
 void expect_hopper_agrees(std::vector<GpuCase> (*make_cases)()) {
   const auto device = runtime::open_cuda_device();
   if (!device) GTEST_SKIP() << device.error().message;
@@ -469,8 +476,8 @@ TEST(MnMajor, ProductsAgreeOnCuda) {
   expect_hopper_agrees([] { return mn_major_cases(1); });
 }
 
-// A tensor core truncates when it adds: summed inside of one, these would lose more than `fast`
-// allows.
+// Tensor cores truncate when they add. If these sums were made inside of a tensor core, the error
+// would be larger than `fast` allows.
 TEST(LongSums, OfSplitTf32AgreeOnCuda) {
   const auto device = runtime::open_cuda_device();
   if (!device) GTEST_SKIP() << device.error().message;
@@ -484,7 +491,8 @@ TEST(LongSums, OfSplitTf32AgreeOnCuda) {
   const Schedule schedule = space.schedule(*point);
   ASSERT_NE(schedule.to_string().find("3xtf32"), std::string::npos) << schedule.to_string();
   const Program program = schedule.program(schedules::limits_of(target)).value();
-  // The slack is of 1 and of each sum, the tolerance of the largest sum, which is about 300.
+  // `fast` allows an error of 2e-5 of the largest sum, which is about 300. The slack is multiplied
+  // by the expected sum, and added to it as it is.
   const std::vector<GpuCase> cases = {
       gpu_case("3xTF32", program, real_inputs(program, 5), 300 * 2e-5)};
   expect_cuda_agrees(**device, *nvrtc, cases);
@@ -514,8 +522,8 @@ TEST(GpuRandom, WarpgroupsCompileForSm90a) {
   }
 }
 
-/// The products of a table of bench/workloads, by tensor tiles where there are some, with each
-/// operand copied in bulk that can be.
+/// Returns the products of two tables of bench/workloads, in f32: matrix products and 1 x 1
+/// convolutions.
 std::vector<dsl::Workload> bench_products() {
   std::vector<dsl::Workload> workloads;
   for (const char* table : {"gemm.tsv", "resnet50_conv.tsv"}) {
@@ -569,7 +577,7 @@ TEST(Nvrtc, CompilesBulkProductsOfTheBench) {
   EXPECT_GE(compiled, cases_of(4, 20));
 }
 
-/// TW_RANDOM_CASES=2000 for a night.
+/// Returns $TW_RANDOM_CASES, e.g. 2000 for a night, or 240 if it is not set.
 int64_t many() {
   const char* text = getenv("TW_RANDOM_CASES");
   return text ? parse_int(text).value() : 240;

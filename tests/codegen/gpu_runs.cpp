@@ -27,8 +27,9 @@ std::vector<std::string> names_of(const GpuCode& code) {
   return names;
 }
 
-/// Fills an argument before the first launch. Outputs get a pattern that is no result, and zeros
-/// where a layout's rounding adds elements that need not be written.
+/// Fills an argument before the first launch. Inputs get their data. Outputs get a pattern that is
+/// no result, or zeros if they are not row-major: their layout may add elements that need not be
+/// written.
 void fill(const Argument& argument, const Storage& inputs, std::byte* data) {
   const auto bytes = static_cast<size_t>(argument.buffer.bytes());
   if (!argument.is_output) {
@@ -100,7 +101,7 @@ Result<Storage> launch_on(runtime::Device& device, const runtime::DeviceModule& 
   return outputs;
 }
 
-/// Calls `run` with each case and its kernels.
+/// Calls `run` with each case and with the kernels of the case.
 template <typename F>
 Status for_each_case(std::span<const GpuCase> cases, const GpuCode& code, F&& run) {
   size_t at = 0;
@@ -155,7 +156,7 @@ GpuCase gpu_case(std::string title, const Program& program, const Storage& input
   GpuCase c{std::move(title), program, inputs, inputs, slack};
   const Status evaluated = schedules::evaluate(program, c.expected);
   EXPECT_TRUE(evaluated) << c.title << "\n" << evaluated.error().message;
-  // The preparation is a case of its own.
+  // Prepared arguments are inputs of the kernels. The preparation is tested as another case.
   for (const Argument& argument : program.arguments)
     if (argument.prepared) c.inputs[argument.buffer.name] = c.expected[argument.buffer.name];
   return c;
@@ -182,7 +183,8 @@ Result<std::vector<Storage>> run_opencl(runtime::Device& device, std::span<const
 Result<std::vector<Storage>> run_cuda(runtime::Device& device, const Nvrtc& nvrtc,
                                       std::span<const GpuCase> cases) {
   TW_TRY(const GpuCode code, emit_gpu(named(cases), GpuDialect::Cuda));
-  // Also for the variant with features of this chip alone, if it has one.
+  // If there is a variant of the architecture with features of this chip only, such as sm_90a, the
+  // text is compiled for it.
   const std::string plain = device.facts().architecture, own = plain + "a";
   const bool has_own = std::ranges::count(nvrtc.architectures(), own) > 0;
   TW_TRY(const CudaCode compiled, nvrtc.compile(code.text, has_own ? own : plain));
@@ -225,8 +227,8 @@ void expect_cuda_agrees(runtime::Device& device, const Nvrtc& nvrtc,
 void expect_nvrtc_compiles(const Nvrtc& nvrtc, std::span<const GpuCase> cases) {
   const auto code = emit_gpu(named(cases), GpuDialect::Cuda);
   ASSERT_TRUE(code) << code.error().message;
-  // By day each text is compiled for one of them. The texts of a test take turns, and which comes
-  // first follows from the text.
+  // Without TW_NIGHTLY, each text is compiled for one of the architectures. Successive texts take
+  // turns, and the length of the first text decides which architecture is first.
   const std::vector<const char*> all = {"sm_80", "sm_90a", "sm_120"};
   static size_t turn = code->text.size();
   const auto architectures = is_nightly() ? all : std::vector{all[turn++ % all.size()]};
@@ -244,15 +246,15 @@ Result<Nvrtc> open_nvrtc() {
 }
 
 Result<std::shared_ptr<runtime::Device>> opencl_device() {
-  // PoCL reads where its cache is when it is first used.
+  // PoCL reads POCL_CACHE_DIR when it is first used.
   struct Cache {
     std::string path = (std::filesystem::temp_directory_path() / "tw_pocl_XXXXXX").string();
     Cache() { setenv("POCL_CACHE_DIR", mkdtemp(path.data()), 1); }
     ~Cache() { std::filesystem::remove_all(path); }
   };
   static const Cache cache;
-  // PoCL 3.1 takes loops of a kernel for parallel ones when it optimizes, and loses what depends on
-  // the iteration before.
+  // When it optimizes, PoCL 3.1 treats loops of a kernel as parallel. Then iterations lose the
+  // results of earlier iterations.
   setenv("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable", 0);
   return runtime::open_opencl_device();
 }

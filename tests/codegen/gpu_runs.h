@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Ways to run Programs as GPU text: without a GPU, CUDA C++ on its host emulator between guard
-// pages and OpenCL C on whatever device the machine has; and CUDA C++ on a GPU. Many programs share
-// a text, as compilers have fixed costs.
+// Ways to run Programs as text for GPUs. Without a GPU, CUDA C++ runs on its host emulator with
+// guard pages, and OpenCL C on any device of the machine. With a GPU, CUDA C++ runs there. Many
+// programs share one text, since compilers have fixed costs.
 
 #include <memory>
 #include <span>
@@ -25,39 +25,43 @@ struct GpuCase {
   double slack = 0;       ///< relative and absolute
 };
 
-/// A case whose expected outputs are those of the interpreter of programs; its error fails the
-/// test.
+/// Returns a case with the outputs of the interpreter of programs as the expected ones. An error of
+/// the interpreter fails the test.
 GpuCase gpu_case(std::string title, const Program& program, const Storage& inputs,
                  double slack = 0);
 
-/// A case of sm_90a whose expected outputs are what the compute means, on inputs that are exact
-/// (schedules::exact_inputs): large programs take the interpreter of programs minutes.
+/// Returns a case for sm_90a with the meaning of the compute on exact_inputs() as the expected
+/// outputs. It is for large programs, for which the interpreter of programs takes minutes.
 GpuCase interpreted_case(const std::string& title, const dsl::Compute& compute,
                          const schedules::Schedule& schedule, uint64_t seed, double slack);
 
-/// The cases' programs, k0, k1 and so on, which emit_gpu() makes one text of.
+/// Returns the cases' programs with the names k0, k1 and so on. emit_gpu() makes one text of them.
 std::vector<NamedProgram> named(std::span<const GpuCase> cases);
-/// The outputs of each case on a device that has loaded `loaded`, the compiled text.
+/// Runs the cases on a device. `code` is their text and `loaded` is the compiled text. Returns the
+/// outputs of each case.
 Result<std::vector<Storage>> run_on(runtime::Device& device, const GpuCode& code,
                                     const runtime::DeviceCode& loaded,
                                     std::span<const GpuCase> cases);
-/// The outputs are the expected ones; `way` is for the message.
+/// Expects the outputs of each case in `results`. `way` names the way of running in messages.
 void expect_equal(std::span<const GpuCase> cases, const Result<std::vector<Storage>>& results,
                   const char* way);
 
-/// Forwards, backwards and shuffled, threads compute what is expected.
+/// These functions run the cases and expect their outputs. The first one runs CUDA text on the host
+/// emulator, with threads in forward, backward and shuffled order. The others use a device.
 void expect_emulation_agrees(std::span<const GpuCase> cases);
 void expect_opencl_agrees(runtime::Device& device, std::span<const GpuCase> cases);
 void expect_cuda_agrees(runtime::Device& device, const Nvrtc& nvrtc,
                         std::span<const GpuCase> cases);
 
-/// The text of all cases compiles for sm_80, sm_90a and sm_120.
+/// Expects that the text of all cases compiles for sm_80, sm_90a and sm_120; without TW_NIGHTLY,
+/// for one of these.
 void expect_nvrtc_compiles(const Nvrtc& nvrtc, std::span<const GpuCase> cases);
 
-/// The device of these tests, or why there is none. PoCL's cache is a folder of this process.
+/// Returns the OpenCL device of these tests, or the reason why there is none. PoCL's cache is a
+/// folder of this process.
 Result<std::shared_ptr<runtime::Device>> opencl_device();
 
-/// Looked for in $CUDA_HOME first.
+/// Opens NVRTC. Looks for it in $CUDA_HOME first.
 Result<Nvrtc> open_nvrtc();
 
 }  // namespace tw::codegen

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Loop programs written by hand, each with one thing that a code generator can get wrong.
+// Loop programs written by hand. Each has one property that a code generator can get wrong.
 
 #include <string>
 #include <vector>
@@ -41,26 +41,28 @@ Program single_phase(std::vector<Argument> arguments, std::vector<TaskAxis> axes
 
 // ---- kernels --------------------------------------------------------------------------------
 
-/// c = a b, m tiled by 6 and n by 2 * 16, k blocked by `block`: later blocks add to c.
+/// Returns the product c = a b. m is tiled by 6, n by 2 * 16, and k by `block`; blocks of k after
+/// the first add to c.
 Program blocked_gemm(int64_t m, int64_t n, int64_t k, int64_t block);
-/// out[i] = 2 in[i] for i < n, in tiles of 16 with an If: around the vector loop where each tile is
-/// full, inside it in the last.
+/// Returns out[i] = 2 in[i] for i < n, in tiles of 16. An If is around the vector loop of a full
+/// tile, and inside the vector loop of the last tile.
 Program guarded_tail(int64_t n);
-/// Running sums along the rows of in[n, step], row i by lane i % 16, under a condition for the
-/// last vector: lanes are `step` elements apart.
+/// Returns running sums along the rows of in[n, step]. Lane i % 16 computes row i, so that lanes
+/// are `step` elements apart. The last vector has lanes without a row, under a condition.
 Program partial_sums(int64_t n, int64_t step, DType type);
-/// A 3x3 convolution whose padding is a select around the read, vectorized over the row.
+/// Returns a 3x3 convolution, vectorized along the row. A select around the read does the padding.
 Program padded_row_conv(int64_t height, int64_t width, DType type);
-/// mean over rows into scratch, then in - mean: two phases.
+/// Returns two phases: the mean of each row goes to scratch memory, then out = in - mean.
 Program subtract_mean(int64_t rows, int64_t columns);
-/// out[i] = table[index[i]] for 0 <= index[i] < size, else -1.
+/// Returns out[i] = table[index[i]] for 0 <= index[i] < size, else -1.
 Program gather(int64_t count, int64_t size, DType index_type);
-/// A maximum over windows that starts from minus infinity.
+/// Returns a maximum over windows that begins with minus infinity, which is also the padding.
 Program max_pool(int64_t width);
-/// The transposed rows of a large Local buffer.
+/// Transposes matrices of n x n through a large Local buffer.
 Program large_local(int64_t n);
-/// 3x3, 16-channel blocks, padded input, `vectors` of 16 output channels times `pixels`
-/// accumulators: 2 * channels * outputs * 9 * height * width operations.
+/// Returns a 3x3 convolution in blocks of 16 channels, of an input that is padded already. A tile
+/// has `pixels` times `vectors` accumulators of 16 output channels. The convolution has 2 *
+/// channels * outputs * 9 * height * width operations.
 Program direct_conv(int64_t channels, int64_t outputs, int64_t height, int64_t width,
                     int64_t vectors, int64_t pixels);
 

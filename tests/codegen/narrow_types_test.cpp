@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of products of narrow types, by schedules of their search spaces: the object code of this
-// machine's instruction set, and of narrower ones, agrees with the program's meaning, and that with
-// the definition. Factors of 8 bits, and of 16 bits beside those of 8, reach the ends of their
-// types.
+// Tests sums of products of narrow types, with random schedules of their spaces. The object code of
+// this machine's instruction set and of narrower ones must agree with the definition, and so must
+// the program's meaning. Factors reach the ends of their types; only if both factors have 16 bits,
+// they are smaller.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,8 @@ std::string pick(Random& random, const std::vector<std::string>& texts) {
   return texts[static_cast<size_t>(random.below(static_cast<int64_t>(texts.size())))];
 }
 
-/// The data as the product has them: an element, or 0 outside of the image; less a zero point.
+/// Returns the expression of a data factor: the widened element, in some cases minus a zero point.
+/// If `inside` is a condition, the factor is 0 where it does not hold.
 std::string data_of(Random& random, const std::string& element, const std::string& wide,
                     const std::string& inside) {
   std::string data = fmt::format("{}({})", wide, element);
@@ -35,7 +36,8 @@ std::string data_of(Random& random, const std::string& element, const std::strin
              : fmt::format("select({}, {}, {})", inside, data, wide == "i32" ? "0" : "0.0");
 }
 
-/// A product or a convolution along one direction. `c` sums, and may be requantized.
+/// Returns a random product or one-dimensional convolution. Stage `c` has the sums, and a further
+/// stage may scale or requantize them.
 std::string narrow_product(Random& random) {
   const auto extent = [&](int64_t most) { return 1 + random.below(most); };
   const bool is_float = random.chance(0.2), has_digits = !is_float && random.chance(0.2);
@@ -73,8 +75,9 @@ std::string narrow_product(Random& random) {
                     n, result, m, n, result, random.below(3) - 1, limits.first, limits.second);
 }
 
-/// Whole numbers, many of them the least and the largest of the type; those of 16 bits are from
-/// -4095 to 4095 where `is_bounded`. Scales are powers of 2.
+/// Returns random integers, many of which are the least or the largest of the type. If
+/// `is_bounded`, those of 16-bit types are in -4095..4095. Inputs of f32 are scales: powers of 2,
+/// some negated.
 dsl::Array random_values(const dsl::Input& input, bool is_bounded, Random& random) {
   dsl::Array array = dsl::Array::make(input.type, input.shape).value();
   if (input.type == Float32) {
@@ -95,7 +98,7 @@ dsl::Array random_values(const dsl::Input& input, bool is_bounded, Random& rando
   return array;
 }
 
-/// Values of all inputs, whose sums of at most 60 products fit 32 bits.
+/// Returns random values of all inputs. Sums of at most 60 products of these fit into 32 bits.
 dsl::Arrays random_arrays(const dsl::Compute& compute, Random& random) {
   const auto is_wide = [&](const char* name) {
     return size_bytes(compute.find_input(name)->type) == 2;
@@ -106,7 +109,7 @@ dsl::Arrays random_arrays(const dsl::Compute& compute, Random& random) {
   return arrays;
 }
 
-/// The outputs of the definition in the layouts of the program.
+/// Returns the outputs of the definition in the layouts of the program.
 Storage defined_outputs(const Program& program, const dsl::Arrays& outputs) {
   Storage storage;
   for (const schedules::Argument& argument : program.arguments)
@@ -131,7 +134,7 @@ TEST_P(NarrowTypes, RandomSchedulesOfRandomProductsAgree) {
     const Target& target = targets[static_cast<size_t>(i) % targets.size()];
     schedules::Problem problem{*compute};
     problem.algorithms = true;
-    problem.most_error = 0;  // of those, the ones that round nothing
+    problem.most_error = 0;  // only algorithms that round nothing
     const auto space = schedules::Space::derive(problem, target);
     ASSERT_TRUE(space) << text << space.error().message;
     const schedules::Point point = space->sample(random);

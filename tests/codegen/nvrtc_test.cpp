@@ -26,7 +26,8 @@ extern "C" __global__ void saxpy_p0(const float* x, float* y, void* scratch) {
   y[i] += 2.0f * x[i];
 })";
 
-// c = a b for 1024 x 1024, tiles of 128 x 128, 8 x 8 a thread, two phases in one text.
+// A kernel with two phases. The first is the product c = a b of 1024 x 1024 matrices, in tiles of
+// 128 x 128, of which each thread computes 8 x 8 elements.
 constexpr const char* cuda_gemm = R"(
 extern "C" __global__ void __launch_bounds__(256)
 gemm_p0(const float* a, const float* b, float* c, void* scratch) {
@@ -58,7 +59,7 @@ extern "C" __global__ void gemm_p1(const float* a, const float* b, float* c, voi
   c[threadIdx.x] += 1.0f;
 })";
 
-// Sixteen registers hold 64 running sums only by spilling.
+// Two blocks of 1024 threads leave each thread 32 registers, so that 64 running sums must spill.
 constexpr const char* spilling = R"(
 extern "C" __global__ void __launch_bounds__(1024, 2) spilling_p0(const float* x, float* y, void*) {
   float sum[64];
@@ -147,7 +148,7 @@ TEST_F(NvrtcTest, Fault43_WhatDoesNotCompileIsOneLineWithWhatTheCompilerSaid) {
                     Not(HasSubstr("\n"))));
 }
 
-// ptxas, not the front end, finds this one.
+// ptxas finds this error, not the front end.
 TEST_F(NvrtcTest, Fault43_WhatDoesNotFitTheGpuIsOneLineToo) {
   const auto compiled = nvrtc_->compile(
       "extern \"C\" __global__ void f(float* x) {\n"
@@ -175,7 +176,7 @@ TEST_F(NvrtcTest, Fault53_ARemovedArchitectureIsUnsupportedAndTheRestListed) {
   }
 }
 
-// Checks the headers of real cubins with the fake driver.
+// The fake driver checks the headers of real cubins.
 TEST_F(NvrtcTest, Fault52_ItsCubinsAreTakenByTheirOwnGpusAlone) {
   void* library = dlopen(TW_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();
@@ -220,7 +221,8 @@ TEST(PtxasLog, EachAdviceIsToldOnce) {
   EXPECT_FALSE(is_loss("C7519: Potential Performance Loss: some wait for others"));
 }
 
-// The real compiler: the registers of a thread are unknown without launch bounds.
+// Uses the real compiler. Without launch bounds it does not know the registers of a thread, and
+// ignores setmaxnreg.
 TEST(Nvrtc, SaysWhereRegistersDoNotGoToOtherWarpgroups) {
   const auto nvrtc = open_nvrtc();
   if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;

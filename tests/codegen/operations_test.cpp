@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every operation and every conversion, on every element type, means the same on all three ways.
+// Tests that every operation and every conversion of every element type gives the same results in
+// the interpreter, the C and the object code.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -39,8 +40,8 @@ std::vector<DType> integer_types() {
   return types;
 }
 
-/// Stores the value of each i in [0, extent). Loops of `lanes` are vectors; the last one is
-/// shorter.
+/// Stores `value` for each i in [0, extent), in vectors of `lanes` lanes. The last vector may have
+/// fewer.
 Block in_vectors(const std::string& buffer, const Expr& value, int64_t extent, int64_t lanes) {
   const auto store = [&](const Expr& index) {
     return assign(buffer, {index}, dsl::substitute(value, "i", index));
@@ -54,19 +55,21 @@ Block in_vectors(const std::string& buffer, const Expr& value, int64_t extent, i
   return body;
 }
 
-/// Lanes of vectors in loops over `count` elements. They are no multiple of the lanes of any
-/// register and divide `count`, as each loop with functions of f64 takes the compiler seconds.
+/// Returns the number of lanes of vectors in loops over `count` elements. 19 and 38 are no
+/// multiples of the lanes of any register. They divide `count`, so that there is no second loop for
+/// a tail: the compiler takes seconds for each loop with functions of f64.
 int64_t lanes_of(DType type) { return size_bytes(type) == 1 ? count : 19; }
 
-/// By day f64 runs with the vectors of this machine only.
+/// Returns the targets to test. Without TW_NIGHTLY, programs with f64 run with the vectors of this
+/// machine only.
 std::vector<Target> targets_of(const Program& program) {
   const bool has_doubles = std::ranges::any_of(
       program.arguments, [](const auto& a) { return a.buffer.type == Float64; });
   return has_doubles && !is_nightly() ? std::vector<Target>{host_target()} : runnable_targets();
 }
 
-/// Element-wise: an output for each of the expressions over a[i] and b[i], stored as their own
-/// type.
+/// Returns a program that computes each of the expressions over a[i] and b[i]. Each is stored to an
+/// output of its own, which has the expression's type.
 Program elementwise(DType type, const std::vector<std::pair<std::string, Expr>>& results,
                     bool vectorized) {
   Program program;
@@ -84,7 +87,8 @@ Program elementwise(DType type, const std::vector<std::pair<std::string, Expr>>&
   return program;
 }
 
-/// All operations that the type allows; functions with a restricted domain get operands from it.
+/// Returns all operations that the type allows. The operands of functions with a restricted domain
+/// are kept inside of it.
 std::vector<std::pair<std::string, Expr>> operations(DType type) {
   const Expr a = dsl::read("a", {var("i")}, type), b = dsl::read("b", {var("i")}, type);
   std::vector<std::pair<std::string, Expr>> results;
@@ -120,14 +124,15 @@ Block with_threads(const Block& body) {
   return result;
 }
 
-/// Checks each expectation of a test for GPU texts too, for all cases at once at its end.
+/// Checks each program on the CPU at once. At the end of a test, checks the texts for GPUs of all
+/// its programs together.
 class Operations : public testing::Test {
  protected:
   void expect(const Program& program, const Storage& inputs, double relative = 0,
               double absolute = 0) {
     expect_agreement(program, inputs, relative, absolute, targets_of(program));
     for (const auto& argument : program.arguments)
-      if (argument.buffer.type == Float64) return;  // not on GPUs
+      if (argument.buffer.type == Float64) return;  // GPU tests have no f64
     Program on_gpu = program;
     for (auto& phase : on_gpu.phases) phase.body = schedules::block(with_threads(*phase.body));
     cases_.push_back(gpu_case("", on_gpu, inputs, relative));
@@ -152,7 +157,7 @@ TEST_F(Operations, EveryTypeAndOperation) {
                              : type == BFloat16 ? 8e-3
                                                 : 0;
     for (const bool vectorized : {false, true}) {
-      // Vectors have all cases of scalar loops, except cases that one type shows for all.
+      // Scalar loops have no cases that vectors lack, except some that are the same for all types.
       if (type != Float32 && !vectorized && !is_nightly()) continue;
       const Program program = elementwise(type, operations(type), vectorized);
       expect(program, real_inputs(program, 11), tolerance, tolerance / 10);
@@ -174,7 +179,8 @@ TEST_F(Operations, EveryConversion) {
   }
 }
 
-/// By way of f32, numbers next to the middle of two halves would be rounded to the middle first.
+/// If a double were rounded to f32 first, numbers next to the middle between two f16 or bf16 would
+/// become that middle, and could then be rounded the wrong way.
 TEST_F(Operations, DoublesAreRoundedOnce) {
   const double infinity = std::numeric_limits<double>::infinity();
   const std::vector<double> values = {1 + 0x1p-11 + 0x1p-50,
@@ -257,8 +263,8 @@ TEST_F(Operations, FloatsSaturateAsIntegers) {
   expect(program, inputs);
 }
 
-/// Sums, shifts, quotients and conversions of a float that was converted to an integer. Halide
-/// takes u32(i32(f)) to be u32(f), which is undefined if f is negative.
+/// Sums, shifts, quotients and conversions of integers that were converted from floats. Halide
+/// would simplify u32(i32(f)) to u32(f), which is undefined if f is negative.
 TEST_F(Operations, FloatsBecomeIntegersBeforeOtherOperations) {
   const double values[] = {-3.7, -3.5, -40, -370.2, 3, 130.9, 3e9, -3e9, 1e12, -1e12, 0.4, -40000};
   for (const DType from : {Float32, Float64, Float16}) {
@@ -285,7 +291,8 @@ TEST_F(Operations, FloatsBecomeIntegersBeforeOtherOperations) {
   }
 }
 
-/// f32 has no whole numbers with more than 24 bits: rounded to f32 first, these would become ties.
+/// f32 is exact only for integers of 24 bits. If these values were rounded to f32 first, they would
+/// become ties between two numbers of 16 bits.
 TEST_F(Operations, IntegersAreRoundedToHalvesOnce) {
   const int64_t values[] = {(1 << 24) + (1 << 16) + 1,
                             (1 << 24) + (1 << 16) - 1,
@@ -332,7 +339,7 @@ TEST_F(Operations, IntegersWrap) {
                                                          {"product", a * b},
                                                          {"negated", -a},
                                                          {"magnitude", dsl::abs(a)}};
-    // An optimizer that ignores overflow would fold this comparison.
+    // An optimizer that assumes that there is no overflow would fold this comparison to true.
     results.push_back({"grows", dsl::cast(Int32, a < a + dsl::constant_int(type, 1))});
     results.push_back({"halved", a * dsl::constant_int(type, 2) / dsl::constant_int(type, 2)});
     const Program program = elementwise(type, results, true);
@@ -348,7 +355,7 @@ TEST_F(Operations, IntegersWrap) {
   }
 }
 
-/// Counts that are negative, and those from the number of bits on, are taken modulo that number.
+/// Shift counts that are negative, or not below the number of bits, are taken modulo that number.
 TEST_F(Operations, BitsOfEveryInteger) {
   for (const DType type : integer_types()) {
     const Expr a = dsl::read("a", {var("i")}, type), b = dsl::read("b", {var("i")}, type);
@@ -403,7 +410,8 @@ TEST_F(Operations, IntegersAreDividedByAnyInteger) {
   }
 }
 
-/// An element of i64 has 64 bits also where all indices of its phase have 32.
+/// Operations on elements of i64 need 64 bits even if 32 bits are enough for all indices of the
+/// phase.
 TEST_F(Operations, WideElementsStandBesideNarrowIndices) {
   const Expr i = var("i"), a = dsl::read("a", {i}, Int64), b = dsl::read("b", {i}, Int64);
   const int64_t least = std::numeric_limits<int64_t>::min();
@@ -428,7 +436,8 @@ TEST_F(Operations, WideElementsStandBesideNarrowIndices) {
   expect_of(largest);
 }
 
-/// Masks of attention are added to scores, and rows that are masked as a whole are found by them.
+/// In attention, masks with minus infinity are added to scores, and rows that are masked as a whole
+/// are found by a comparison with it.
 TEST_F(Operations, InfiniteLiteralsAreOperands) {
   const Expr a = f32("a", {var("i")}), b = f32("b", {var("i")}), zero = dsl::constant(Float32, 0);
   const Expr least = dsl::identity(Combine::Max, Float32);
@@ -455,8 +464,8 @@ TEST_F(Operations, RoundsHalvesToEven) {
   expect(program, inputs);
 }
 
-/// The product of two numbers of 16 bits is rounded to 16 bits before it becomes a whole number:
-/// these products are ties of f16 or bf16, and not of f32.
+/// The product of two 16-bit floats is rounded to 16 bits before it is rounded to an integer. These
+/// products are ties between two numbers of f16 or bf16, but not in f32.
 TEST_F(Operations, ProductsOfHalvesAreRoundedBeforeTheyBecomeWhole) {
   for (const DType half : {Float16, BFloat16}) {
     const Expr a = dsl::read("a", {var("i")}, half), b = dsl::read("b", {var("i")}, half);
@@ -471,7 +480,8 @@ TEST_F(Operations, ProductsOfHalvesAreRoundedBeforeTheyBecomeWhole) {
   }
 }
 
-/// A reciprocal of 0.02 that is rounded to f32 gives 22 for 0.45000002 / 0.02, which is above 22.5.
+/// 0.45000002 / 0.02 is above 22.5 and must be rounded to 23. Multiplying by the reciprocal of
+/// 0.02, rounded to f32, would give 22.
 TEST_F(Operations, QuotientsAreDividedBeforeTheyBecomeWhole) {
   const Expr a = f32("a", {var("i")}), b = f32("b", {var("i")});
   const Program program = elementwise(
@@ -489,7 +499,8 @@ TEST_F(Operations, QuotientsAreDividedBeforeTheyBecomeWhole) {
   expect_agreement(program, inputs, 0, 0, targets_of(program));
 }
 
-/// The definition in f64 would round neither the product nor the quotient.
+/// Both the product and the quotient are rounded to f32. The definition computes in f64 and rounds
+/// neither, so that this test computes the expected values itself.
 TEST_F(Operations, QuantizedNumbersChangeTheirScaleInTwoOperations) {
   const Expr scaled =
       dsl::cast(Float32, dsl::read("a", {var("i")}, Int8)) * dsl::constant(Float32, 0.05);
@@ -508,7 +519,8 @@ TEST_F(Operations, QuantizedNumbersChangeTheirScaleInTwoOperations) {
   }
 }
 
-/// The argument is in radians; the multiple of pi / 2 that is taken off it grows with it.
+/// The argument is in radians. Its reduction subtracts a multiple of pi / 2, which is large if the
+/// argument is.
 TEST_F(Operations, SinesOfLargeArgumentsKeepTheirDigits) {
   constexpr int64_t points = 2000;
   const Expr x = f32("a", {var("i")});
@@ -603,8 +615,8 @@ TEST_F(Operations, FunctionsAreAccurateOverTheirRange) {
     const double t = static_cast<double>(i - points / 2) / (points / 2.0);
     store_float(Float32, inputs["a"].data(), i, 80 * t * t * t + 1e-6);  // dense around 0
   }
-  // Without fused multiply-adds exp rounds the multiple of ln 2 that it takes off its argument: by
-  // half of the spacing of floats at 80, 3.8e-6.
+  // exp subtracts a multiple of ln 2 from its argument. Without fused multiply-adds it rounds this
+  // multiple, which adds an error of half of the spacing of floats at 80, 3.8e-6.
   expect(program, inputs, host_target().has("fma") ? 2e-6 : 6e-6, 1e-37);
 }
 
@@ -629,7 +641,7 @@ TEST_F(Operations, ExponentialsOfLargeNumbersAreInfiniteOrZero) {
   expect(program, inputs, 2e-6, 0x1p-149);
 }
 
-/// Infinity is not among them: its logarithm is 88.72 (docs/codegen.md).
+/// Infinity is not tested, because kernels compute 88.72 as its logarithm (docs/codegen.md).
 TEST_F(Operations, LogarithmsOfTheLeastAndTheLargestNumbers) {
   const Program program = elementwise(Float32, {{"log", dsl::log(f32("a", {var("i")}))}}, true);
   Storage inputs = integer_inputs(program, 32);
@@ -640,7 +652,8 @@ TEST_F(Operations, LogarithmsOfTheLeastAndTheLargestNumbers) {
   expect(program, inputs, 1e-6);
 }
 
-/// In Halide's IR these expressions are small graphs. As trees they would have up to 10^9 nodes.
+/// Halide's IR shares common parts of these expressions. As trees, without sharing, they would have
+/// up to 10^9 nodes.
 TEST_F(Operations, NestedFunctionsAreCompiledAsGraphs) {
   const auto mish = [](const Expr& x) {
     return x * dsl::tanh(dsl::log(dsl::constant(x.type(), 1) + dsl::exp(x)));

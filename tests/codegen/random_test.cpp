@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random computes x random legal schedules on small odd shapes: the interpreter of programs, the
-// object code and (for some, as it is slow to build) the C under sanitizers agree.
+// Tests random computes with random legal schedules on small odd shapes. The interpreter of
+// programs and the object code must agree; for some cases, since it is slow to build, also the C
+// under sanitizers.
 
 #include <gtest/gtest.h>
 

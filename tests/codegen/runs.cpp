@@ -56,8 +56,9 @@ Storage inputs_from(const Program& program, uint64_t seed, bool reals) {
   return storage;
 }
 
-/// Reads each input from a file, runs all tasks, writes each output: everything in exact
-/// allocations.
+/// Returns the source of a main() that reads each input from a file, runs all tasks and writes each
+/// output. Buffers have exactly the needed size, so that sanitizers find accesses beyond their
+/// ends.
 std::string main_for(const Program& program) {
   std::string text =
       "#include <stdio.h>\n#include <stdlib.h>\nint main(int argc, char** argv) {\n"
@@ -66,8 +67,8 @@ std::string main_for(const Program& program) {
   std::string pointers, save;
   for (size_t i = 0; i < program.arguments.size(); ++i) {
     const int64_t bytes = program.arguments[i].buffer.bytes();
-    // Elements that a layout's rounding adds to an output need not be written: they are zero, as in
-    // the interpreter.
+    // A layout may add elements to an output, which need not be written. They are zero, as in the
+    // interpreter.
     const bool is_rounded = !program.arguments[i].layout.is_row_major();
     text += fmt::format("  void* b{} = {}{});\n", i, is_rounded ? "calloc(1, " : "malloc(", bytes);
     pointers += fmt::format("{}b{}", i ? ", " : "", i);
@@ -110,7 +111,7 @@ Storage read_outputs(const Program& program, const std::string& path) {
   return outputs;
 }
 
-/// The inputs, and what `run` computes of them by the preparation.
+/// Returns the inputs together with the results of the preparation, which `run` computes from them.
 template <typename Run>
 Result<Storage> with_prepared(const Program& program, const Storage& inputs, const Run& run) {
   Storage all = inputs;
@@ -137,7 +138,7 @@ Result<Storage> run_c(const Program& program, const Storage& given) {
   std::ofstream(path("k.c")) << source << main_for(program);
   TW_TRY(
       const std::string compiled,
-      // gcc's guess at uninitialized elements does not see that two conditions exclude each other.
+      // gcc warns of uninitialized elements, as it misses that two conditions exclude each other.
       run_command({"cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-maybe-uninitialized",
                    "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", path("k.c"),
                    "-o", path("k"), "-lm"},
@@ -270,7 +271,7 @@ void expect_agreement(const Program& program, const Storage& inputs, double rela
   for (const Target& target : targets) {
     const auto from_object = run_object(program, inputs, target);
     ASSERT_TRUE(from_object) << from_object.error().message;
-    // Without FMA the argument of exp is rounded once more when it is reduced.
+    // Without FMA, exp rounds once more when it reduces its argument.
     const double slack = target.has("fma") ? relative : 2.5 * relative;
     EXPECT_EQ(difference(program, expected, *from_object, slack, absolute), "")
         << target.to_string();

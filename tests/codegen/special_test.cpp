@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NaN, infinities, -0 and denormals: however a kernel is scheduled, it gives what the interpreter
-// does. (Of a maximum with a NaN nothing is promised: docs/codegen.md.)
+// Tests kernels on NaN, infinities, -0 and denormals. Their results must be those of the
+// interpreter, with any schedule. Nothing is promised of a maximum with a NaN (docs/codegen.md).
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -25,7 +25,8 @@ namespace {
 
 using ::testing::Each;
 
-/// One in `rarity` elements is special, so that some sums stay finite.
+/// Returns inputs in which about one of `rarity` elements is special, so that some sums stay
+/// finite.
 dsl::Arrays special_inputs(const dsl::Compute& compute, bool with_nan, Random& random) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   constexpr int64_t rarity = 9;
@@ -109,7 +110,8 @@ TEST(Special, Fault08_ArgmaxWithNaN) {
                                     false);
 }
 
-/// Results of the kernel of `expression`, in which every element `a[i]` is `number`.
+/// Runs the kernel of `expression` with the value `number` for every element a[i]. Returns the
+/// results.
 std::vector<double> values_at(const std::string& expression, float number) {
   SCOPED_TRACE(expression);
   constexpr int64_t count = 37;
@@ -161,7 +163,8 @@ TEST(Special, Fault08_ComparisonsWithInfinity) {
   expect("(a[i] - 1.0) <= inf", std::numeric_limits<float>::quiet_NaN(), false);
 }
 
-// On the way to each value all others fit into f32; together the literals do not.
+// In the order of the expression, all intermediate results fit into f32. If the two literals were
+// added first, they would overflow.
 TEST(Special, Fault08_LiteralsOfSumsAreKeptApartWhereTheyOverflow) {
   for (const auto& [expression, number, expected] :
        {std::tuple("a[i] - 3e38 - 3e38", 3.2e38F, -2.8e38),

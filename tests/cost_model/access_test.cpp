@@ -37,7 +37,7 @@ TEST(Access, PatternsFollowTheVectorLoopsStride) {
   EXPECT_EQ(pattern(image_at(var("y"), 0, table), v), Pattern::Gather);
 }
 
-// 14 pixels under 3 taps are 16 pixels, not 42.
+// 3 taps at 14 neighbouring pixels read 16 pixels, not 42.
 TEST(Access, OverlappingWindowsCountOnce) {
   const Access window = image_at(var("y"), var("x") + var("kx"), 0);
   EXPECT_EQ(distinct_elements(window, levels, only({x, kx})), 16);
@@ -65,7 +65,8 @@ TEST(Access, FootprintsAreWholeCacheLines) {
   EXPECT_EQ(footprint(all, levels, only({y, x, v}), x86).bytes, 56 * 14 * 64);
 }
 
-// Rows that are touched but for less than a line are one stretch, which ends with the last element.
+// Pieces of rows with gaps of less than a line between them are one stretch, which ends with the
+// last element.
 TEST(Access, RowsWithGapsOfLessThanALineAreOneStretch) {
   const Access one = image_at(var("y"), var("x"), 0);
   EXPECT_EQ(footprint(one, levels, only({x}), x86).runs, 1);  // 60 bytes between pixels
@@ -82,7 +83,7 @@ TEST(Access, LinesAreTheMachines) {
   EXPECT_EQ(footprint(one, levels, only({x}), {.bytes = 128, .way_bytes = 4096}).bytes, 7 * 128);
 }
 
-// Rows of 7 floats share lines when whole rows are touched.
+// Rows of 7 floats share cache lines if whole rows are touched.
 TEST(Access, ShortRowsAreContiguousWhenTouchedFromEndToEnd) {
   const Buffer small{"s", Float32, {16, 7}, schedules::Scope::Argument};
   const std::vector<Level> loops = {make_level({}, "i", 0, 16, LoopKind::Serial),
@@ -91,7 +92,8 @@ TEST(Access, ShortRowsAreContiguousWhenTouchedFromEndToEnd) {
   EXPECT_EQ(footprint(access, loops, only({0, 1}), x86).bytes, 7 * 64);  // 448 bytes
 }
 
-// 16 lines at steps of 2 KiB fall into 2 of the 64 sets of L1: as if they filled 32 KiB.
+// 16 lines at steps of 2 KiB fall into 2 of the 64 sets of L1. They take as much room as 32 KiB of
+// contiguous data.
 TEST(Access, LinesAtStepsOfAPowerOfTwoShareSets) {
   const std::vector<Level> loops = {make_level({}, "i", 0, 16, LoopKind::Serial)};
   const auto aliased = [&](int64_t row, CacheLines lines = x86) {
@@ -102,7 +104,7 @@ TEST(Access, LinesAtStepsOfAPowerOfTwoShareSets) {
   EXPECT_EQ(aliased(512), 8 * 4096);
   EXPECT_EQ(aliased(1024), 16 * 4096);
   EXPECT_EQ(aliased(528), 0);
-  // In ways of 16 KiB they fall into 8 of 256 sets; without a cache into none.
+  // If a way has 16 KiB, the lines fall into 8 of 256 sets. Without a cache there are no sets.
   EXPECT_EQ(aliased(512, {.bytes = 64, .way_bytes = 16384}), 2 * 16384);
   EXPECT_EQ(aliased(512, {.bytes = 64, .way_bytes = 0}), 0);
 }
@@ -123,7 +125,7 @@ TEST(Access, AlignmentIsOfEveryVector) {
   EXPECT_FALSE(aligned(28, var("v"), 32));
 }
 
-// The pixels of a fused loop, 6 at a time, over rows of 7.
+// A fused loop over pixels in rows of 7, in tiles of 6 pixels.
 const Expr pixel = var("f") * 6 + var("p");
 const std::vector<Level> fused = {make_level({}, "f", 0, 8, LoopKind::Serial),
                                   make_level({}, "p", 0, 6, LoopKind::Unrolled),
@@ -139,7 +141,7 @@ TEST(Access, DigitsOfOneNumberAreOneDimension) {
   EXPECT_EQ(footprint(access, fused, only({1, 2}), x86).bytes, 6 * 32);
   EXPECT_EQ(pattern(access, 2), Pattern::Contiguous);
   EXPECT_TRUE(is_aligned(access, fused, 32));
-  // Other digits stay two dimensions.
+  // Quotients and remainders by another number than the length of a row stay two dimensions.
   EXPECT_EQ(make_access(rows, {0, pixel / 6, pixel % 6, 0}, fused).extents[1], 7);
 }
 

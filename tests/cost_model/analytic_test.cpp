@@ -29,7 +29,7 @@ TEST(Analytic, ATileThatFillsTheRegistersComesNearThePeak) {
   EXPECT_GT(good, peak_ns);
 }
 
-/// A convolution whose innermost loops request as many lines.
+/// Returns a convolution that prefetches `lines` cache lines of weights in each task.
 Program requesting(int64_t lines) {
   Program program = conv({.pixels = 14, .vectors = 2});
   Block body = *program.phases[0].body;
@@ -68,13 +68,14 @@ TEST(Analytic, WhatIsPrefetchedFromMemoryIsNotWaitedFor) {
   EXPECT_NEAR(analytic_cost(facts, machine, 1).total_ns, hot, 1e-6 * hot);
   EXPECT_NEAR(half, (hot + waiting) / 2, 1e-6 * hot);
   EXPECT_GT(waiting, hot);
-  // No kernel is faster than memory.
+  // No kernel is faster than the transfer of its data from memory.
   phase.traffic[2] = phase.prefetched = 1e9;
   EXPECT_GE(analytic_cost(facts, machine, 1).total_ns, analytic_cost(facts, machine, 1).memory_ns);
 }
 
-// The time of memory beside computing: where all that is read comes from memory, no more of it
-// shows than of L3 otherwise; where almost nothing does, a quarter of it.
+// Computing hides at least three quarters of the time of memory. If all data that L1 reads come
+// from memory, the total is the same as if they came from L3. If one percent of them does, nearly a
+// quarter of the time of memory is added.
 TEST(Analytic, WhatIsReadOnceFromMemoryIsHiddenBehindComputing) {
   const Machine machine = avx512().machine;
   KernelFacts facts = extract_facts(requesting(0), avx512()).value();
@@ -90,7 +91,7 @@ TEST(Analytic, WhatIsReadOnceFromMemoryIsHiddenBehindComputing) {
   EXPECT_NEAR(total_ns(n, n, n), total_ns(n, n, 0), 1e-3 * memory);
   const double from_memory = total_ns(100 * n, n, n), without = total_ns(100 * n, 0, 0);
   EXPECT_NEAR(from_memory - without, 0.2475 * memory, 1e-3 * memory);
-  // Bytes that are written to memory are not read from there.
+  // All traffic with memory is written bytes here, so that no data that L1 reads come from memory.
   phase.written_back = n;
   EXPECT_NEAR(total_ns(100 * n, 0, n) - without, 0.25 * memory, 1e-3 * memory);
 }
@@ -162,7 +163,7 @@ TEST(Analytic, LongUnrolledBlocksSpill) {
 }
 
 TEST(Analytic, FewerLoadsPerFmaAreBetter) {
-  // All without spills: 7, 14 and 28 FMAs for 8, 9 and 16 loads.
+  // Per step, the tiles have 7, 14 and 28 FMAs for 8, 9 and 11 loads.
   const double one_by_seven = cost(conv({.pixels = 7, .vectors = 1}));
   const double two_by_seven = cost(conv({.pixels = 7, .vectors = 2}));
   const double four_by_seven = cost(conv({.pixels = 7, .vectors = 4}));
@@ -170,7 +171,7 @@ TEST(Analytic, FewerLoadsPerFmaAreBetter) {
   EXPECT_GT(two_by_seven, 0.96 * four_by_seven);
 }
 
-/// The program of a 1x1 convolution to 7x7 pixels with this tile.
+/// Returns the program of a 1x1 convolution with 7x7 results and this tile.
 Program pixels_of(int stride, const std::string& tile) {
   const auto workload = dsl::parse_workload(
       stride == 1 ? "conv2d n=1 c=512 h=7 w=7 k=2048 r=1 s=1 stride=1 pad=0 dilation=1 groups=1 "
@@ -185,7 +186,8 @@ Program pixels_of(int stride, const std::string& tile) {
   return space.schedule(*point).program().value();
 }
 
-// 7 pixels by a vector load more than they multiply; 6 by two and 4 by three do not.
+// A tile of 7 pixels and one vector has more loads than multiply-adds. Tiles of 6 pixels and two
+// vectors or of 4 pixels and three vectors have fewer.
 TEST(Analytic, PixelsInTilesOfTheirOwnBeatRowsOfSeven) {
   for (const int stride : {1, 2}) {
     const double row =
@@ -238,7 +240,7 @@ TEST(Analytic, BlocksNeedEightSumsAtOnce) {
   EXPECT_NEAR(cycles(8), cycles(16), 0.05);
 }
 
-/// Cycles for one multiply-add of a tile of `pixels` x `vectors`.
+/// Returns the cycles for one multiply-add in a tile of `pixels` x `vectors` accumulators.
 double tile_cycles(double pixels, double vectors, double spills, const Core& core) {
   BlockFacts block;
   block.instructions.fma = block.accumulators = pixels * vectors;
@@ -264,7 +266,8 @@ TEST(Analytic, OneLoadPortPrefersTilesThatLoadLess) {
   two.loads_per_cycle = 2;
   Core one = two;
   one.loads_per_cycle = 1;
-  // 7 x 1 loads 8 vectors for 7 multiply-adds; 7 x 2 loads 9 for 14, and spills two sums.
+  // The tile of 7 x 1 has 8 loads for 7 multiply-adds. The tile of 7 x 2 has 9 for 14, but it
+  // spills two sums.
   EXPECT_LT(tile_cycles(7, 1, 0, two), tile_cycles(7, 2, 2, two));
   EXPECT_GT(tile_cycles(7, 1, 0, one), tile_cycles(7, 2, 2, one));
 }
@@ -281,7 +284,7 @@ TEST(Analytic, ACoreThatLoadsLargeRegistersInHalvesLoadsTwoElements) {
   EXPECT_EQ(block_cost(elements, core).loads, 16);
 }
 
-// Each update of a sum that is spilled waits for the store of the one before.
+// The update of a spilled sum waits until the previous update has been stored.
 TEST(Analytic, SpilledSumsWaitForTheirStores) {
   Core core = avx2().machine.core;
   const double waits = tile_cycles(7, 2, 1, core);
@@ -316,7 +319,7 @@ TEST(Analytic, ItsTimeIsTheSumOfWhatResourcesContribute) {
   EXPECT_NEAR(cost.spent.total(), cost.total_ns, 1e-6 * cost.total_ns);
   EXPECT_GT(cost.spent.overlap, 0);
   EXPECT_LT(cost.spent.overlap, cost.total_ns);
-  // The part of the time that multiply-adds contribute grows by 1 % if they are 1 % slower.
+  // If multiply-adds are 1 % slower, the total grows by 1 % of the time that they contribute.
   Machine slow = avx2().machine;
   slow.core.fma_per_cycle /= 1.01;
   const double part = cost.spent.by_resource[static_cast<size_t>(Resource::Arithmetic)];
@@ -325,7 +328,8 @@ TEST(Analytic, ItsTimeIsTheSumOfWhatResourcesContribute) {
               1e-6 * cost.total_ns);
 }
 
-// The body's own instructions and the loop's are issued together, while its loads wait for ports.
+// The instructions of the loop are issued while the loads of the body wait for ports, so that the
+// loop costs little.
 TEST(Analytic, ALoopThatIsShortCostsLittleBesideItsLoads) {
   const auto facts = extract_facts(conv({.pixels = 7, .vectors = 1}), avx2());
   ASSERT_TRUE(facts);
@@ -372,7 +376,7 @@ TEST(Analytic, AWindowThatSlidesSavesWork) {
   EXPECT_LT(cost(window), 0.8 * cost(each));
 }
 
-// Only threads that meet wait for each other, and only a queue hands out tasks.
+// A single thread waits at no barrier, and needs no queue that hands out tasks.
 TEST(Analytic, OneThreadHasNeitherBarriersNorAQueue) {
   Program program = naive_gemm(LoopKind::Vector);
   program.phases[0].axes = {{"i", 64}};
@@ -385,14 +389,14 @@ TEST(Analytic, OneThreadHasNeitherBarriersNorAQueue) {
   EXPECT_GT(dispatch(2), dispatch(64));  // with a task each, no queue is needed
 }
 
-/// A schedule and its measured latency, the least one of some trials.
+/// A schedule and the least latency that some trials of it had.
 struct SmallKernel {
   double latency_ns;
   std::string target, workload, schedule;
 };
 
-/// The schedules of data/small_kernels.txt. Each begins with a line `measured NS TARGET`, then has
-/// the workload's key, then the schedule.
+/// Returns the kernels of data/small_kernels.txt. Each begins with a line `measured NS TARGET`. The
+/// key of the workload and the schedule follow.
 std::vector<SmallKernel> small_kernels() {
   std::ifstream file(TW_SOURCE_DIR "/tests/cost_model/data/small_kernels.txt");
   std::vector<SmallKernel> kernels;
@@ -409,8 +413,8 @@ std::vector<SmallKernel> small_kernels() {
   return kernels;
 }
 
-// The kernels are softmax, normalizations, reductions and functions with data in the caches, on one
-// thread of a Sapphire Rapids, with AVX-512 and limited to AVX2.
+// The kernels are softmax, normalizations, reductions and functions, with their data in the caches.
+// They were measured on one thread of a Sapphire Rapids, with AVX-512 and limited to AVX2.
 TEST(Analytic, SmallKernelsOfManyStagesAreToldWithinAFactorOfOneAndAHalf) {
   const std::vector<SmallKernel> kernels = small_kernels();
   ASSERT_GE(kernels.size(), 20u);
@@ -456,7 +460,7 @@ TEST(Analytic, DividingTakesTheDivider) {
   EXPECT_EQ(divisions("a[i, j] * sqrt(b[i])", avx512()), 0);  // once a row
 }
 
-// Rows that are added up one after the other do not wait for each other.
+// If each row has a sum of its own, the sum of a row does not wait for that of the row before.
 TEST(Analytic, ShortSumsOverlap) {
   const auto cycles = [](double iterations) {
     BlockFacts block;

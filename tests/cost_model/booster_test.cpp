@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t columns = 6;
 
-/// Rows with label x0 - x1 * x1; other columns are noise.
+/// Returns rows with the label x0 - x1 * x1. The other columns are noise.
 TrainingSet synthetic(size_t rows, uint64_t seed) {
   Random random(seed);
   TrainingSet data(columns);
@@ -114,7 +114,7 @@ TEST(Booster, Fault44_WithoutTheLibraryTheErrorSaysWhatToInstall) {
   ASSERT_FALSE(absent);
   EXPECT_EQ(absent.error().code, ErrorCode::Environment);
   EXPECT_NE(absent.error().message.find("install libxgboost0"), std::string::npos);
-  // A library that is there, and is another.
+  // The library exists, but it is not XGBoost.
   const auto another = open_xgboost({"libc.so.6"});
   ASSERT_FALSE(another);
   EXPECT_NE(another.error().message.find("XGBGetLastError"), std::string::npos);
@@ -146,7 +146,7 @@ TEST(Booster, Fault44_ValuesThatAreNotFiniteAreRefused) {
   }
 }
 
-// Trained on these, XGBoost would give a NaN for each row.
+// If all weights were 0, XGBoost would predict NaN for each row.
 TEST(Booster, Fault44_WeightsOfZeroAreRefused) {
   TrainingSet data = synthetic(40, 1);
   data.weights.assign(40, 0);

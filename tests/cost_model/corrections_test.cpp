@@ -29,13 +29,13 @@ size_t share_of(Resource resource) {
   return place_of_feature("spent_arithmetic") + static_cast<size_t>(resource);
 }
 
-// Features by which kernels of one kind differ from those of another, as those of two sizes of a
-// tile do.
+// Features in which kernels of different kinds differ. For example, two kinds may be two sizes of a
+// tile.
 constexpr const char* differing[] = {"lanes",        "statements",     "hot_fmas",   "chain",
                                      "accumulators", "turn_footprint", "l2_traffic", "loop_turns"};
 
-/// A kernel of one of four kinds, whose time is spent on resources by chance. Its expected time is
-/// 2^15 to 2^15.5 ns.
+/// Returns the features of a kernel of one of four kinds. The parts of its time that resources take
+/// are random. Its expected time is 2^15 to 2^15.5 ns.
 std::vector<float> random_kernel(Random& random) {
   std::vector<float> row(feature_count());
   const size_t first = place_of_feature("spent_arithmetic");
@@ -54,7 +54,8 @@ std::vector<float> random_kernel(Random& random) {
 using SlowBy = double (*)(const std::vector<float>& row);
 double as_expected(const std::vector<float>&) { return 0; }
 double slow_loads(const std::vector<float>& row) { return 1.5 * row[share_of(Resource::Loads)]; }
-/// Kernels of the second kind take twice as long.
+/// Returns 1 for kernels of the second kind, which take twice as long as expected, and 0 for
+/// others.
 double slow_kind(const std::vector<float>& row) {
   return row[place_of_feature("lanes")] == 3 ? 1 : 0;
 }
@@ -63,7 +64,8 @@ struct KernelSet {
   std::vector<std::vector<float>> rows;
   std::vector<MeasuredKernel> kernels;
 };
-/// `noise`: the range of random factors, natural logarithm.
+/// Returns kernels that take longer than expected by a factor of 2^truth and by a random factor.
+/// The natural logarithm of the random factor is within -noise/2 and noise/2.
 KernelSet kernels_that_are(size_t count, SlowBy truth, double noise = 0, uint64_t seed = 1,
                            uint64_t group = 7) {
   Random random(seed);
@@ -77,7 +79,7 @@ KernelSet kernels_that_are(size_t count, SlowBy truth, double noise = 0, uint64_
   return m;
 }
 
-/// Rank correlation of corrected times with the true ones of new kernels.
+/// Returns the rank correlation of corrected and true times of 200 new kernels.
 double correlation_on_new_kernels(const Corrections& corrections, SlowBy truth) {
   const KernelSet m = kernels_that_are(200, truth, 0, 99);
   std::vector<double> times, truths;
@@ -132,14 +134,15 @@ TEST(Corrections, WhatOtherWorkloadsOfTheMachineShowHolds) {
       << "similar kernels have similar errors there too";
 }
 
-// Corrections by chance would put kernels that are as expected into another order.
+// All kernels take their expected time, apart from noise. A correction that learns the noise would
+// put new kernels into a wrong order.
 TEST(Corrections, NoiseIsHardlyLearned) {
   const KernelSet m = kernels_that_are(24, as_expected, 0.6);
   EXPECT_GT(correlation_on_new_kernels(Corrections(m.kernels, 7), as_expected), 0.93);
 }
 
-// The same kernels, measured with the same errors, which chance handed to others: left out, each
-// contradicts what the others say.
+// In `shuffled` the errors of the same kernels are exchanged at random. If a kernel is left out,
+// the others do not predict its error, so that corrections must be small.
 TEST(Corrections, WhatTrialsContradictIsShrunk) {
   const auto size = [](const KernelSet& m) {
     double sum = 0;
@@ -173,7 +176,7 @@ TEST(Corrections, EachTrialIsJudgedWithoutItself) {
   const LeaveOneOut judged = Corrections(m.kernels, 7).leave_one_out();
   EXPECT_EQ(judged.trials, 12u);
   EXPECT_DOUBLE_EQ(judged.before.value(), spearman(times, measured).value());
-  // Each has another factor, found without a trial less.
+  // The two differ a little: here, each kernel's correction is trained with one trial less.
   EXPECT_NEAR(judged.corrected.value(), spearman(predicted, measured).value(), 0.05);
 }
 
@@ -199,7 +202,7 @@ TEST(Corrections, TooFewTrialsAreNotJudged) {
   EXPECT_FALSE(two.before || two.corrected);
 }
 
-// A single trial has nothing to be compared with.
+// The workload's only own trial cannot be compared with another one, so that it changes nothing.
 TEST(Corrections, OneOwnTrialLeavesWhatOthersShow) {
   KernelSet m = kernels_that_are(40, slow_kind, 0, 1, 1);
   const KernelSet own = kernels_that_are(1, slow_kind, 0, 2);

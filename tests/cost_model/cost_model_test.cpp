@@ -17,7 +17,8 @@ namespace {
 
 constexpr uint64_t own = 0;
 
-// Rows as a CPU's programs have them; the truth follows columns 6 to 15, which are equal.
+// Returns random features like those of a program for CPUs. Columns 6 to 15 are equal; with
+// Truth::OfFeatures they determine the throughput.
 std::vector<float> random_row(Random& random) {
   std::vector<float> row(feature_count());
   for (size_t f = 0; f < row.size(); ++f)
@@ -51,8 +52,8 @@ std::vector<std::vector<float>> rows_of(const std::vector<Sample>& samples) {
   return rows;
 }
 
-/// Rows whose column 5 is above 0.7 fail, however fast they are by the analytic model. At most
-/// `failures` of them are among the samples.
+/// Returns samples in which a row fails if its column 5 is above 0.7, however fast the analytic
+/// model expects it to be. Keeps at most `failures` failing rows.
 std::vector<Sample> with_failures(size_t samples, size_t failures, uint64_t seed) {
   std::vector<Sample> result;
   for (Sample& s : measured(1, samples, Truth::OfAnalytic, seed)) {
@@ -65,7 +66,7 @@ std::vector<Sample> with_failures(size_t samples, size_t failures, uint64_t seed
   return result;
 }
 
-/// Number of failing rows among the 20 with the best scores of 200 new rows.
+/// Returns how many rows would fail among those with the best 20 scores of 200 new rows.
 int failing_picks(const CostModel& model) {
   const std::vector<std::vector<float>> rows = rows_of(measured(1, 200, Truth::OfAnalytic, 77));
   const std::vector<double> scores = model.for_group(own).predict(rows);
@@ -141,7 +142,7 @@ TEST(CostModel, LearnsWhatTheAnalyticModelDoesNotKnow) {
   EXPECT_GT(judged.corrected, judged.before);
 }
 
-// A value that a task keeps while another task of the run adds its trials.
+// A tuning task keeps its WorkloadModel while another task of the run adds trials to the CostModel.
 TEST(CostModel, WhatIsKnownOfAWorkloadDoesNotChangeWithTheModel) {
   CostModel model = taught(measured(1, 20, Truth::OfFeatures, 3));
   const WorkloadModel known = model.for_group(own);
@@ -158,7 +159,7 @@ TEST(CostModel, EqualSamplesPredictAlike) {
   EXPECT_EQ(a.for_group(own).predict(rows), b.for_group(own).predict(rows));
 }
 
-/// True if the model orders as the analytic model does.
+/// True if the model orders kernels as the analytic model does.
 bool is_uncorrected(const CostModel& model) {
   const std::vector<std::vector<float>> rows = rows_of(measured(1, 30, Truth::OfFeatures, 12));
   std::vector<double> times;

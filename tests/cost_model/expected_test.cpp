@@ -20,7 +20,7 @@ std::vector<float> row_of(const schedules::Program& program) {
   return extract_features(program, avx512(), 1).value();
 }
 
-// A change of the features without another training would leave the program without its model.
+// If the features are changed, the model must be trained again. Otherwise the program has no model.
 TEST(Expected, TheProgramCarriesAModelOfItsFeatures) {
   ASSERT_TRUE(shipped_model()) << shipped_model().error().message;
   EXPECT_LE(shipped_model()->to_bytes().size(), 5'000'000u);
@@ -43,7 +43,7 @@ TEST(Expected, TheLastRowAloneIsReplacedByWhatTheModelSays) {
   EXPECT_EQ(one, before);
 }
 
-/// A product of which the default schedule is a kernel.
+/// A product and a kernel of it, the schedule without steps.
 struct Product {
   schedules::Problem problem =
       schedules::problem_of(*dsl::make_workload("dense", {{"m", 64}, {"n", 64}, {"k", 64}}));
@@ -92,7 +92,8 @@ TEST(Expected, WithoutTheTreesTheyAreTheAnalyticModels) {
   EXPECT_EQ(product.ns(), with);
 }
 
-// A call of an expression converts arrays that its kernel keeps in another layout.
+// If a kernel of an expression keeps an array in another layout than the caller, a call converts
+// the array. That takes time.
 TEST(Expected, ConversionsTakeTime) {
   const dsl::Compute compute =
       dsl::parse_compute("input in: f32[96, 96]; out: f32[i=96, j=96] = in[i, j] + 1.0").value();

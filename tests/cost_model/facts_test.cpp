@@ -72,7 +72,7 @@ TEST(Facts, RegistersOfTheTile) {
   EXPECT_EQ(hot.spills, 0);
 }
 
-// The row of a block is one index for all lanes, which lies in no vector register.
+// rows[j / 16, b] is the same for all lanes of a vector, so that it needs no vector register.
 TEST(Facts, IndicesThatLanesShareTakeNoVectorRegister) {
   const auto compute = dsl::parse_compute(
       "input x: f32[24, 40]\nweight rows: i32[3, 8]\nweight w: f32[8, 48]\nout: f32[i=24, j=48] = "
@@ -113,7 +113,8 @@ TEST(Facts, StatementsThatUpdateTheSameSumsMakeOneChain) {
   EXPECT_EQ(hot.chain, 3);
 }
 
-// Each column of the window reads 7 pixels, 6 of which the next one reads again.
+// Each column of the window reads 7 pixels. The next column reads 6 of these again, so that they
+// are kept in registers.
 TEST(Facts, NeighboursInAWindowAreKept) {
   const BlockFacts hot = *facts_of(conv({.pixels = 7, .vectors = 1, .window = true})).hot_block();
   EXPECT_EQ(hot.instructions.fma, 21);
@@ -122,7 +123,8 @@ TEST(Facts, NeighboursInAWindowAreKept) {
   EXPECT_EQ(hot.operand_registers, 6 + 1);
 }
 
-// On AVX2 the 16 lanes are 2 registers: 14 for sums, 2 for weights, 1 for a pixel.
+// A register of AVX2 has 8 lanes, so that a vector of 16 lanes takes 2: the tile needs 14 registers
+// for sums, 2 for weights and 1 for a pixel.
 TEST(Facts, AnUnrolledReductionNeedsARegisterForTheNextBroadcast) {
   EXPECT_EQ(facts_of(conv({.pixels = 7, .vectors = 1}), avx2()).hot_block()->spills, 1);
   const Program unrolled = conv({.pixels = 7, .vectors = 1, .depth = 2});
@@ -177,16 +179,16 @@ TEST(Facts, ScalarCodeUsesOneLane) {
   EXPECT_EQ(facts.output_writes, 64 * 64 * 128);
 }
 
-// One row of c: a row of a (512 bytes), all of b (32 KiB), a row of c (256 bytes). Of b, the k loop
-// touches a column: 128 lines, which the next j finds again in L1.
+// For one row of c, a task reads a row of a (512 bytes) and all of b (32 KiB), and writes 256
+// bytes. The loop over k touches a column of b, 128 lines, which the next j finds in L1.
 TEST(Facts, TrafficIsPaidWhereTheWorkingSetNoLongerFits) {
   const double a = 64 * 128 * 4, b = 128 * 64 * 4, c = 64 * 64 * 4;
   Target target = avx512();
   const PhaseFacts fits = facts_of(naive_gemm(), target).phases.at(0);
   EXPECT_EQ(fits.footprint, a + b + c);
   EXPECT_EQ(fits.task_footprint, 512 + b + 256);
-  // A task needs more than the 32 KiB of L1, so each of 64 rows fetches b again; L2 holds
-  // everything, still from the call before.
+  // A task needs more than the 32 KiB of L1, so that each of 64 rows fetches b again. L2 holds
+  // everything, even from the call before.
   EXPECT_EQ(fits.traffic[0], a + 64 * b + c);
   EXPECT_EQ(fits.traffic[1], 0);
   target.machine.caches[0] = {.bytes = 64 << 10, .ways = 16};
@@ -195,8 +197,9 @@ TEST(Facts, TrafficIsPaidWhereTheWorkingSetNoLongerFits) {
   EXPECT_EQ(facts_of(naive_gemm(), target).phases.at(0).traffic[1], a + b + c);
 }
 
-// Four rows of 6 KiB, 256 bytes of each at a time, from an L3 that holds them: their four lines are
-// waited for together, each time. Of whole rows only the first four lines are.
+// A tile reads four rows of 6 KiB, which L3 holds. If it reads 256 bytes of each at a time, it
+// waits each time for the first lines of the four pieces, at once. If it reads whole rows, it waits
+// only for the first four lines.
 TEST(Facts, StretchesThatArePagesApartAreWaitedFor) {
   const auto waits_of = [](const std::string& steps) {
     const auto compute = dsl::parse_compute(
@@ -219,8 +222,8 @@ TEST(Facts, StretchesThatArePagesApartAreWaitedFor) {
   EXPECT_NEAR(rows, 2 * 300 * 4, 0.1 * rows);
 }
 
-/// The share of the weights of a product with a vector, rows of 64 KiB, that memory sends at the
-/// beginnings of stretches.
+/// Returns the share of weights that memory sends at the beginnings of stretches, in the product of
+/// a vector and a matrix of weights with rows of 64 KiB.
 double begun_share(const std::string& steps) {
   const auto compute = dsl::parse_compute(
       "input a: f32[512]; weight b: f32[512, 16384]; "
@@ -233,8 +236,9 @@ double begun_share(const std::string& steps) {
   return facts->phases.at(0).begun / (512 * 16384 * 4);
 }
 
-// Prefetchers follow a matrix that is read from end to end, and a few of its rows side by side.
-// They are not yet far ahead of short pieces of rows, and lose many rows.
+// Prefetchers follow a matrix that is read from end to end, and also a few of its rows that are
+// read side by side. They do not get far ahead in short pieces of rows, and cannot follow many
+// rows.
 TEST(Facts, StretchesThatGoOnAreFollowed) {
   const std::string packed =
       "set_layout b BA64b; split out n 64; split out n.1 16; reorder out n.0 k n.1.0 n.1.1; "
@@ -252,8 +256,8 @@ TEST(Facts, StretchesThatGoOnAreFollowed) {
   EXPECT_NEAR(rows(32, "k.0 n.0"), 1, 0.02);
 }
 
-// An iteration that leaves gaps within a page, which later ones fill, is not followed. Its
-// stretches are single lines, which count twice.
+// If the inner loop leaves gaps within a page, which later iterations of the outer loop fill,
+// prefetchers do not follow it. Its stretches are single lines, which count twice.
 TEST(Facts, StretchesWhoseGapsAreFilledLaterAreNotFollowed) {
   const auto in_order = [](const char* order) {
     return begun_share(
@@ -265,8 +269,8 @@ TEST(Facts, StretchesWhoseGapsAreFilledLaterAreNotFollowed) {
   EXPECT_NEAR(in_order("k.0 k.1.1 k.1.0"), 2, 0.02);
 }
 
-// Four stretches that an inner loop reads in turns, a line of each at a time, are followed from one
-// iteration of the loops around it to the next, however long they get.
+// An inner loop reads four stretches in turns, a line of each at a time. Prefetchers follow the
+// stretches from one iteration of the outer loops to the next, however long the stretches get.
 TEST(Facts, StretchesInTurnsAreFollowedFromLoopToLoop) {
   const auto in_turns = [](const char* order, const char* unrolled) {
     return begun_share(
@@ -278,7 +282,7 @@ TEST(Facts, StretchesInTurnsAreFollowedFromLoopToLoop) {
   EXPECT_GT(in_turns("k.0 n.0 k.1 n.1.0", "n.1.0"), 0.4) << "16 KiB of each at a time";
 }
 
-// Rows that end less than a line before the next one begin are one stretch.
+// If the next row begins less than a line behind the end of a row, both are one stretch.
 TEST(Facts, AGapWithinALineEndsNoStretch) {
   const auto compute =
       dsl::parse_compute("input a: f32[2048, 4095]; out: f32[i=2048, j=4080] = a[i, j] + 1.0");
@@ -288,8 +292,9 @@ TEST(Facts, AGapWithinALineEndsNoStretch) {
   EXPECT_LT(facts->phases.at(0).begun, 0.01 * facts->phases.at(0).traffic[2]);
 }
 
-// Between the operators of a network nothing of the output stays in L1 and L2, and of the constants
-// nothing in the levels before the one that they come from. The activation is just written.
+// When an operator of a network begins, L1 and L2 hold nothing of its output. Constants come from
+// L3 (NetworkL3) or from memory (NetworkMemory). The activation was just written, so that the
+// caches hold it.
 TEST(Facts, InANetworkConstantsAndOutputsAreFetchedAnew) {
   const double b = 128 * 64 * 4, c = 64 * 64 * 4;
   Program program = naive_gemm();
@@ -319,7 +324,8 @@ TEST(Facts, DataThatPassesTakesAWay) {
   EXPECT_EQ(facts_of(naive_gemm(), target).phases.at(0).traffic[0], a + 64 * b + c);
 }
 
-// Vectors of 32 bytes at multiples of 32 lie in one line each, those 16 bytes further do not.
+// A vector of 32 bytes at a multiple of 32 lies in one line. A vector that is 16 bytes further may
+// lie in two.
 TEST(Facts, VectorsThatFillHalfALineDoNotStraddle) {
   const auto splits = [](int64_t shift) {
     Program program = naive_gemm();
@@ -334,8 +340,9 @@ TEST(Facts, VectorsThatFillHalfALineDoNotStraddle) {
   EXPECT_GT(splits(4), 0);
 }
 
-/// Pages lie at random: of data that fills three quarters of a cache whose ways are larger than a
-/// page, some is thrown out before it is touched again, of a quarter nothing.
+/// Pages lie at random in a cache with ways that are larger than a page. If data fill three
+/// quarters of the cache, some of them are evicted before they are touched again. If data fill a
+/// quarter, none are.
 TEST(Facts, PagesShareSetsByChance) {
   const auto traffic = [](double share_of_l2, const Target& target) {
     const auto elements = static_cast<int64_t>(share_of_l2 * target.machine.l2_bytes() / 4);
@@ -366,8 +373,8 @@ TEST(Facts, PagesShareSetsByChance) {
   EXPECT_NEAR(traffic(0.75, one_page_a_way), 1, 0.1);
 }
 
-/// The second of two phases that read the same numbers finds the numbers that the first one
-/// fetched, as far as a cache holds them.
+/// Two phases read the same numbers. The second phase finds those that the first one fetched, as
+/// far as a cache holds them.
 TEST(Facts, APhaseFindsWhatTheOneBeforeItLeft) {
   const auto traffic = [](double share_of_l2, int phase) {
     const auto elements = static_cast<int64_t>(share_of_l2 * avx512().machine.l2_bytes() / 4);
@@ -382,8 +389,9 @@ TEST(Facts, APhaseFindsWhatTheOneBeforeItLeft) {
     return facts_of(program, avx512()).phases[static_cast<size_t>(phase)].traffic[1] /
            (4.0 * elements);
   };
-  // The other numbers of `in` and half of `b` pass between two uses of a number of `in`, and fill
-  // 0.9 of the cache. All of both arrays pass between two uses of a number of `b`.
+  // The data in between decide whether a number is still in the cache. Between two uses of a number
+  // of `in`, these are the other numbers of `in` and half of `b`, which fill 0.9 of the cache.
+  // Between two uses of a number of `b`, they are all of both arrays.
   EXPECT_NEAR(traffic(0.6, 0), 0.8, 0.05);
   EXPECT_NEAR(traffic(0.6, 1), 0.8 + 1, 0.05);
   EXPECT_EQ(traffic(0.2, 0), 0);
@@ -410,7 +418,7 @@ TEST(Facts, WhatIsStoredAndDoesNotStayInL3IsWrittenBack) {
   EXPECT_NEAR(traffic(2), 3, 0.01);  // both are fetched, and one is written
 }
 
-/// A row's sum as schedules write it: lanes of partial sums, and then their sum.
+/// Sums a row as schedules do: first into lanes of partial sums, which are then added.
 Program sum_of_lanes(LoopKind lanes_loop) {
   Program program;
   program.arguments = {argument("in", {64, 16}), argument("out", {64}, true)};
@@ -438,8 +446,8 @@ TEST(Facts, LanesAreAddedUpAsATree) {
   EXPECT_EQ(tree.flops, facts_of(sum_of_lanes(LoopKind::Serial), avx512()).flops);
 }
 
-// A convolution with one statement per tap of its window, y[x] += in[x + tap] * w[tap], which is
-// its form where padding cuts some taps off.
+// A convolution y[x] += in[x + tap] * w[tap] with one statement per tap of its window. Convolutions
+// have this form if padding cuts some taps off.
 Program taps(int64_t pixels) {
   Program program;
   program.arguments = {argument("in", {16, 66}), argument("w", {16, 3, 16}),
@@ -470,15 +478,17 @@ TEST(Facts, TapsThatAreStatementsLoadAPixelOnce) {
   EXPECT_EQ(small.reloads, 0);
 }
 
-// 28 sums leave 2 of 32 registers for the 27 pixels that a tap shares with the next.
+// 28 sums and the operands leave 2 of 32 registers for the 27 pixels that a tap shares with the
+// next.
 TEST(Facts, TapsThatAreStatementsReloadWhatNoRegisterKeeps) {
   const BlockFacts large = *facts_of(taps(28)).hot_block();
   EXPECT_EQ(large.spills, 0);
   EXPECT_DOUBLE_EQ(large.reloads, 2 * 27 * (1 - 2.0 / 27));
 }
 
-/// out[x, 0..20] = sum over c of in[c, x] * w[c, 0..20]: one whole vector and 4 lanes of a second
-/// one, which are statements of their own in the body of the unrolled loop over the pixels.
+/// Computes out[x, j] = sum over c of in[c, x] * w[c, j] for j in [0, 20). That is one whole vector
+/// and 4 lanes of a second one, which have separate statements in the unrolled loop over the
+/// pixels.
 Program tail_of_channels(int64_t pixels) {
   Program program;
   program.arguments = {argument("in", {16, 66}), argument("w", {16, 2, 16}),
@@ -508,7 +518,7 @@ Program tail_of_channels(int64_t pixels) {
   return program;
 }
 
-// The two statements of a pixel update different sums, and the pixel is needed for both at once.
+// The two statements for a pixel update different sums. Both need the pixel at the same time.
 TEST(Facts, TheTailOfAVectorIsAChainOfItsOwn) {
   const BlockFacts tile = *facts_of(tail_of_channels(13)).hot_block();
   EXPECT_EQ(tile.instructions.fma, 26);
@@ -519,7 +529,7 @@ TEST(Facts, TheTailOfAVectorIsAChainOfItsOwn) {
   EXPECT_EQ(tile.spills, 0);
 }
 
-// Two tiles after each other never need their registers at the same time.
+// The program computes two tiles one after the other, which never need registers at the same time.
 TEST(Facts, BuffersThatFollowEachOtherShareRegisters) {
   const Program tile = taps(20);
   Program twice = tile;
@@ -536,15 +546,16 @@ TEST(Facts, BuffersThatFollowEachOtherShareRegisters) {
 }
 
 TEST(Facts, TapsThatAreStatementsTouchTheirUnion) {
-  // A channel's pixels lie in 2 lines (30 floats of 66), its weights in 3.
+  // Per channel, the pixels are in 2 lines (30 floats of 66) and the weights in 3.
   EXPECT_EQ(facts_of(taps(28)).hot_block()->footprints[0], (2 + 3) * 64);
-  // A channel's pixels lie in 1 line (6 floats).
+  // Per channel, the pixels are in 1 line (6 floats).
   EXPECT_EQ(facts_of(taps(4)).hot_block()->footprints[0], (1 + 3) * 64);
 }
 
 TEST(Facts, FootprintsGrowOutward) {
   const BlockFacts hot = *facts_of(naive_gemm()).hot_block();
-  // One k: a line of each. All k: 512 bytes of a, 128 lines of b. One task: all of b.
+  // One iteration of k touches a line of each array. The loop over k touches 512 bytes of a and 128
+  // lines of b. A task touches all of b.
   ASSERT_EQ(hot.footprints.size(), 3u);
   EXPECT_EQ(hot.footprints[0], 3 * 64);
   EXPECT_EQ(hot.footprints[1], 512 + 128 * 64 + 64);
@@ -563,7 +574,7 @@ TEST(Facts, GuardsCountTestsAndSkippedWork) {
   EXPECT_DOUBLE_EQ(facts.flops, 2.0 * 64 * 48 * 128);
 }
 
-// All lanes of a vector go through a statement that some of them do not take.
+// A vector executes a statement for all lanes even if the condition holds for only some of them.
 TEST(Facts, MasksSkipNoWorkAndTakeInstructions) {
   const auto facts_under = [](const Expr& condition, const Target& target) {
     Program program = naive_gemm();
@@ -583,7 +594,7 @@ TEST(Facts, MasksSkipNoWorkAndTakeInstructions) {
   EXPECT_DOUBLE_EQ(masked.useful_flops, always.useful_flops / 2);
   EXPECT_DOUBLE_EQ(masked.partial_flops, masked.flops / 2);
   EXPECT_DOUBLE_EQ(masked.instructions.fma, always.instructions.fma);
-  // The mask, and the sum that no multiply-add does.
+  // One instruction for the mask, and one for the addition, which no multiply-add does.
   EXPECT_DOUBLE_EQ(masked.instructions.arithmetic,
                    always.instructions.arithmetic + 2 * masked.instructions.fma);
   EXPECT_DOUBLE_EQ(facts_under(var("j") < 8, avx512()).instructions.arithmetic, 0);
@@ -642,7 +653,7 @@ c: i32[m=6, n=24] = sum(k=16) i32(a[m, k]) * i32(b[k, n])
   EXPECT_DOUBLE_EQ(with.flops, 2 * 6 * 24 * 16);
   EXPECT_DOUBLE_EQ(with.useful_flops, with.flops);
   EXPECT_LT(with.instructions.fma, without.instructions.fma);
-  // Each vector of weights, of 8 lanes with 2 neighbours, begins at a multiple of its size.
+  // A vector of weights has 8 lanes of 2 neighbours. Each begins at a multiple of its size.
   EXPECT_GT(with.instructions.vector_loads, 0);
   EXPECT_EQ(with.instructions.split_accesses, 0);
 }
@@ -654,8 +665,8 @@ KernelFacts facts_of_text(const std::string& compute, const std::string& steps,
   return facts_of(schedule.value().program().value(), target);
 }
 
-// Two tiles share the factor of the columns. Sums begin as zeros in their registers, and are stored
-// once.
+// Two tiles share the factor of the columns. The tile registers of sums begin as zeros, and the
+// sums are stored once.
 TEST(Facts, TilesOfACoreAreInstructions) {
   const std::string compute =
       "input a: u8[32, 128]; weight b: i8[128, 48]; "
@@ -687,7 +698,7 @@ TEST(Facts, TilesOfACoreAreInstructions) {
   EXPECT_DOUBLE_EQ(loops.instructions.fma, 32 * 48 * 128) << "one by one";
 }
 
-// Rows share a vector of digits, and two digits share a load.
+// The rows of an unrolled tile share a vector of digits, and two digits come from one load.
 TEST(Facts, DigitsAreTakenOnceFromALoad) {
   const auto arithmetic = [](const std::string& loops, const std::string& last) {
     const KernelFacts facts = facts_of_text(
@@ -698,7 +709,7 @@ TEST(Facts, DigitsAreTakenOnceFromALoad) {
         parse_target("x86-64-v3").value());
     return facts.instructions.arithmetic;
   };
-  // Two additions a dot product, a shift and a mask a digit.
+  // A dot product has two additions. A digit has a shift and a mask.
   const double loads = 3 * 4, dots = loads * 6 * 2, sums = 2 * dots;
   const double one_by_one = sums + 2 * loads * 6 * 2, shared = sums + 2 * loads * 2;
   EXPECT_NEAR(arithmetic("k.0 m", "unroll c m\n") / arithmetic("m k.0", ""), shared / one_by_one,
@@ -714,7 +725,8 @@ out: f32[m=6, n=16] = exp(sums[m, n])
 )";
   const std::string steps = "compute_at sums out m\nvectorize sums n\nvectorize out n\n";
   EXPECT_DOUBLE_EQ(facts_of_text(sums, steps + "unroll out m\n").instructions.calls, 6);
-  // The loop over rows stores to the number that is read.
+  // The loop over rows stores to the number that exp() reads, so that each row computes exp()
+  // again.
   const std::string roots = R"(
 input a: f32[6, 16]
 sums: f32[m=6] = sum(k=16) a[m, k]

@@ -36,7 +36,7 @@ float value(const std::vector<float>& row, std::string_view name) {
 
 bool is_of_gpus(const FeatureInfo& feature) { return feature.name.starts_with("gpu_"); }
 
-/// Feature rows of GPU programs, with some of each kind of program that GPUs run.
+/// Returns rows of features of programs for GPUs, with each kind of program that runs there.
 std::vector<std::vector<float>> rows_of_gpus() {
   std::vector<std::vector<float>> rows;
   for (const char* name : {"cuda:sm_90a", "cuda:sm_80", "opencl"}) {
@@ -114,8 +114,8 @@ TEST(Features, DraftIsOneOfThem) {
             analytic_time_of(features_of(conv({.pixels = 1, .vectors = 1}))));
 }
 
-// A column that never changes teaches nothing: every row of the table must move over these
-// programs.
+// A model cannot learn from a feature that never changes. So each feature must differ between some
+// of these programs.
 TEST(Features, NoneIsConstant) {
   Program mixed = naive_gemm();  // everything that the convolutions lack
   const Expr i = var("i"), j = var("j");

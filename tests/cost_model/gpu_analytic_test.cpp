@@ -34,7 +34,7 @@ bool has_tensor_tiles(const Program& program) {
   return found;
 }
 
-// Without tensor cores cuBLAS takes 2.8 to 3.1 ms, and the lanes alone 2.3.
+// Without tensor cores, cuBLAS takes 2.8 to 3.1 ms. The multiply-adds alone would take 2.3 ms.
 TEST(GpuAnalytic, TheBestSampledGemmIsNearWhatLibrariesReach) {
   const auto workload = dsl::parse_workload(dense(4096, 4096, 4096));
   const schedules::Space space = schedules::Space::derive(workload->compute, gpu());
@@ -64,7 +64,7 @@ TEST(GpuAnalytic, WarpgroupsBeatWarps) {
   }
 }
 
-// CUTLASS's kernels for such products have producer warps and blocks of 128 by 256.
+// CUTLASS's kernels for such products have producer warps and blocks of 128 by 256 results.
 TEST(GpuAnalytic, ProducersAndLargeBlocksSpeedUpLargeProducts) {
   const std::string workload = "dense m=4096 n=4096 k=4096 bf16 fast";
   const auto cost = [&](int columns, int copies, int staged = 0) {
@@ -86,8 +86,8 @@ TEST(GpuAnalytic, CopiesRunAtTheSpeedOfMemory) {
   const double dram = 2.0 * (256 << 20) / gpu().machine.gpu->dram_gbps;
   EXPECT_GT(gpu_cost(copy(64 << 20, 4)), dram);
   EXPECT_LT(gpu_cost(copy(64 << 20, 4)), 1.25 * dram);
-  // A copy of one element a thread has four times as many blocks, and starting them takes longer
-  // than the copy: 2.5 times as long on an H200.
+  // If each thread copies one element instead of four, there are four times as many blocks, and
+  // starting them takes longer than copying. On an H200 such a copy takes 2.5 times as long.
   EXPECT_GT(gpu_cost(copy(64 << 20, 1)), 1.4 * dram);
 }
 
@@ -103,7 +103,7 @@ TEST(GpuAnalytic, BankConflictsCost) {
 }
 
 TEST(GpuAnalytic, CopiesThatAreAheadHideTheirLatency) {
-  // One block a multiprocessor has nothing else to do while it waits.
+  // A multiprocessor with a single block has nothing else to do while the block waits.
   const auto latency = [](int64_t stages, const Target& target) {
     const auto facts = extract_gpu_facts(gemm(1024, 1024, 4096, {.stages = stages}), target);
     return gpu_phase_cost(facts.value().phases[0], target.machine).latency;
@@ -132,7 +132,8 @@ TEST(GpuAnalytic, ShortIterationsWantToBeFurtherAhead) {
   EXPECT_NEAR(latency(1, 512), latency(3, 512), 0.01 * latency(3, 512));
 }
 
-// 3x3 64@56 at batch 1 as a product: tiles of 128x64 make 25 blocks for 132 multiprocessors.
+// Small products leave multiprocessors without blocks. For example, a 3x3 convolution of 64
+// channels on 56x56 pixels in tiles of 128x64 has 25 blocks for 132 multiprocessors.
 TEST(GpuAnalytic, SmallProductsWantSmallTiles) {
   const double large = gpu_cost(gemm(512, 512, 512, {128, 128, 8, 8, 8}));  // 16 blocks
   const double small = gpu_cost(gemm(512, 512, 512, {64, 32, 8, 4, 4}));    // 128

@@ -65,7 +65,7 @@ TEST(GpuFacts, Tile) {
   EXPECT_DOUBLE_EQ(p.occupancy, 0.25);
   EXPECT_EQ(p.unique_bytes, 3 * 4096.0 * 4096 * 4);
   EXPECT_EQ(p.useful_lanes, 1);
-  // Each block fetches its rows and columns once: 4096 / 128 times each matrix.
+  // Each block fetches its rows and columns once, so that both factors are read 4096 / 128 times.
   EXPECT_NEAR(p.l2_bytes, 4096.0 * 4096 * 4 * (32 + 32 + 1), 1e6);
   EXPECT_GT(p.dram_bytes, p.unique_bytes);
 }
@@ -81,16 +81,16 @@ TEST(GpuFacts, TensorTiles) {
   const GpuPhaseFacts three = phase_of(first_program("dense m=1024 n=1024 k=1024 f32 fast"));
   EXPECT_EQ(three.instructions.tensor, 3 * products / (16 * 8 * 8));
   EXPECT_GT(three.instructions.arithmetic, p.instructions.arithmetic);
-  // Each load is of two elements, which four instructions split, and the four sums of a lane are
-  // added outside of the tensor cores.
+  // Each load is of two elements, and four instructions split an element. Besides, the four sums of
+  // a lane are added outside of the tensor cores.
   const auto tensor_section =
       std::ranges::max_element(three.sections, {}, &SectionFacts::tensor_fma);
   const WarpInstructions& of_tiles = tensor_section->instructions;
   EXPECT_EQ(of_tiles.arithmetic, 2 * 4 * of_tiles.shared + 4 * of_tiles.tensor / 3);
-  // Until then each product of an unrolled tile has registers of its own.
+  // Until they are added, the products of an unrolled tile have registers of their own.
   EXPECT_EQ(tensor_section->partial_sums, 4 * of_tiles.tensor / 3);
   for (const SectionFacts& section : p.sections) EXPECT_EQ(section.partial_sums, 0);
-  // Factors of 8 bytes a lane are neighbours: each bank twice.
+  // A lane loads 8 neighbouring bytes of a factor, so that a warp uses each bank twice.
   for (const GpuPhaseFacts& facts : {p, three}) {
     const auto section =
         std::max_element(facts.sections.begin(), facts.sections.end(),
@@ -100,7 +100,8 @@ TEST(GpuFacts, TensorTiles) {
   }
 }
 
-/// A warp's tile of 64 x columns by split tf32, with `depth` terms unrolled.
+/// Returns the facts of a kernel in which a warp computes a tile of 64 x `columns` by split tf32,
+/// with `depth` terms unrolled.
 GpuPhaseFacts split_tile(int columns, int depth) {
   const Target sm_80 = gpu("cuda:sm_80");
   const std::string configuration = fmt::format(
@@ -131,7 +132,8 @@ TEST(GpuFacts, TilesOfWarpgroups) {
     const SectionFacts s = tensor_section(facts);
     return facts.blocks * s.executions * s.warps * s.tensor_fma;
   };
-  // Faster by as much, and lanes load nothing for them.
+  // The tiles of warpgroups are 1.6 times as fast, so that they count as fewer multiply-adds. Lanes
+  // load no factors for them.
   EXPECT_NEAR(fma(q), 1024.0 * 1024 * 1024, 1);
   EXPECT_NEAR(fma(p), fma(q) / 1.6, 1);
   EXPECT_EQ(tensor_section(p).instructions.shared, 0);
@@ -155,7 +157,8 @@ TEST(GpuFacts, Pipelines) {
   EXPECT_EQ(p.pipelines[0].entries, 1);
   EXPECT_EQ(p.pipelines[0].iterations, 512);
   EXPECT_EQ(p.pipelines[0].ahead, 2);
-  // It has no asynchronous copies: the program is legal there, and waits as one without them.
+  // sm_75 has no asynchronous copies. The program is legal there, and waits as if it had no
+  // pipeline.
   EXPECT_TRUE(phase_of(program, gpu("cuda:sm_75")).pipelines.empty());
 }
 
@@ -207,12 +210,12 @@ TEST(GpuFacts, ConsumersMeetAtNoBarrierOfThePipeline) {
   EXPECT_NEAR(alone.l2_bytes, helped.l2_bytes, 0.01 * helped.l2_bytes);
 }
 
-/// The busiest shared memory of a section, in cycles of an execution.
+/// Returns the cycles of shared memory of one execution of the section that needs most of them.
 double copy_cycles(const GpuPhaseFacts& facts) {
   return std::ranges::max_element(facts.sections, {}, &SectionFacts::shared_cycles)->shared_cycles;
 }
 
-// Rows of a box of tiles of f32 are 8 elements, and each takes a cycle as one of 128 bytes does.
+// A row of a box takes as many cycles as a row of 128 bytes, even if it has only 8 elements of f32.
 TEST(GpuFacts, ShortRowsOfBoxesCostWholeLines) {
   const auto with = [](int64_t terms) {
     return copy_cycles(
@@ -261,7 +264,7 @@ TEST(GpuFacts, PaddingAvoidsConflicts) {
 }
 
 TEST(GpuFacts, SwizzlesAvoidConflicts) {
-  // Rows of 128 bytes, of each of which a warp reads 32.
+  // A row has 128 bytes, of which a warp reads 32.
   const auto compute = dsl::parse_compute(
       "input a: bf16[64, 128]\nweight b: bf16[128, 64]\n"
       "out: f32[m=64, n=64] = sum(k=128) "
@@ -346,7 +349,7 @@ TEST(GpuFacts, UniformConditionsSkipWholeBlocks) {
   const GpuPhaseFacts p = phase_of(program);
   EXPECT_EQ(p.useful_lanes, 1);
   EXPECT_NEAR(p.instructions.global() / (2.0 * (1 << 20) / 32), 0.75, 0.1);
-  // Without the mark, the lanes of a few warps are looked at.
+  // If the condition is not marked as uniform, the model evaluates it for the lanes of a few warps.
   branch.uniform = false;
   program.phases[0].body = block(nest({{"t", 256, LoopKind::Thread}}, {Stmt{branch}}));
   EXPECT_NE(phase_of(program).instructions.global(), p.instructions.global());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// GPU programs of schedules whose relative speeds are known from the literature.
+// Programs for GPUs from schedules with relative speeds that are known from the literature.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ inline std::string dense(int64_t m, int64_t n, int64_t k) {
   return fmt::format("dense m={} n={} k={} f32 fast", m, n, k);
 }
 
-/// The program of the default point of the workload's space, with which a search begins.
+/// Returns the program of the default point of the workload's space, with which a search begins.
 inline Program first_program(const std::string& workload, const Target& target = gpu()) {
   const auto parsed = dsl::parse_workload(workload);
   EXPECT_TRUE(parsed) << parsed.error().message;
@@ -44,7 +44,7 @@ inline Program first_program(const std::string& workload, const Target& target =
   return space.schedule(space.default_point()).program(schedules::limits_of(target)).value();
 }
 
-/// The program of a configuration of the workload's space.
+/// Returns the program of a configuration of the workload's space.
 inline Program configured(const std::string& workload, const std::string& configuration,
                           const Target& target = gpu()) {
   const auto parsed = dsl::parse_workload(workload);
@@ -56,9 +56,10 @@ inline Program configured(const std::string& workload, const std::string& config
   return space.schedule(*point).program(schedules::limits_of(target)).value_or(Program{});
 }
 
-/// Blocks of `rows` x `columns` x `depth` through shared memory, tiles of `tile_rows` x
-/// `tile_columns` a thread, neighbours in fours; so many `stages` of blocks are there at once, and
-/// rows of a block of the first operand are `padding` elements longer.
+/// The sizes of a product. A block computes `rows` x `columns` results, in steps of `depth` terms
+/// that pass through shared memory. A thread computes `tile_rows` x `tile_columns` of them, in
+/// groups of four neighbours. Shared memory holds `stages` steps at once. `padding` elements are
+/// added to the rows of the first operand there.
 struct GemmTile {
   int64_t rows = 128, columns = 128, depth = 8;
   int64_t tile_rows = 8, tile_columns = 8;
@@ -80,7 +81,7 @@ inline std::string gemm_steps(const GemmTile& g) {
       g.rows, 4 * g.rows / g.tile_rows, g.columns, 4 * g.columns / g.tile_columns, g.depth);
   if (g.stages > 1) steps += fmt::format("pipeline a@out {0}\npipeline b@out {0}\n", g.stages);
   if (g.padding > 0) steps += fmt::format("pad a@out m.1.0 {}\n", g.padding);
-  // Rows of a are contiguous along k: neighbouring threads read neighbours of it.
+  // Rows of a are contiguous along k, so that neighbouring threads copy neighbours along k.
   steps += fmt::format(
       "reorder a@out m.1.0 m.1.1.0 m.1.1.1 k.1\nfuse a@out m.1.0 m.1.1.0\n"
       "fuse a@out m.1.0*m.1.1.0 m.1.1.1\nfuse a@out m.1.0*m.1.1.0*m.1.1.1 k.1\n"
@@ -96,14 +97,16 @@ inline Program gemm(int64_t m, int64_t n, int64_t k, const GemmTile& tile = {}) 
   return scheduled(dense(m, n, k), gemm_steps(tile));
 }
 
-/// One element a thread, neighbours in a row; 256 threads a block.
+/// Returns a product in blocks of 256 threads. Each thread computes one result; neighbouring
+/// threads are neighbours in a row.
 inline Program naive_gpu_gemm(int64_t size) {
   return scheduled(dense(size, size, size),
                    "fuse out m n\nsplit out m*n 256\nreorder out m*n.0 m*n.1 k\n"
                    "cache_write out m*n.1\nparallel out m*n.0\nbind out m*n.1\n");
 }
 
-/// out[i] = in[i], by 256 threads a block, `together` neighbours each.
+/// Returns out[i] = in[i], in blocks of 256 threads, each of which copies `together` neighbouring
+/// elements.
 inline Program copy(int64_t elements, int64_t together = 1) {
   Program program;
   program.arguments = {argument("in", {elements}), argument("out", {elements}, true)};
@@ -115,7 +118,7 @@ inline Program copy(int64_t elements, int64_t together = 1) {
   return program;
 }
 
-/// Each thread fills an array of its own, by a loop of this kind.
+/// Returns a program in which each thread fills an array of its own in a loop of the given kind.
 inline Program own_array_walk(LoopKind kind) {
   Program program = copy(1 << 20);
   const Expr i = var("b") * 256 + var("t");
@@ -125,7 +128,7 @@ inline Program own_array_walk(LoopKind kind) {
   return program;
 }
 
-/// out[c, r] = in[r, c] of a square matrix, a warp writes a row and reads a column.
+/// Returns out[c, r] = in[r, c] of a square matrix. A warp writes a row and reads a column.
 inline Program transposed_copy(int64_t size) {
   Program program;
   program.arguments = {argument("in", {size, size}), argument("out", {size, size}, true)};
@@ -137,7 +140,8 @@ inline Program transposed_copy(int64_t size) {
   return program;
 }
 
-/// Each thread reads `turns` words of shared memory, its neighbour's `stride` words on.
+/// Returns a program in which each thread reads `turns` words of shared memory, one after the
+/// other. The words of the next thread are `stride` words further.
 inline Program shared_walk(int64_t stride, int64_t turns = 256) {
   Program program;
   program.arguments = {argument("out", {132 * 64, 128}, true)};

@@ -24,7 +24,7 @@ TEST(IterationSpace, AnEmptyLoopMakesNoIteration) {
   EXPECT_EQ(make_level({}, "x", 5, 3, LoopKind::Serial).trips, 0);
 }
 
-// Padding of one row: two of 56 rows see 2 of the 3 taps.
+// Padding of one row on each side: for two of 56 rows, only 2 of the 3 taps are inside.
 TEST(IterationSpace, TrimmedLoopsAreAveragedOverTheRowsAround) {
   const Level level = make_level(one_level(56), "ky", dsl::max(0, dsl::Expr(1) - var("y")),
                                  dsl::min(3, dsl::Expr(57) - var("y")), LoopKind::Serial);
@@ -33,7 +33,7 @@ TEST(IterationSpace, TrimmedLoopsAreAveragedOverTheRowsAround) {
   EXPECT_FALSE(level.has_literal_bounds);
 }
 
-// y = yo * 8 + yi in the last of 4 tiles: 6 of 8 rows.
+// y = yo * 8 + yi has 30 values, so that the last of 4 tiles has 6 of 8 rows.
 TEST(IterationSpace, TailsAreFoundThroughTwoLevels) {
   std::vector<Level> outer = one_level(4, "yo");
   const Level tail =
@@ -42,11 +42,13 @@ TEST(IterationSpace, TailsAreFoundThroughTwoLevels) {
   outer.push_back(tail);
   const Level inner = make_level(outer, "k", var("yi"), 8, LoopKind::Serial);
   EXPECT_EQ(inner.most_trips, 8);
-  // 3 whole tiles with 8 + 7 + ... + 1 and one with 8 + ... + 3, over 30 rows.
+  // Three whole tiles have 8 + 7 + ... + 1 iterations, and the last one has 8 + ... + 3, over 30
+  // rows.
   EXPECT_DOUBLE_EQ(inner.trips, (3 * 36 + 33) / 30.0);
 }
 
-// The loop over the rows of a table of which an index names one.
+// The bounds of the loop depend on data, namely on an index that names a row of a table. The trips
+// are the difference of the bounds, or 0 if it is unknown.
 TEST(IterationSpace, BoundsThatAreDataCountTheirDifference) {
   const dsl::Expr index = dsl::read("index", {var("y")}, Int64);
   const auto level = [&](const dsl::Expr& end) {

@@ -27,8 +27,9 @@ Machine machine_with_vectors(int bytes) {
   return machine;
 }
 
-/// Kernels that the analytic model expects to take 2^14 ns. They take twice as long where the first
-/// feature is above a half, and again twice as long on machines with short vectors.
+/// Kernels that the analytic model expects to take 2^14 ns. Kernels with a first feature above a
+/// half take twice as long, and so do kernels on machines with short vectors; both together, four
+/// times as long.
 class Kernels {
  public:
   explicit Kernels(uint64_t seed) {
@@ -65,7 +66,7 @@ TEST(Pretrained, LearnsByWhatTheAnalyticModelIsWrongOnEachMachine) {
     ASSERT_TRUE(times) << times.error().message;
     error += std::abs((*times)[0] - std::log2(unseen.ns(i)));
   }
-  // The analytic model is off by 1 on average.
+  // The error of the analytic model is 1 (a factor of 2) on average.
   EXPECT_LT(error / static_cast<double>(unseen.rows.size()), 0.1);
 }
 

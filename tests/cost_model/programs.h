@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Loop programs written by hand, with the numbers that their tests expect worked out beside them.
+// Loop programs written by hand. Tests derive the numbers that they expect from them in comments.
 
 #include <cstdint>
 #include <string>
@@ -56,7 +56,8 @@ inline Argument argument(const std::string& name, std::vector<int64_t> extents,
   return a;
 }
 
-/// The statements within loops over [0, extent), outermost first.
+/// A loop over [0, extent). nest() puts a body into such loops, the outermost of which is the
+/// first.
 struct Around {
   std::string variable;
   int64_t extent;
@@ -77,15 +78,16 @@ inline Stmt assign(const std::string& buffer, std::vector<Expr> indices, Expr va
   return Stmt{Assign{buffer, std::move(indices), std::move(value), combine}};
 }
 
-/// A 3x3 convolution of 64 channels on 56x56 pixels: a tile of `pixels` x `vectors` * 16 channels
-/// is summed in registers; `depth` input channels are unrolled, or the three columns of the window;
-/// `statements` of them add to each sum.
+/// A 3x3 convolution of 64 channels on 56x56 pixels. The sums of a tile of `pixels` x `vectors` *
+/// 16 channels are kept in registers. The innermost loop has `depth` unrolled input channels or, if
+/// `window`, the three unrolled columns of the window. `statements` equal statements add to each
+/// sum.
 struct ConvTile {
   int64_t pixels = 14;
   int64_t vectors = 2;
   int64_t depth = 1;
-  bool vectors_outside = false;  // of the unrolled tile
-  bool window = false;           // its columns unrolled
+  bool vectors_outside = false;  // the loop over vectors is outside of the one over pixels
+  bool window = false;           // the columns of the window are unrolled
   int statements = 1;
 };
 
@@ -126,7 +128,8 @@ inline Program conv(const ConvTile& tile) {
   return program;
 }
 
-/// c[64, 64] = a[64, 128] b[128, 64], one statement, no tiling: innermost loop over k.
+/// Returns c[64, 64] = a[64, 128] b[128, 64] as one statement without tiles. The innermost loop is
+/// over k, or, if `columns` is Vector, over vectors of columns.
 inline Program naive_gemm(LoopKind columns = LoopKind::Serial) {
   Program program;
   program.arguments = {argument("a", {64, 128}), argument("b", {128, 64}),

@@ -15,12 +15,13 @@ std::optional<double> correlation(const std::vector<double>& a, const std::vecto
 TEST(Spearman, IsTheCorrelationOfRanks) {
   EXPECT_DOUBLE_EQ(*correlation({1, 2, 3, 4}, {10, 100, 1000, 1e9}), 1);
   EXPECT_DOUBLE_EQ(*correlation({1, 2, 3, 4}, {4, 3, 2, 1}), -1);
-  // d = 0 1 -1 0, so 1 - 6 * 2 / (4 * 15).
+  // The differences of ranks are 0, 1, -1 and 0, so that the result is 1 - 6 * 2 / (4 * 15).
   EXPECT_DOUBLE_EQ(*correlation({1, 2, 3, 4}, {1, 3, 2, 4}), 0.8);
 }
 
 TEST(Spearman, TiesShareTheirMeanRank) {
-  // Ranks 0.5 0.5 2 against 0 1 2: covariance 1.5, variances 1.5 and 2.
+  // The ranks are 0.5, 0.5, 2 and 0, 1, 2. Their covariance is 1.5, and their variances are 1.5 and
+  // 2.
   EXPECT_DOUBLE_EQ(*correlation({7, 7, 9}, {1, 2, 3}), 1.5 / std::sqrt(1.5 * 2));
 }
 

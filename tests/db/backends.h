@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Tests that hold for every engine run once over files and once over a server:
+// Runs tests that hold for every engine twice: once with files and once with a server.
 //
 //   class AnyStore : public OnBackends {};
 //   TEST_P(AnyStore, KeepsARecord) { Store store = open_store(databases / "a.db"); ... }
@@ -21,8 +21,8 @@ namespace tw::db {
 
 enum class Backend { File, Server };
 
-/// Databases by name: files in a folder, or databases of a server, which are made when they are
-/// first named.
+/// Databases by name. They are files in a folder, or databases of a server, each of which is made
+/// when it is first named.
 class Databases {
  public:
   explicit Databases(Backend backend) : backend_(backend) {}
@@ -39,7 +39,7 @@ class Databases {
   std::map<std::string, std::string> addresses_;
 };
 
-/// Runs SQL as somebody would who may change everything.
+/// Runs SQL with the rights of somebody who may change everything.
 inline void run_in(const std::string& database, const std::string& sql) {
   if (!is_server(database)) return RawSql(database).run(sql);
   const auto connection = PostgresConnection::open(database, {});
@@ -49,7 +49,7 @@ inline void run_in(const std::string& database, const std::string& sql) {
 class OnBackends : public testing::TestWithParam<Backend> {
  protected:
   Databases databases{GetParam()};
-  Folder files;  ///< for what is a file with every engine
+  Folder files;  ///< for files that exist with every engine
 };
 
 #define TW_ON_BACKENDS(suite)                                     \

@@ -27,7 +27,7 @@ Calibration sealed_calibration(double clock_ghz, int64_t generation) {
   return seal(std::move(calibration));
 }
 
-/// The clock of the newest calibration of the sample device; 0 where there is none.
+/// Returns the clock in GHz of the newest calibration of the sample device, or 0 if there is none.
 double newest_clock(Store& store) {
   const Calibration sample = sample_calibration();
   const auto newest = newest_calibration(store, sample.target, sample.device).value();
@@ -177,7 +177,7 @@ TEST_P(AnyCalibration, TravelsInExportsOfBothKinds) {
   EXPECT_EQ(newest_clock(copy), 3.25);
 }
 
-/// Five calibrations for each of a thousand devices, in the order of an export.
+/// Returns five calibrations for each of a thousand devices, in the order of an export.
 std::vector<Calibration> many_calibrations() {
   std::vector<Calibration> all;
   for (int device = 0; device < 1000; ++device)

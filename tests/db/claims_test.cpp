@@ -15,7 +15,7 @@ namespace {
 
 using Grants = std::vector<bool>;
 
-/// Two runs of one workload that share a database.
+/// A fixture for runs (sessions) of one workload that share a database.
 class Claims : public OnBackends {
  protected:
   Grants claim(const std::string& session, const std::vector<Record>& records) {
@@ -24,7 +24,7 @@ class Claims : public OnBackends {
     return db::claim(store, key_of(records.front()), schedules, session, "host of " + session)
         .value();
   }
-  /// As if so many seconds had passed.
+  /// Makes all claims as old as if this time had passed.
   void pass(double seconds) {
     run_in(databases / "a.db",
            fmt::format("UPDATE claims SET expires_ms = expires_ms - {}", int64_t(seconds * 1e3)));
@@ -111,7 +111,7 @@ TEST_P(Claims, NewsAreOfOthersAndAfterTheLast) {
   EXPECT_EQ(later.records, std::vector{sample_record(3)});
 }
 
-/// Functions that delete the record that was stored last, sample_record(1), or all records.
+/// Functions that delete records: the one that was stored last (sample_record(1)), or all.
 using DeleteLast = void (*)(Store& store);
 const DeleteLast deletions[] = {
     [](Store& store) { ASSERT_TRUE(drop_record(store, sample_record(1))); },

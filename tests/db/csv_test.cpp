@@ -99,7 +99,7 @@ TEST(Csv, FilesAreExportedAndImported) {
   EXPECT_EQ(hashes_in(other), hashes_in(store));
 
   std::string rows = read_bytes(folder / "out.csv");
-  rows.replace(rows.find("10000"), 5, "10001");  // changed by hand
+  rows.replace(rows.find("10000"), 5, "10001");  // a change by hand
   std::istringstream in(rows);
   Store third = open_store(folder / "c.db");
   EXPECT_EQ(import_csv(third, in, "rows").value(), (AppendSummary{2, 0, 1}));

@@ -150,8 +150,8 @@ TEST(Damage, Fault25_ATornCopyIsNoticed) {
     Store store = open_store(folder / "a.db");
     ASSERT_TRUE(store.append(all.subspan(100)));
   }
-  // A copy that cp makes during a commit: some of its pages are from before the commit, the others
-  // from after it.
+  // The copy is as `cp` would make it during a commit: some of its pages are from before the
+  // commit, the others from after it.
   std::string torn = read_bytes(folder / "a.db");
   for (size_t at = 0; at + page <= before.size(); at += 2 * page)
     torn.replace(at, page, before, at, page);
@@ -175,10 +175,10 @@ TEST(Damage, VerifyNoticesAWrongBest) {
   make_database(folder / "a.db", sample_records(0, 5));
   RawSql(folder / "a.db").run("UPDATE best SET trial = 3");
   Store store = open_store(folder / "a.db");
-  EXPECT_EQ(verify(store).value().wrong_best, 2);  // the row that stands, and the one that should
+  EXPECT_EQ(verify(store).value().wrong_best, 2);  // the wrong row and the missing one
   ASSERT_TRUE(derive_best(store));
   EXPECT_TRUE(verify(store).value().ok());
-  ASSERT_TRUE(store.append(sample_records(5, 1)));  // the next write of the group mends it
+  ASSERT_TRUE(store.append(sample_records(5, 1)));  // a later write of the group keeps it right
   EXPECT_TRUE(verify(store).value().ok());
 }
 
@@ -188,7 +188,7 @@ TEST(Damage, RecoverSavesWhatAgreesWithItsHash) {
   make_database(folder / "a.db", records);
   std::string bytes = read_bytes(folder / "a.db");
   const size_t middle = bytes.find(packed_texts(records[100])) / page * page;
-  bytes.replace(middle, page, page, '\x5a');  // one page of the table is gone
+  bytes.replace(middle, page, page, '\x5a');  // destroys one page of the table
   write_bytes(folder / "a.db", bytes);
   const auto saved = recover(folder / "a.db", folder / "saved.db");
   ASSERT_TRUE(saved) << error_of(saved);

@@ -13,7 +13,7 @@
 namespace tw::db {
 namespace {
 
-/// The kernel of sample_record(number, workload), which runs so often.
+/// Returns the kernel of the record's workload. It runs `runs` times.
 WantedKernel wanted_of(const Record& record, double runs) {
   WantedKernel kernel;
   kernel.op = record.op;

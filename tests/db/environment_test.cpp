@@ -46,7 +46,7 @@ TEST(Environment, Fault19_AReadOnlyDatabaseIsReadAndSaidAtStartWhenWriting) {
   make_database(folder / "a.db", sample_records(0, 3));
   fs::permissions(folder.path(),
                   fs::perms::owner_all | fs::perms::others_read | fs::perms::others_exec);
-  // The file may not be written, then its directory only.
+  // First neither the file nor its directory may be written, then only the directory may not.
   for (const fs::perms mode : {fs::perms(0444), fs::perms(0666)}) {
     fs::permissions(folder / "a.db", mode);
     fs::permissions(folder.path(), fs::perms(0555));

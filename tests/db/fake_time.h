@@ -11,7 +11,8 @@
 
 namespace tw::db {
 
-/// Time that passes only by waiting, or when a test says so; and what was said meanwhile.
+/// Time that advances only by waiting, or when a test says so. Collects the messages that are given
+/// meanwhile.
 struct FakeTime {
   int64_t now_ms = 0;
   std::vector<std::string> messages;

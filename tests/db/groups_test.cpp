@@ -21,13 +21,13 @@ T one_of(Random& random, const T (&values)[N]) {
   return values[random.below(N)];
 }
 
-/// A trial of one of a few schedules by one of a few sessions, whose clocks, peaks and failures
-/// give cause for every doubt.
+/// Returns a trial of one of 12 schedules by one of `sessions` sessions. Their clocks, peaks and
+/// failures give cause for every kind of doubt.
 Record random_trial(Random& random, int64_t number, int sessions) {
   Record record = sample_record(number);
   const int64_t session = random.below(sessions), schedule = random.below(12);
   record.session = fmt::format("session {}", session);
-  // Some sessions are farms with several hosts.
+  // Every fifth session is a farm with several hosts.
   record.host = fmt::format("host {}", session % 5 == 4 ? random.below(3) : session % 3);
   record.toolchain = fmt::format("toolchain {}", random.below(8) == 0);
   record.schedule = fmt::format("tw1 schedule {}", schedule);
@@ -43,7 +43,8 @@ Record random_trial(Random& random, int64_t number, int sessions) {
                                              clock * luck);
 }
 
-// verify() judges all trials of a group; a commit reads those that may be the best one.
+// verify() judges all trials of a group. A commit reads only the trials that may be the best one,
+// and must come to the same result.
 TEST_P(AnyGroups, WhatACommitDerivesIsWhatAllTrialsGive) {
   const uint64_t seeds = is_nightly() ? 300 : 12;
   for (uint64_t seed = 0; seed < seeds; ++seed) {
@@ -107,7 +108,7 @@ TEST_P(AnyGroups, WhatSomebodyChangedIsNoticedAndDerivedAnew) {
   }
 }
 
-// More trials than are derived at once.
+// There are more trials than derive_best() reads at once.
 TEST_P(AnyGroups, GroupsThatAreLostAreMadeAnew) {
   const std::string path = databases / "a.db";
   Store store = open_store(path);

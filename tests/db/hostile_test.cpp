@@ -60,7 +60,7 @@ TEST(Hostile, Fault27_MergingACraftedFileLeavesOursAsItWas) {
   }
 }
 
-// Two tables in the same pages: the schema is ours, word by word.
+// Two tables have the same pages, although the schema is ours, word by word.
 TEST(Hostile, Fault27_TablesThatSharePagesGiveNothingUntrue) {
   for (const char* sql :
        {"UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = "

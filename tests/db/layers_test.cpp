@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Databases below a database: which of them answers, and that they can do no harm.
+// Tests the databases below a database: which of them gives the answer, and that none can do harm.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ Key own_key() {
   return key;
 }
 
-/// A store above a team's and a shipped database, with these records.
+/// A store with these records of its own, above a team's and a shipped database with theirs.
 class Layers : public testing::Test {
  protected:
   Store open(const std::vector<Record>& own, const std::vector<Record>& team,
@@ -64,7 +64,7 @@ TEST_F(Layers, TheNearestDeviceAnswersAndAmongEqualsTheUpperLayer) {
   EXPECT_EQ(lower.layer, "shipped");
   EXPECT_EQ(lower.likeness, Likeness::SameClass);
 
-  const Record own_same = measured_on(same_model, 9);  // slower
+  const Record own_same = measured_on(same_model, 9);  // slower than the shipped record
   ASSERT_TRUE(store.append({{own_same}}));
   EXPECT_EQ(store.best(own_key()).value(), own_same);
   EXPECT_EQ(layer_of(store, own_same).value(), "");

@@ -20,13 +20,14 @@ namespace {
 class AnyMerge : public OnBackends {};
 TW_ON_BACKENDS(AnyMerge);
 
-// Trials that compete: few workloads and schedules, equal latencies, differing peaks and outcomes.
+// Returns a trial that competes with others: there are few workloads and schedules, equal
+// latencies, and differing peaks and outcomes.
 Record conflicting_record(Random& random) {
   Record record = sample_record(random.below(6), random.below(2));
   record.session = fmt::format("session-{}", random.below(3));
   record.peak_gflops = 50.0 + 50.0 * static_cast<double>(random.below(4));
   if (random.chance(0.1)) record.status = TrialStatus::Wrong;
-  if (random.chance(0.1)) record.latency_ns = 0;  // impossible
+  if (random.chance(0.1)) record.latency_ns = 0;  // an impossible latency
   if (random.chance(0.2)) record.device = "Another CPU";
   if (random.chance(0.2)) record.layouts = "in=NCHW16c out=NHWC";
   return seal(record);
@@ -76,7 +77,7 @@ TEST(Merge, Fault30_EveryOrderGivesTheSameDatabase) {
       {
         Store merged = open_store(path);
         for (const std::string& part : parts) ASSERT_TRUE(merge_from(merged, part));
-        ASSERT_TRUE(merge_from(merged, parts.front()));  // once more changes nothing
+        ASSERT_TRUE(merge_from(merged, parts.front()));  // a second merge changes nothing
         EXPECT_EQ(state_of(merged), expected) << "seed " << seed;
       }
       std::filesystem::remove(path);
@@ -84,8 +85,8 @@ TEST(Merge, Fault30_EveryOrderGivesTheSameDatabase) {
   }
 }
 
-/// Everything that a user sees of a database: the export, the answers with what they rest on, and
-/// the records in doubt.
+/// Returns everything that a user sees of a database: the export, the answers with the numbers that
+/// explain them, and the records in doubt.
 std::string text_of(Store& store) {
   std::ostringstream text;
   EXPECT_TRUE(export_jsonl(store, text));
@@ -114,7 +115,7 @@ TEST(Merge, Fault30_EveryOrderOfTenDatabasesGivesTheSameBytes) {
       record.session = fmt::format("session-{}", part);
       record.host = fmt::format("host-{}", part / 2);
       record.created_ms = 1'700'000'000'000;
-      if (part == 3 && record.latency_ns > 0)  // a machine with a wrong clock
+      if (part == 3 && record.latency_ns > 0)  // this machine has a wrong clock
         record = with_latency(record, record.latency_ns / 3);
       records.push_back(seal(record));
     }

@@ -29,7 +29,7 @@ TEST_P(Overview, AGroupIsOneRowWithItsAnswer) {
   for (const Record& record : records) ASSERT_TRUE(store.append({{record}}));
   const std::vector<GroupSummary> groups = db::groups(store, 10).value();
   ASSERT_EQ(groups.size(), 3u);
-  EXPECT_EQ(groups[0].layouts, "in=NCHW16c");  // the one that was stored last
+  EXPECT_EQ(groups[0].layouts, "in=NCHW16c");  // the group that was stored last
   EXPECT_EQ(groups[1].device, "Other CPU; 4 cores");
   const GroupSummary& first = groups[2];
   EXPECT_EQ(first.workload, records[0].workload);
@@ -106,7 +106,7 @@ TEST_P(Overview, GroupsOfOneWorkload) {
   const std::string hash = sha256_hex(sample_record(1).workload);
   const std::vector<GroupSummary> groups = workload_groups(store, hash, "", 9).value();
   ASSERT_EQ(groups.size(), 2u);
-  EXPECT_EQ(groups[0].device, "Other CPU; 4 cores");  // the one that was stored last
+  EXPECT_EQ(groups[0].device, "Other CPU; 4 cores");  // the group that was stored last
   EXPECT_EQ(workload_groups(store, hash, "", 1).value().size(), 1u);
   EXPECT_EQ(workload_groups(store, hash, "in=NCHW16c", 9).value().size(), 1u);
   EXPECT_TRUE(workload_groups(store, hash, "\xff", 9).value().empty());
@@ -205,7 +205,7 @@ TEST(OverviewOfAFile, Fault17_ALongStatementEndsAtTheLimit) {
   Store store =
       open_store(folder / "a.db", OpenMode::ReadOnly, {.waiting = waiting, .read_limit_ms = 1000});
   EXPECT_EQ(db::groups(store, 2000).value().size(), 2000u);
-  ticks = 998;  // one look as it begins, and the next in the middle of it
+  ticks = 998;  // the statement reads the clock as it begins, and next in its middle
   const auto late = db::groups(store, 2000);
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code, ErrorCode::TryLater);

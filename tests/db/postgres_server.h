@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A PostgreSQL server of a test's own: a fresh cluster in a folder of /tmp, reached over a Unix
-// socket. PostgreSQL refuses to run as root, so root runs it as nobody. It dies with its test.
+// A PostgreSQL server that belongs to a test. It is a fresh cluster in a folder of /tmp, reached
+// over a Unix socket. PostgreSQL refuses to run as root, so if the test is root the server runs as
+// nobody. The server ends with its test.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -24,7 +25,7 @@ namespace tw::db {
 
 class PostgresServer {
  public:
-  /// One for all tests of a process; started when it is first asked for.
+  /// Returns the server that all tests of a process share. The first call starts it.
   static PostgresServer& shared() {
     static PostgresServer server;
     return server;
@@ -66,7 +67,7 @@ class PostgresServer {
     throw std::runtime_error("postgres did not start");
   }
 
-  /// As a machine that loses its power.
+  /// Stops the server at once, as a power loss would.
   void stop() {
     if (pid_ <= 0) return;
     kill(pid_, SIGQUIT);
@@ -79,7 +80,7 @@ class PostgresServer {
     return fmt::format("postgresql://{}@/{}?host={}", user, database, folder_);
   }
 
-  /// SQL as the owner of the cluster would type it.
+  /// Runs SQL as the owner of the cluster.
   void run(const std::string& database, const std::string& sql) const {
     auto connection = PostgresConnection::open(address(database), {});
     const Status status =
@@ -87,19 +88,19 @@ class PostgresServer {
     if (!status) throw std::runtime_error(sql + ": " + status.error().message);
   }
 
-  /// The address of a new database.
+  /// Makes a database and returns its address.
   std::string make_database() {
     const std::string name = fmt::format("test{}", ++databases_);
     run("postgres", "CREATE DATABASE " + name);
     return address(name);
   }
-  /// The name of the database that make_database() made last.
+  /// Returns the name of the database that make_database() made last.
   std::string last_database() const { return fmt::format("test{}", databases_); }
 
  private:
   static constexpr uid_t nobody = 65534;
 
-  /// Starts a program whose messages go into the pipe, or nowhere.
+  /// Starts a program. Its messages go into the pipe, or nowhere if `log` is null. Returns its PID.
   static pid_t spawn(std::vector<std::string> arguments, const int* log) {
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());

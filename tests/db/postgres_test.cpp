@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What holds of a database on a PostgreSQL server beside what holds of every store.
+// Tests what holds for a database on a PostgreSQL server in addition to what holds for every store.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -88,7 +88,7 @@ TEST(Postgres, WhereRecordsWaitFollowsFromTheAddress) {
 TEST(Postgres, LongTextsFitIntoIndexes) {
   Store store = open_store(server().make_database());
   Record record = sample_record(0);
-  // Hashes, so that the server cannot compress them.
+  // The text is made of hashes, so that the server cannot compress it.
   const auto noise = [](size_t bytes) {
     std::string text;
     while (text.size() < bytes) text += seal(sample_record(static_cast<int64_t>(text.size()))).hash;
@@ -155,7 +155,7 @@ TEST(Postgres, Fault21_WhatAKilledWriterAcknowledgedIsThere) {
     acknowledged = 50;
     writer.kill_and_wait();
   }
-  Store store = open_store(address);  // nobody holds the lock any more
+  Store store = open_store(address);  // the killed writer's lock is gone
   ASSERT_TRUE(store.append(sample_records(9000, 1)));
   const std::set<std::string> stored = hashes_in(store);
   EXPECT_EQ(stored.size() % 10, 1u) << "part of a batch";
@@ -189,7 +189,7 @@ TEST(Postgres, Fault23_ANewerSchemaIsRefused) {
     EXPECT_TRUE(holds(error_of(Store::open(address, mode)), "newer program"));
 }
 
-/// Makes a database as a program of schema version 1 would have, with these records.
+/// Makes a database with these records, as a program of schema version 1 would have made it.
 void make_version_1(Connection& connection, const std::vector<Record>& records) {
   ASSERT_TRUE(connection.set_schema_version(1));
   std::string columns =
@@ -273,7 +273,7 @@ TEST(Postgres, Fault23_AFailedStepLeavesTheOldVersion) {
 
 // ---- roles ----
 
-/// The text of the file that makes roles, without the commands of psql.
+/// Returns the SQL of the file that makes roles, without the commands of psql.
 std::string roles_sql() {
   std::string sql;
   for (const std::string& line : split(read_bytes(TW_DB_ROLES), '\n'))
@@ -286,7 +286,7 @@ TEST(Postgres, RolesAllowWhatTheirNamesSay) {
   (void)open_store(address).append(sample_records(0, 3));
   const std::string roles = roles_sql();
   server().run(name, roles);
-  server().run(name, roles);  // once more changes nothing
+  server().run(name, roles);  // running it again changes nothing
   for (const char* role : {"reader", "recorder", "curator"})
     server().run(name, fmt::format("CREATE ROLE a_{0} LOGIN; GRANT tilewright_{0} TO a_{0}", role));
 

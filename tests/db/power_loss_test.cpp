@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Power loss as SQLite's own tests model it: a file system that keeps what was synced, and of the
-// rest any sectors it likes. A shim VFS writes down what SQLite does to its files while a store
-// appends; each moment of that log is then taken for the last one, the files are rebuilt as a disk
-// might hold them, and the store must open with every acknowledged record.
+// Tests power loss as SQLite's own tests model it. The file system keeps all data that was synced,
+// and any sectors of the other data. A shim VFS logs what SQLite does to its files while a store
+// appends records. For each moment of the log, the test rebuilds the files as a disk might hold
+// them if the power was lost at this moment. The store must then open with every acknowledged
+// record.
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
@@ -26,14 +27,14 @@ const uint64_t seeds = cases_of<uint64_t>(2, 8);
 struct Event {
   enum Kind { Create, Write, Truncate, Sync, Delete, Acknowledge } kind;
   std::string path;
-  int64_t offset = 0;  // Truncate: the size; Acknowledge: how many records
+  int64_t offset = 0;  // for Truncate, the size; for Acknowledge, the number of records
   std::string bytes;
-  bool sync_directory = false;  // Delete
+  bool sync_directory = false;  // for Delete
 };
 
 std::vector<Event> event_log;
 
-// ---- the shim: passes everything on, and writes it down ----
+// ---- the shim: passes each call on, and logs it ----
 
 struct ShimFile {
   sqlite3_file base;
@@ -72,7 +73,7 @@ const sqlite3_io_methods io_methods = {
       return real(f)->pMethods->xFileControl(real(f), op, p);
     },
     [](sqlite3_file*) { return 512; },
-    // No promise about sectors: a write may tear its neighbours' page.
+    // Nothing is promised about sectors, so a write may also tear the page beside it.
     [](sqlite3_file*) { return 0; }, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
 
 int open_file(sqlite3_vfs*, const char* path, sqlite3_file* file, int flags, int* out_flags) {
@@ -148,16 +149,16 @@ class Disk {
         for (const Event* write : now_.at(event.path)->unsynced)
           apply(now_.at(event.path)->durable, *write, nullptr);
         now_.at(event.path)->unsynced.clear();
-        sync_names();  // SQLite syncs the directory with a new file
+        sync_names();  // because SQLite syncs the directory with a new file
         break;
       case Event::Acknowledge:
         break;
     }
   }
 
-  /// Random files that the disk may hold after a power loss. The directory is as it was at any
-  /// moment since its last sync. Of the data that was written and not synced, any sectors are
-  /// there.
+  /// Returns files that the disk may hold after a power loss, chosen at random. The directory is in
+  /// a state that it had at some moment since its last sync. Of the data that was written and not
+  /// synced, any sectors may be there.
   std::map<std::string, std::string> after_power_loss(Random& random) const {
     const int64_t moment = random.below(static_cast<int64_t>(history_.size()) + 1);
     const Names& names = moment == 0 ? durable_ : history_[static_cast<size_t>(moment) - 1];
@@ -183,7 +184,7 @@ class Disk {
 struct Losses {
   int moments = 0;
   int unopened = 0;
-  int lost = 0;  // moments after which an acknowledged record is missing
+  int lost = 0;  // number of moments after which an acknowledged record is missing
   int damaged = 0;
 };
 
@@ -254,13 +255,13 @@ TEST(PowerLoss, Fault22_OnlyUnacknowledgedRecordsAreLost) {
   }
 }
 
-// The model must be able to find fault: without one of the syncs it does.
+// The model must find faults: if one of the syncs is missing, it does.
 TEST(PowerLoss, Fault22_TheModelNoticesAMissingSync) {
   const Folder folder;
   Recording no_directory_sync = record_appends(folder);
   Recording no_file_sync = no_directory_sync;
-  // Without EXTRA the journal is deleted but its directory not synced; a file sync still is one
-  // here.
+  // Without synchronous=EXTRA, SQLite does not sync the directory after it deletes the journal. In
+  // this model, a sync of a file still syncs the directory too.
   for (Event& event : no_directory_sync.events) event.sync_directory = false;
   std::erase_if(no_file_sync.events, [](const Event& event) { return event.kind == Event::Sync; });
   Losses journal, file;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The test program of db/ (writer.cpp) as a child process: started by exec, read line by line,
-// killed.
+// Runs the test program of db/ (writer.cpp) as a child process. A test can read its output line by
+// line and kill it.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -17,7 +17,8 @@
 
 namespace tw::db {
 
-/// Lines that one process or several write; each line must be one write().
+/// Reads the lines that one or several processes write to a pipe. Each line must be written by a
+/// single write().
 class Lines {
  public:
   Lines() {
@@ -40,7 +41,7 @@ class Lines {
     if (to_ >= 0) close(to_);
     to_ = -1;
   }
-  /// The next line, or nullopt at the end.
+  /// Returns the next line, or nullopt at the end.
   std::optional<std::string> next() {
     std::string text;
     for (int c; (c = fgetc(from_)) != EOF; text += static_cast<char>(c))
@@ -56,7 +57,7 @@ class Lines {
 class Process {
  public:
   explicit Process(std::vector<std::string> arguments) : Process(std::move(arguments), nullptr) {}
-  /// Its output goes to `shared`.
+  /// Starts a process whose output goes to `shared`.
   Process(std::vector<std::string> arguments, Lines& shared)
       : Process(std::move(arguments), &shared) {}
   Process(const Process&) = delete;
@@ -66,7 +67,7 @@ class Process {
     close_stdin();
   }
 
-  /// The next line of its output, or nullopt at the end.
+  /// Returns the next line of the output, or nullopt at the end.
   std::optional<std::string> line() { return output_.next(); }
   std::string rest() {
     std::string text;
@@ -81,7 +82,8 @@ class Process {
     ::kill(pid_, SIGKILL);
     wait();
   }
-  /// Its exit code; 128 + signal where it died.
+  /// Waits for the end of the process. Returns its exit code, or 128 + signal if a signal killed
+  /// it.
   int wait() {
     int status = 0;
     waitpid(pid_, &status, 0);

@@ -27,7 +27,7 @@ double slowest_but_one_percent(std::vector<double> commits_ms) {
   return slowest;
 }
 
-// Each writer shares the second half of its records with the first half of the next one's.
+// The second half of each writer's records is the first half of the next writer's records.
 void expect_writers_share(int writers) {
   const Folder folder;
   const std::string path = folder / "shared.db";
@@ -49,7 +49,7 @@ void expect_writers_share(int writers) {
       }
     }
   }
-  // 99 of 100 commits are to take less than 250 ms; here ten times that.
+  // The goal is that 99 of 100 commits take less than 250 ms. The test allows ten times that.
   EXPECT_LT(slowest_but_one_percent(commits_ms), 2'500);
   Store store = open_store(path);
   EXPECT_EQ(hashes_in(store), hashes_of(sample_records(0, (writers + 1) * half)));
@@ -65,7 +65,7 @@ TEST(Processes, Fault21_EveryAcknowledgedRecordSurvivesKills) {
   const Folder folder;
   const std::string path = folder / "killed.db";
   Random random(21);
-  int64_t next = 0;  // resumes after what is acknowledged
+  int64_t next = 0;  // the next writer continues after the last acknowledged record
   for (int kill = 0; kill < kills; ++kill) {
     Process writer({"append", path, std::to_string(next), "1000000", "3"});
     for (int64_t acks = random.below(5); acks > 0; --acks) {
@@ -86,7 +86,8 @@ TEST(Processes, Fault21_EveryAcknowledgedRecordSurvivesKills) {
   EXPECT_TRUE(verify(store).value().ok());
 }
 
-// Writers that go on at what is known to be acknowledged when they were killed and started again.
+// Writers that are killed and started again. A new writer continues after the last record that the
+// killed one is known to have acknowledged.
 class KilledWriters {
  public:
   KilledWriters(std::string path, int64_t count) : path_(std::move(path)) {
@@ -100,13 +101,13 @@ class KilledWriters {
     running_[victim]->kill_and_wait();
     running_[victim] = start(victim);
   }
-  /// Reads what one of them says next.
+  /// Reads the next line that any writer prints.
   void hear() {
     const auto line = output_.next();
     ASSERT_TRUE(line);
     hear(*line);
   }
-  /// Kills all, and hears what they said before.
+  /// Kills all writers, and reads the lines that they printed before.
   void end() {
     running_.clear();
     output_.close_writing();
@@ -148,12 +149,13 @@ class KilledWriters {
 
   std::string path_;
   Lines output_;
-  std::vector<int64_t> next_;  // of each writer, the first record that is not acknowledged
+  std::vector<int64_t> next_;  // for each writer, the first record that is not acknowledged
   std::vector<std::unique_ptr<Process>> running_;
   std::vector<double> commits_ms_;
 };
 
-// The one that is killed waits for the gate, writes, syncs, or has just been acknowledged.
+// A writer is killed while it waits for the gate, writes, or syncs, or just after an
+// acknowledgement.
 TEST(Processes, Fault21_SixteenWritersAreKilledAtRandomMoments) {
   const Folder folder;
   const std::string path = folder / "killed.db";

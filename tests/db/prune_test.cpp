@@ -17,7 +17,7 @@ Record with_status(Record record, TrialStatus status) {
   return seal(std::move(record));
 }
 
-/// One fast record, two slow ones, a pruned and a wrong one.
+/// Returns one fast record, two slow ones, a pruned one and a wrong one.
 std::vector<Record> mixed_records() {
   return {sample_record(0), with_latency(sample_record(1), 25e3),
           with_latency(sample_record(2), 30e3),
@@ -97,7 +97,7 @@ TEST(Prune, NoAnswerChanges) {
   }
 }
 
-// ---- what nobody touched for long ----
+// ---- groups and demands that nobody has used for long ----
 
 constexpr int64_t long_ago_ms = 1'600'000'000'000, since_ms = 1'650'000'000'000;
 
@@ -132,7 +132,7 @@ TEST_P(OldGroups, TheAnswerAndWhatProvesAScheduleWrongStay) {
 
 TEST_P(OldGroups, OneYoungTrialKeepsAGroup) {
   Store store = open_store(databases / "a.db");
-  ASSERT_TRUE(store.append({{sample_record(0)}}));  // before older ones, as a merge may store them
+  ASSERT_TRUE(store.append({{sample_record(0)}}));  // stored before older ones, as a merge may do
   ASSERT_TRUE(store.append(made_long_ago(sample_records(1, 5))));
   EXPECT_EQ(prune(store, {.before_ms = since_ms}, Pruning::DryRun).value().pruned, 0);
   EXPECT_EQ(prune(store, {.before_ms = 1'700'000'000'001}, Pruning::DryRun).value().pruned, 5);
@@ -147,7 +147,7 @@ TEST_P(OldGroups, OldDemandIsForgotten) {
   ASSERT_TRUE(keep_demand(store, demand));
   demand.source = std::string(64, 'b');
   ASSERT_TRUE(keep_demand(store, demand));
-  demand.asked_ms = since_ms;  // left again
+  demand.asked_ms = since_ms;  // the demand is asked for again, later
   ASSERT_TRUE(keep_demand(store, demand));
   EXPECT_EQ(prune(store, {}, Pruning::Delete).value().demands, 0);
   EXPECT_EQ(prune(store, {.before_ms = since_ms}, Pruning::DryRun).value().demands, 1);

@@ -16,10 +16,10 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A folder of a server, and a copy of its layer.
+/// A fixture with the files of a server, and with a copy of the layer that they publish.
 class PublishedLayer : public testing::Test {
  protected:
-  /// Writes a layer with these records, made at that time.
+  /// Publishes a layer with these records. Its manifest says that it was made at `created_ms`.
   void publish(const std::vector<Record>& records, int64_t created_ms) {
     publish(records, created_ms, key_);
   }
@@ -43,7 +43,7 @@ class PublishedLayer : public testing::Test {
           ++fetched_[name];
           if (!files_.contains(name)) return fail(ErrorCode::Environment, "there is no such file");
           const std::string_view text = files_[name];
-          // In pieces, as from a socket.
+          // The text comes in pieces, as from a socket.
           for (size_t at = 0; at < text.size(); at += 1000)
             if (!take(text.substr(at, 1000))) return fail(ErrorCode::Environment, "given up");
           return {};
@@ -51,13 +51,14 @@ class PublishedLayer : public testing::Test {
     return refreshed_copy(folder_ / "copy", source, {});
   }
 
-  /// The hashes of the records that the copy answers with.
+  /// Returns the hashes of the records in the database of the copy.
   std::set<std::string> answers(const LayerCopy& copy) {
     Store store = open_store(copy.database, OpenMode::ReadOnly);
     return hashes_in(store);
   }
 
-  /// A layer that was refused: why, and that the copy is as it was.
+  /// Refreshes the copy, expects that the new layer is refused and that the copy keeps the records
+  /// `kept`, and returns the reason.
   std::string refused(const std::set<std::string>& kept) {
     const LayerCopy copy = refresh();
     EXPECT_TRUE(copy.problem);
@@ -116,7 +117,7 @@ TEST_F(PublishedLayer, Fault97_AChangedByteIsRefused) {
     for (size_t at = 0; at < text.size(); at += 1 + text.size() / 150) {
       files_ = whole;
       files_[name][at] ^= 1;
-      // White space of the manifest may change: it says the same.
+      // A change of white space in the manifest does not change its meaning, so it is not refused.
       if (name == "team.layer.json" && std::isspace(static_cast<unsigned char>(text[at]))) continue;
       EXPECT_NE(refused(kept), "") << name << " at " << at;
     }
@@ -160,7 +161,7 @@ TEST_F(PublishedLayer, Fault98_AnotherKeyIsRefused) {
   const SigningKey other = make_signing_key().value();
   publish(sample_records(5, 5), 2000, other);
   EXPECT_THAT(refused(hashes_of(sample_records(0, 5))), HasSubstr(other.public_key));
-  // It claims the team's key.
+  // The manifest claims the team's key, but is signed by the other.
   std::string& manifest = files_["team.layer.json"];
   manifest.replace(manifest.find(other.public_key), other.public_key.size(), key_.public_key);
   EXPECT_THAT(refused(hashes_of(sample_records(0, 5))), HasSubstr("signature"));

@@ -11,7 +11,8 @@
 namespace tw::db {
 namespace {
 
-// flops over the peak is 5 us: 10 us is half of the peak.
+// Returns a trial whose operations take 5 us at the default peak. So a latency of 10 us is half of
+// the peak.
 RankedTrial trial(const char* hash, const char* schedule, double latency_ns, double peak = 100,
                   TrialStatus status = TrialStatus::Ok) {
   return {1, hash, schedule, status, latency_ns, 500'000, peak};
@@ -89,12 +90,12 @@ TEST(Ranking, Fault28_BeyondThePlausibleRooflineIsNotBest) {
 }
 
 TEST(Ranking, Fault29_AClockThatRunsSlowCancels) {
-  // The mis-clocked machine sees every duration halved, its own peak included.
+  // The machine's clock runs slow: all durations are halved, also those of the measured peak.
   EXPECT_EQ(best_hash({trial("a", "s1", 10e3), trial("c", "s2", 5.5e3, 200)}), "a");
   EXPECT_EQ(
       best_hash({trial("a", "s1", 10e3), trial("b", "s3", 9.9e3), trial("c", "s2", 5e3, 200)}),
       "b");
-  // A throttled machine is slower all over: its schedule is no worse for it.
+  // A throttled machine is slower in everything, so its trials are not worse for that.
   EXPECT_EQ(best_hash({trial("a", "s1", 10e3), trial("b", "s1", 10e3), trial("c", "s2", 12e3, 70)}),
             "c");
 }
@@ -137,28 +138,28 @@ Doubt doubt_of(const std::vector<RankedTrial>& group, const std::string& hash) {
 TEST(Ranking, Fault28_BeyondTheBandwidthOfTheMachineIsNotBest) {
   RankedTrial possible = trial("a", "s1", 10e3), impossible = trial("b", "s2", 5e3);
   possible.bytes = impossible.bytes = 1e6;
-  possible.peak_gb_per_s = impossible.peak_gb_per_s = 99;  // 2.02 times that
+  possible.peak_gb_per_s = impossible.peak_gb_per_s = 99;  // b would need 2.02 times that
   EXPECT_EQ(best_hash({possible, impossible}), "a");
   EXPECT_EQ(doubt_of({possible, impossible}, "b"), Doubt::BeyondBandwidth);
   impossible.peak_gb_per_s = 101;
   EXPECT_EQ(best_hash({possible, impossible}), "b");
-  impossible.peak_gb_per_s = 0;  // unknown
+  impossible.peak_gb_per_s = 0;  // the peak is not known
   EXPECT_EQ(best_hash({possible, impossible}), "b");
 }
 
-// 500,000 operations are 7.1 times the peak in 700 ns, but the kernel skips half of them.
+// 500,000 operations in 700 ns are 7.1 times the peak, but the kernel skips half of them.
 TEST(Ranking, OperationsThatKernelsSkipAreNotBeyondThePeak) {
   RankedTrial fast = trial("b", "s2", 700);
   EXPECT_TRUE(asks_for_share(fast));
   EXPECT_EQ(doubt_of({trial("a", "s1", 10e3), fast}, "b"), Doubt::BeyondPeak);
   fast.needed_share = 0.5;
   EXPECT_EQ(best_hash({trial("a", "s1", 10e3), fast}), "b");
-  fast.latency_ns = 400;  // 6.25 times the peak
+  fast.latency_ns = 400;  // the operations that are left are 6.25 times the peak
   EXPECT_EQ(doubt_of({trial("a", "s1", 10e3), fast}, "b"), Doubt::BeyondPeak);
   EXPECT_FALSE(asks_for_share(trial("a", "s1", 10e3)));
 }
 
-// However many trials it has, a session has one vote on the group's peak.
+// A session has one vote on the group's peak, however many trials it has.
 TEST(Ranking, Fault29_ALongSessionDoesNotOutvoteThePeaksOfOthers) {
   std::vector<RankedTrial> group = {of_session("a", "s1", 10e3), of_session("b", "s1", 9.9e3)};
   for (const char* schedule : {"s2", "s3", "s4", "s5", "s6"})
@@ -183,7 +184,8 @@ TEST(Ranking, Fault29_ASessionThatIsOutvotedLosesItsOtherSchedulesToo) {
   EXPECT_EQ(best_hash(group), "a/s2");
 }
 
-// A newer compiler makes faster code of the same schedules: its sessions vote among themselves.
+// A newer compiler makes faster code from the same schedules, so its sessions vote among
+// themselves.
 TEST(Ranking, SessionsWithANewerToolchainAreNotOutvotedByThoseWithAnOlder) {
   std::vector<RankedTrial> group = {of_session("a", "s1", 10e3), of_session("b", "s1", 10.2e3),
                                     of_session("c", "s1", 9.9e3), of_session("d", "s1", 6e3),
@@ -208,7 +210,7 @@ TEST(Ranking, Fault29_AToolchainsSessionsOutvoteOneOfTheirOwn) {
 TEST(Ranking, TwoSessionsThatDisagreeAreBothBelieved) {
   const std::vector<RankedTrial> group = {of_session("a", "s1", 10e3), of_session("b", "s1", 5e3),
                                           of_session("b", "s2", 5.5e3)};
-  EXPECT_EQ(best_hash(group), "b/s2");  // the slower one of the two counts for s1
+  EXPECT_EQ(best_hash(group), "b/s2");  // for s1 the slower of the two sessions counts
 }
 
 TEST(Ranking, TwoSessionsAgainstTwoAreAllBelieved) {
@@ -253,11 +255,11 @@ TEST(Ranking, Fault29_AWideLeadOfOneTrialIsConfirmedFirst) {
   EXPECT_EQ(doubt_of(group, "c/s3"), Doubt::Unconfirmed);
   EXPECT_EQ(best_hash(group), "a/s1");
   group.push_back(of_session("d", "s3", 4.6e3));
-  EXPECT_EQ(best_hash(group), "d/s3");  // confirmed
+  EXPECT_EQ(best_hash(group), "d/s3");  // another host confirms it
   group.pop_back();
-  group[1].host = group[2].host;  // of the two others, one is the same machine
+  group[1].host = group[2].host;  // only one other host is left
   EXPECT_EQ(best_hash(group), "c/s3");
-  group[2] = of_session("c", "s3", 6e3);  // no wide lead
+  group[2] = of_session("c", "s3", 6e3);  // the lead is not wide
   EXPECT_EQ(best_hash(group), "c/s3");
 }
 

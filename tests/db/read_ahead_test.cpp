@@ -39,7 +39,7 @@ TEST_P(AnyReadAhead, OfAnEmptyDatabaseThereIsOnlyTheEnd) {
   EXPECT_TRUE(ReadAhead::open(databases / "a.db", {}).value()->next().value().empty());
 }
 
-// With more records than wait for who takes them.
+// There are more records than ReadAhead keeps for a reader that does not take them.
 TEST(ReadAhead, MayBeGivenUp) {
   const Folder folder;
   make_database(folder / "a.db", sample_records(0, 6000));

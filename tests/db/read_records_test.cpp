@@ -43,7 +43,7 @@ TEST(ReadRecords, TakeNoMoreMemoryThanTheyMay) {
   EXPECT_LE(kept * (200 << 10), static_cast<int64_t>(ReadRecords::most_bytes));
 }
 
-// The row of the record that was deleted last is used again.
+// The next record gets the row number of the record that was deleted last.
 TEST_P(AnyReadRecords, ARowThatNowHoldsAnotherRecordIsReadAnew) {
   const Record first = sample_record(0), second = sample_record(1);
   Store reader = [&] {

@@ -12,7 +12,7 @@ namespace {
 
 class Recall : public OnBackends {};
 
-/// A trial of a session with that number; slower ones have larger numbers.
+/// Returns a trial with this number by the session with this number. A larger `number` is slower.
 Record numbered_trial(int64_t session, int64_t number) {
   Record record = sample_record(number);
   record.session = fmt::format("session {}", session);
@@ -39,7 +39,7 @@ TEST_P(Recall, OfAPlaceWithFewTrialsItGivesAll) {
   const RecalledTrials recalled = recall(store, key_of(records[0]), 100).value();
   EXPECT_EQ(recalled.known, 21);
   ASSERT_EQ(recalled.trials.size(), 21u);
-  EXPECT_EQ(recalled.trials[0].record, records[20]);  // it has no latency
+  EXPECT_EQ(recalled.trials[0].record, records[20]);  // it has no latency, so it comes first
   for (size_t i = 0; i < 20; ++i) EXPECT_EQ(recalled.trials[i + 1].record, records[i]);
 }
 
@@ -47,7 +47,7 @@ TEST_P(Recall, OfALargePlaceItGivesTheFastestAndASample) {
   Store store = open_store(databases / "a.db");
   std::vector<Record> records;
   for (int64_t i = 0; i < 400; ++i) records.push_back(numbered_trial(i % 3, i));
-  // A disturbed calibration makes trials look fast.
+  // With a peak that was measured under disturbance, trials look fast.
   for (int64_t i = 400; i < 440; ++i) {
     records.push_back(numbered_trial(i % 3, i));
     records.back().peak_gflops = 40;
@@ -65,7 +65,7 @@ TEST_P(Recall, OfALargePlaceItGivesTheFastestAndASample) {
   EXPECT_GT(slow, 2);
 }
 
-// The doubts are those that all trials of the group give.
+// Each doubt must be the one that all trials of the group give, even if only a part is recalled.
 TEST_P(Recall, APartIsJudgedByAll) {
   Store store = open_store(databases / "a.db");
   Random random(3);

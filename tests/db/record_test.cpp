@@ -69,7 +69,7 @@ TEST(Record, LinesSayTheVersionThatTheyNeed) {
   }
 }
 
-// A change here means that every database in the world holds records of another version.
+// A change of this hash would mean that all existing databases hold records of another version.
 TEST(Record, HashOfAKnownRecordDoesNotChange) {
   const Record record = sample_record(3);
   EXPECT_EQ(record.hash, sha256_hex(canonical_text(record)));
@@ -247,7 +247,7 @@ TEST(Record, Fault27_DeepOrLongJsonIsRefused) {
   EXPECT_FALSE(from_json(std::string(max_line_bytes + 1, ' ')));
 }
 
-// Against an implementation of somebody else, on all that two bytes can be and on random ones.
+// Compares with the implementation of another library, for all pairs of bytes and for random bytes.
 TEST(Record, TextIsUtf8WithoutNul) {
   const auto is_utf8 = [](const std::string& text) {
     try {
@@ -265,7 +265,8 @@ TEST(Record, TextIsUtf8WithoutNul) {
             static_cast<char>(0x7e + random.below(70)), static_cast<char>(0x7e + random.below(70))};
     ASSERT_EQ(is_valid_text(text), is_utf8(text)) << lead << " and three more, round " << i;
   }
-  // Characters of several bytes at every place of texts that are read a word at a time.
+  // Puts characters of several bytes at every position of a text, because texts are read a word at
+  // a time.
   for (size_t at = 0; at < 20; ++at)
     for (const char* character : {"\xc3\xa9", "\xf0\x9f\x98\x80", "\xed\xa0\x80", "\xff", "\x80"}) {
       const std::string text = std::string(at, 'a') + character + std::string(20 - at, 'b');

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Records, folders and stores that the tests of db/ start from.
+// Records, folders and stores that tests of db/ begin with.
 
 #include <fmt/format.h>
 #include <stdlib.h>
@@ -19,7 +19,8 @@
 
 namespace tw::db {
 
-/// A plausible sealed record; different numbers differ in everything that matters.
+/// Returns a plausible sealed record. Records with different numbers differ in everything that
+/// matters.
 inline Record sample_record(int64_t number, int64_t workload = 0) {
   Record record;
   record.workload = fmt::format("matmul(m=64,n=64,k={}):f32:strict", 64 + workload);
@@ -46,8 +47,8 @@ inline Record sample_record(int64_t number, int64_t workload = 0) {
   return seal(std::move(record));
 }
 
-/// A sealed record of a dilated convolution whose flops, over its latency, are `ratio` times the
-/// peak. A ninth of its terms count; all others are in the padding.
+/// Returns a sealed record of a dilated convolution. Its flops, divided by its latency, are `ratio`
+/// times the peak. Only a ninth of its terms count, because all others are in the padding.
 inline Record dilated_record(int64_t number, double ratio) {
   Record record = sample_record(number);
   record.workload =
@@ -60,7 +61,7 @@ inline Record dilated_record(int64_t number, double ratio) {
   return seal(std::move(record));
 }
 
-/// A plausible calibration, not sealed; different clocks differ.
+/// Returns a plausible calibration, not sealed. Different clocks give different calibrations.
 inline Calibration sample_calibration(double clock_ghz = 3) {
   Machine machine;
   machine.name = "Test CPU";
@@ -82,7 +83,7 @@ inline std::vector<Record> sample_records(int64_t first, int64_t count) {
   return records;
 }
 
-/// Sample records of which each workload has a hundred.
+/// Returns sample records, of which each workload has a hundred.
 inline Record scattered_record(int64_t number) { return sample_record(number, number / 100); }
 inline std::vector<Record> scattered_records(int64_t first, int64_t count) {
   std::vector<Record> records;
@@ -100,7 +101,7 @@ inline Record with_latency(Record record, double latency_ns) {
   return seal(std::move(record));
 }
 
-/// The record as of a run that asked for layouts.
+/// Returns the record as a run would store it that asked for these layouts.
 inline Record with_layouts(Record record, const std::string& layouts) {
   record.layouts = layouts;
   return seal(std::move(record));
@@ -115,7 +116,7 @@ inline Key key_of(const Record& record) {
           .layouts = record.layouts};
 }
 
-/// A folder of its own that goes with the test.
+/// A temporary folder, which the destructor removes.
 class Folder {
  public:
   Folder() {
@@ -149,7 +150,7 @@ inline std::string error_of(const auto& result) {
   return result ? std::string() : result.error().message;
 }
 
-/// A store that must open.
+/// Opens a store. Throws if it cannot be opened.
 inline Store open_store(const std::string& path, OpenMode mode = OpenMode::ReadWrite,
                         StoreOptions options = {}) {
   Result<Store> store = Store::open(path, mode, std::move(options));
@@ -157,7 +158,7 @@ inline Store open_store(const std::string& path, OpenMode mode = OpenMode::ReadW
   return std::move(*store);
 }
 
-/// A closed database with these records.
+/// Makes a database with these records, and closes it.
 inline void make_database(const std::string& path, const std::vector<Record>& records) {
   Store store = open_store(path);
   const auto summary = store.append(records);

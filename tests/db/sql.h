@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// SQLite as a stranger would use it: without our settings, to craft files that we did not write.
+// SQLite as a stranger would use it, without our settings. Tests use it to make files that our
+// program did not write.
 
 #include <sqlite3.h>
 

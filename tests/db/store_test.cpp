@@ -42,7 +42,7 @@ TEST_P(AnyStore, TheSameRecordIsKeptOnce) {
   EXPECT_EQ(store.info().value().records, 4);
 }
 
-// More than a server gets in one statement, some of them twice.
+// There are more records than one statement sends to a server, and some occur twice.
 TEST_P(AnyStore, KeepsTheOrderAndCountsWhatItHas) {
   std::vector<Record> records = sample_records(0, 150);
   const std::vector<Record> expected = records;
@@ -85,7 +85,7 @@ TEST_P(AnyStore, OnlyWhatIsBelievedWhereThatIsAsked) {
             std::vector<Record>{believed[1]});
 }
 
-// A file's writers wait meanwhile; a server's do not.
+// Meanwhile the writers of a file wait; those of a server do not.
 TEST_P(AnyStore, QuestionsThatAreAskedTogetherSeeOneState) {
   FakeTime time;
   const std::vector<Record> faster = {with_latency(sample_record(5), 2'000)};
@@ -108,12 +108,12 @@ TEST_P(AnyStore, QuestionsThatAreAskedTogetherSeeOneState) {
   EXPECT_EQ(best(), faster[0]);
 }
 
-// One of them must not lend its compiled statement to the other.
+// The inner question must not use the compiled statement that the outer one is still using.
 TEST_P(AnyStore, AQuestionMayBeAskedInsideOfTheSameOne) {
   make_database(databases / "a.db", sample_records(0, 4));
   Store store = open_store(databases / "a.db", OpenMode::ReadOnly);
   int64_t pairs = 0;
-  for (int round = 0; round < 2; ++round)  // the second time with statements that are kept
+  for (int round = 0; round < 2; ++round)  // the second round uses statements that were kept
     ASSERT_TRUE(store.for_each({}, [&](const Record&) {
       return store.for_each({}, [&](const Record&) { return ++pairs > 0; }).has_value();
     }));
@@ -164,7 +164,7 @@ TEST(Store, PathsAreTakenLiterally) {
     EXPECT_EQ(store.info().value().records, 1) << name;
   }
   const auto entries = std::filesystem::directory_iterator(folder.path());
-  EXPECT_EQ(std::distance(begin(entries), end(entries)), 8);  // each and its gate, nothing else
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 8);  // databases and gates only
   for (const std::string& bad : {std::string(), std::string("a\0b", 3), std::string("/")})
     EXPECT_EQ(Store::open(bad, OpenMode::ReadWrite).error().code, ErrorCode::Database) << bad;
 }
@@ -209,7 +209,8 @@ TEST_P(AnyStore, Fault29_AMisclockedMachineDoesNotChangeTheBest) {
   EXPECT_EQ(store.info().value().records, 10) << "kept, but not served";
 }
 
-// The limits are 6 and 10 times the peak, by the ninth of the operations that count.
+// Only a ninth of the operations counts. So the limits of 6 and 10 times the peak are at 54 and 90
+// times.
 TEST_P(AnyStore, TermsInThePaddingAreNotBeyondThePeak) {
   Store store = open_store(databases / "a.db");
   const Record slow = dilated_record(0, 7), fast = dilated_record(1, 53);
@@ -230,7 +231,7 @@ TEST_P(AnyStore, LookupPrefersTheDeviceThenTheTarget) {
   ASSERT_TRUE(store.append(records));
   Key key = key_of(here);
   EXPECT_EQ(store.best(key).value(), here);
-  key.device = "A third CPU";  // by efficiency: the other one is faster at the same peak
+  key.device = "A third CPU";  // decides by efficiency: `other` is faster at the same peak
   EXPECT_EQ(store.best(key).value(), records[1]);
   key.device.clear();
   EXPECT_EQ(store.best(key).value(), records[1]);

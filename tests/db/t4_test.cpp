@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The rules of results-schema.json 1.0.0 for one result.
+/// Checks one result against the rules of results-schema.json 1.0.0.
 void expect_valid(const Json& result) {
   static const std::set<std::string> invalidities = {"timeout",     "compile",     "runtime",
                                                      "correctness", "constraints", "correct"};

@@ -11,7 +11,8 @@
 namespace tw::db {
 namespace {
 
-// Blobs that are stored are read by it: another dictionary needs another number.
+// Stored blobs can be read only with the dictionary that packed them. A new dictionary needs a new
+// number.
 TEST(Texts, TheDictionaryNeverChanges) {
   EXPECT_EQ(text_dictionary().size(), 24576u);
   EXPECT_EQ(sha256_hex(text_dictionary()),
@@ -49,7 +50,7 @@ TEST(Texts, Fault16_ADamagedBlobIsNoText) {
   for (int i = 0; i < 1000; ++i) {
     std::string flipped = blob;
     flipped[random.below(std::ssize(blob))] ^= static_cast<char>(1 << random.below(8));
-    (void)unpacked(flipped);  // which may be another text: records have hashes
+    (void)unpacked(flipped);  // may be another text; records have hashes against that
   }
 }
 

@@ -51,7 +51,7 @@ TEST_P(AnyTransfer, BadLinesCostOnlyThemselves) {
   lines += tampered.replace(tampered.find("tw1"), 3, "tw9") + '\n';
   lines += std::string(3 * max_line_bytes, 'x') + '\n';
   lines += to_json(sample_record(2)).substr(0, 300) + '\n';
-  lines += to_json(sample_record(3));  // the last line may lack its end
+  lines += to_json(sample_record(3));  // the last line may lack its line break
   std::istringstream in(lines);
   Store store = open_store(databases / "a.db");
   EXPECT_EQ(import_jsonl(store, in, "lines").value(), (AppendSummary{2, 0, 4}));
@@ -59,7 +59,7 @@ TEST_P(AnyTransfer, BadLinesCostOnlyThemselves) {
   EXPECT_EQ(store.info().value().quarantined, 4);
 }
 
-/// Gives its text and then fails as the buffer of a file does where reading fails.
+/// A buffer that gives its text and then fails, as the buffer of a file does if a read fails.
 class FailingBuffer : public std::streambuf {
  public:
   explicit FailingBuffer(std::string text) : text_(std::move(text)) {

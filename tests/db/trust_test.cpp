@@ -69,8 +69,8 @@ TEST(Trust, AnAnswerSaysWhatItRestsOn) {
   EXPECT_EQ(e.not_used[0].why, "the median of its schedule is 10.2 µs, of 3 sessions");
 }
 
-// The machine ran at 0.9 of its usual clock while it measured the answer. The answer has the
-// latency that was measured then.
+// While it measured the answer, the machine ran at 0.9 of its usual clock. The explanation has the
+// latency of that moment, and scales the other latencies to this clock.
 TEST(Trust, WhatAnAnswerRestsOnIsOnItsClock) {
   const Folder folder;
   Store store = open_store(folder / "a.db");

@@ -103,15 +103,15 @@ TEST(Upgrade, Fault23_AKilledMigrationLeavesTheOldVersion) {
   Process upgrade({"migrate-and-die", folder / "a.db"});
   EXPECT_EQ(upgrade.wait(), 128 + SIGKILL);
   EXPECT_TRUE(fs::exists(folder / "a.db-journal")) << "it died before it wrote anything";
-  Store store = open_store(folder / "a.db", OpenMode::ReadOnly);  // a reader mends it, too
+  Store store = open_store(folder / "a.db", OpenMode::ReadOnly);  // a reader repairs the file too
   EXPECT_EQ(hashes_in(store), hashes_of(sample_records(0, 300)));
   EXPECT_TRUE(verify(store).value().ok());
 }
 
 // ---- version 1 ----
 
-/// A copy of a file that a program of that schema version wrote: the first five sample records and
-/// a line in quarantine.
+/// Returns a copy of a file that a program of this schema version wrote. It has the first five
+/// sample records, and one line in quarantine.
 std::string copy_of_version(int version, const Folder& folder) {
   const std::string path = folder / "a.db";
   write_bytes(path, read_bytes(fmt::format("{}/version_{}.db", TW_DB_DATA, version)));
@@ -125,7 +125,7 @@ TEST(Upgrade, Version1IsReadOnceItIsUpgraded) {
   EXPECT_NE(error_of(Store::open(path, OpenMode::ReadOnly)).find("tilewright db upgrade"),
             std::string::npos);
   (void)open_store(path, OpenMode::Update);
-  Store store = open_store(path, OpenMode::ReadOnly);  // whose tables are those of a new file
+  Store store = open_store(path, OpenMode::ReadOnly);  // the tables are those of a new file
   EXPECT_EQ(store.query({}).value(), sample_records(0, 5));
   const StoreInfo info = store.info().value();
   EXPECT_EQ(info.schema_version, schema_version);
@@ -151,7 +151,8 @@ TEST(Upgrade, Version1TakesFactsOfVersion2) {
   EXPECT_TRUE(verify(store).value().ok());
 }
 
-// Records of version 1 have the column already, empty: of runs that left the layouts free.
+// Records of version 1 have the column of layouts already. It is empty, because their runs left the
+// layouts free.
 TEST(Upgrade, RecordsOfVersion1AreOfFreeLayouts) {
   const Folder folder;
   Store store = open_store(copy_of_version_1(folder));
@@ -198,7 +199,7 @@ TEST(Upgrade, Fault15_RecordsOfVersion1AreRecovered) {
 
 // ---- version 2 ----
 
-// The file has another best trial than the present rule takes.
+// The best trial that the file names is not the one that the present rule chooses.
 TEST(Upgrade, Version2IsJudgedByThePresentRule) {
   const Folder folder;
   const std::string path = copy_of_version(2, folder);

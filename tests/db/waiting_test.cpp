@@ -14,7 +14,7 @@
 namespace tw::db {
 namespace {
 
-// Another process inside its transaction, as the gate sees it.
+// Holds the gate, as another process does inside of its transaction.
 class HeldGate {
  public:
   explicit HeldGate(const std::string& database)
@@ -63,7 +63,7 @@ TEST(Waiting, ALockFileThatWasRemovedIsMadeAnew) {
 
 TEST(Waiting, Fault18_ADatabaseThatCannotBeMadeLeavesNoLockFile) {
   const Folder folder;
-  std::filesystem::create_directories(folder / "a.db.new/inside");  // where it is made first
+  std::filesystem::create_directories(folder / "a.db.new/inside");  // blocks the first name
   const auto store = Store::open(folder / "a.db", OpenMode::ReadWrite, {});
   ASSERT_FALSE(store);
   EXPECT_EQ(store.error().code, ErrorCode::Database);

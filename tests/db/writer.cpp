@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tuner as the tests of db/ see one: a process that writes records and says which are
+// A program that acts as a tuner in tests of db/: it writes records and prints which are
 // acknowledged.
 //
-//   writer append DB FIRST COUNT BATCH   says "ack FIRST COUNT HASH in TIME ms" after each batch
-//                                        that is acknowledged, with the hash of its last record
+//   writer append DB FIRST COUNT BATCH   appends records; after each batch that is acknowledged,
+//                                        prints "ack FIRST COUNT HASH in TIME ms" with the hash of
+//                                        its last record
 //   writer scatter DB FIRST COUNT BATCH  the same for records of many workloads
 //   writer read DB                       prints "COUNT DAMAGED", then its peak memory
-//   writer open DB                       opens for writing as an unprivileged user, prints errors
-//   writer list DB                       opens for reading as one, prints the count
-//   writer migrate-and-die DB            is killed inside a migration
-//   writer upgrade-and-die DB            is killed at the end of the steps that the program knows
-//   writer fill DIRECTORY SPOOL          fills a small disk on DIRECTORY, through a Recorder
+//   writer open DB                       opens DB for writing as an unprivileged user, prints
+//   errors writer list DB                       as read, as an unprivileged user writer
+//   migrate-and-die DB            is killed inside a migration writer upgrade-and-die DB is killed
+//   at the end of the steps that the program knows writer fill DIRECTORY SPOOL          makes
+//   DIRECTORY a small disk and fills it by a Recorder
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -57,8 +58,8 @@ int append(const std::string& path, int64_t first, int64_t count, int64_t batch,
   return 0;
 }
 
-// Peak resident memory of this program alone, in KiB; 0 if it is not known. getrusage() would
-// include the memory of the parent process, which was forked to start this program.
+// Returns the peak resident memory of this program alone, in KiB, or 0 if it is not known.
+// getrusage() would include the memory of the parent process, from which this program was forked.
 int64_t peak_kib() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -96,7 +97,7 @@ int migrate_and_die(const std::string& path) {
       {schema_version, [](Connection& to) -> Status {
          TW_RETURN_IF_ERROR(to.execute("ALTER TABLE best ADD COLUMN extra ANY"));
          TW_RETURN_IF_ERROR(to.execute("DELETE FROM trials"));
-         // More than the cache holds, so that pages reach the file.
+         // The data is more than the cache holds, so pages are written to the file.
          TW_RETURN_IF_ERROR(to.execute("PRAGMA cache_size=1"));
          TW_RETURN_IF_ERROR(to.execute("UPDATE best SET extra = zeroblob(99999)"));
          std::raise(SIGKILL);
@@ -119,7 +120,8 @@ int upgrade_and_die(const std::string& path) {
   return status ? 0 : report(status.error());
 }
 
-// A file system of 2 MiB where this user may mount one; else a limit on the size of files.
+// Mounts a file system of 2 MiB if this user may mount one. Otherwise limits the size of files to 1
+// MiB.
 void make_small_disk(const std::string& directory) {
   if (unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
       mount("tmpfs", directory.c_str(), "tmpfs", 0, "size=2m") == 0)
@@ -133,7 +135,7 @@ int fill(const std::string& directory, const std::string& spool) {
   make_small_disk(directory);
   auto store = Store::open(directory + "/small.db", OpenMode::ReadWrite);
   if (!store) return report(store.error());
-  // First with nowhere else to go: the disk is full for the spool too.
+  // The spool of this Recorder is on the full disk too, so nothing can be saved.
   Recorder trapped(*store, Spool(directory + "/spool.jsonl"));
   int64_t number = 0;
   Status status;
@@ -142,7 +144,7 @@ int fill(const std::string& directory, const std::string& spool) {
   fmt::print("stopped {} pending {} stored {} spooled {}\n", status ? 0 : 1, trapped.pending(),
              trapped.stored().inserted, trapped.spooled());
   fmt::print("message {}\n", status ? "" : status.error().message);
-  // Then with a spool on another disk.
+  // The spool of this Recorder is on another disk.
   Recorder saved(*store, Spool(spool), {.batch = 512, .on_message = {}});
   for (int64_t i = 0; i < 512; ++i) status = saved.add(sample_record(1'000'000 + i));
   fmt::print("spooling {} pending {} spooled {}\n", status ? 1 : 0, saved.pending(),

@@ -89,7 +89,7 @@ TEST(Compute, DeclaresScans) {
             "input a: f32[4, 8]\n"
             "s: f32[i=4, j=8] = sum(k <= j) a[i, k]\n"
             "out: f32[i=4, j=8] = max(k < i) s[k, j]\n");
-  // An addition and a comparison for each element.
+  // A sum counts an addition for each element, and a maximum counts a comparison.
   EXPECT_EQ(count_flops(*built), 2 * 4 * 8);
 }
 
@@ -120,7 +120,8 @@ TEST(Compute, SuggestsTheNearestName) {
   EXPECT_THAT(error_of(validate(compute)), HasSubstr("did you mean 'image'?"));
 }
 
-// Shared nodes make a tree of 2^40 nodes, which nothing may walk.
+// The expression shares nodes. As a tree it would have 2^40 nodes, which nothing may visit one by
+// one.
 TEST(Compute, Fault77_AnExpressionOfTooManyNodesIsRefusedAtOnce) {
   const Axis i("i", 4);
   const Tensor a = input("a", Float32, {i});

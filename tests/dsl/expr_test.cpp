@@ -53,7 +53,8 @@ TEST(Expr, BitsOfLiteralsFold) {
   EXPECT_EQ(to_string(a & 15), "a[x] & 15i32");
 }
 
-// The analyses of indices know divisions and remainders.
+// Shifts and masks of indices become divisions and remainders, which the analyses of indices
+// understand.
 TEST(Expr, ShiftsAndMasksOfIndicesAreArithmetic) {
   EXPECT_EQ(to_string(x >> 3), "x / 8");
   EXPECT_EQ(to_string(x << 2), "x * 4");

@@ -22,7 +22,7 @@ Array array(DType type, std::vector<double> values) {
   return a;
 }
 
-/// The elements of the only output.
+/// Returns the elements of the compute's only output.
 std::vector<double> run(const char* text, const Arrays& inputs = {}) {
   const auto compute = parse_compute(text);
   EXPECT_TRUE(compute) << compute.error().message;
@@ -86,7 +86,7 @@ TEST(Interpret, ScansUpToAnElement) {
   EXPECT_EQ(run("t: f32[j=0] = sum(k <= j) f32(k)"), Values{});
 }
 
-// One by one, and as running values.
+// An element that is evaluated by itself equals the running value of the whole scan.
 TEST(Interpret, ElementsOfScansAreTheSameOneByOne) {
   const auto compute = parse_compute(
       "t: f32[i=3, j=4, l=2] = prod(k < j) f32(i + k) - f32(l); u: f32[i=3] = sum(l=2) t[i, 3, l]");
@@ -96,7 +96,7 @@ TEST(Interpret, ElementsOfScansAreTheSameOneByOne) {
 }
 
 TEST(Interpret, TermsOfScansAreEvaluatedOnce) {
-  // As n^2 / 2 terms this takes half an hour.
+  // If each element summed its terms again, the n^2 / 2 terms would take half an hour.
   const auto compute = parse_compute("t: f32[j=300000] = sum(k <= j) f32(1.0)");
   EXPECT_EQ(interpret(*compute, {})->at("t").get({299999}), 300000);
 }
@@ -133,7 +133,7 @@ TEST(Interpret, Functions) {
   EXPECT_EQ(run("t: f32[] = sin(pi * 0.5)"), Values{1});
   const Arrays a = {{"a", array(Float32, {0.5, 1.5, 2.5, -0.5, -2.5, 2.4})}};
   EXPECT_EQ(run("input a: f32[6]; t: f32[i=6] = round(a[i])", a), (Values{0, 2, 2, 0, -2, 2}));
-  // In f32 it is 1.5, a tie; in f64 less.
+  // In f32 the literal is 1.5, a tie. In f64 it is less.
   EXPECT_EQ(run("t: f32[] = round(1.49999999)"), Values{2});
   EXPECT_EQ(run("t: f64[] = round(1.49999999f64)"), Values{1});
   const Arrays tenths = {{"a", array(Float32, {0.15, 0.25, 0.35})}};
@@ -225,8 +225,8 @@ TEST(Interpret, SamplesAgreeWithTheWhole) {
   EXPECT_FALSE(evaluate_at(compute, inputs, "missing", {0}));
 }
 
-// Each stage reads the previous one twice: computed anew for each read, there would be 2^64
-// evaluations.
+// Each stage reads the previous one twice. If it were computed again for each read, there would be
+// 2^64 evaluations.
 TEST(Interpret, Fault77_AChainOfStagesIsComputedOnce) {
   std::string text = "input a: f32[4]", before = "a";
   for (int i = 1; i <= 64; ++i) {
@@ -246,7 +246,8 @@ TEST(Interpret, Fault06_IndicesBeyond2To31AreExact) {
   EXPECT_EQ(*evaluate_at(compute, {}, "t", {99999, 99999}), 9999999999.0);
 }
 
-// Each term of the sum reads the maximum of its row: a billion reads if it were not kept.
+// Each term of the sum reads the maximum of its row. If the maximum were not kept, there would be a
+// billion reads.
 TEST(Interpret, OneElementOfALongRowReducesTheRowOnce) {
   const auto compute = parse_compute(R"(peak: f32[i=2] = max(j=30000) f32(j % 7)
 total: f32[i=2] = sum(j=30000) f32(j % 7) - peak[i]

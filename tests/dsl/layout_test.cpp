@@ -81,7 +81,7 @@ TEST(Layout, SizesOfStorageAreLimited) {
 TEST(Layout, SplitsOneDimensionTwice) {
   const Layout layout = *Layout::parse("OI4i2o4i", "OI");
   EXPECT_EQ(layout.storage_shape({3, 20}), (std::vector<int64_t>{2, 2, 4, 2, 4}));
-  // i = 1*16 + 2*4 + 3, o = 1*2 + 0
+  // The splits of the indices are i = 1*16 + 2*4 + 3 and o = 1*2 + 0.
   EXPECT_EQ(layout.offset({3, 20}, {2, 27 - 16}), (((1 * 2 + 0) * 4 + 2) * 2 + 0) * 4 + 3);
 }
 

@@ -27,9 +27,10 @@ TEST(LeastFlops, WithoutConditionsAreAll) {
 
 TEST(LeastFlops, OfAConvolutionExcludeThePadding) {
   EXPECT_DOUBLE_EQ(share_of_conv("n1c8h33w33k8r3s3p36d36"), 1.0 / 9);
-  // Each tap meets all 8 rows and columns, and there are 204 rows and columns of results.
+  // Each tap multiplies all 8 rows and columns, and the result has 204 rows and columns.
   EXPECT_DOUBLE_EQ(share_of_conv("n1c4h8w8k4r3s3p99"), 8.0 * 8 / (204 * 204));
-  // Two of the 3 * 56 pairs of a tap and a row are in the padding.
+  // Along an axis there are 3 * 56 pairs of a tap and a row of the result. Two of them read
+  // padding.
   EXPECT_DOUBLE_EQ(share_of_conv("n1c8h56w56k8r3s3p1"), 166.0 * 166 / (168 * 168));
   EXPECT_DOUBLE_EQ(share_of_conv("n1c8h56w56k8r3s3p1st2"), 83.0 * 83 / (84 * 84));
 }
@@ -47,7 +48,8 @@ TEST(LeastFlops, DividePointsThatRemaindersDecide) {
                    0.5);
 }
 
-// A limit of the speed must not refuse what a kernel skipped because of data.
+// The bound is used to refuse impossible speeds. It must not count terms that a kernel may skip
+// because of data.
 TEST(LeastFlops, OfTermsThatDataChooseAreNone) {
   EXPECT_EQ(share_of("input m: i64[9]; input a: f32[9]; "
                      "out: f32[i=4] = sum(k=9) select(m[k] < 3, a[k], 0)"),
@@ -60,7 +62,8 @@ TEST(LeastFlops, OfAGatherAreThoseThatAreCounted) {
             1);
 }
 
-// 10^12 points: the bound is lower than the exact half, and it does not take long.
+// The condition has 10^12 points, too many to count. The bound is lower than the exact share, a
+// half, and is found quickly.
 TEST(LeastFlops, AreALowerBoundOfConditionsWithManyPoints) {
   const double share = share_of(
       "input a: f32[1000000]; out: f32[x=1000000] = sum(r=1000000) "
@@ -83,7 +86,8 @@ TEST(LeastFlops, AreAShareOfAWorkload) {
   EXPECT_EQ(needed_share("no key"), 1);
 }
 
-// The readers of ten paddings in a row are too large, so that they need nothing.
+// After about ten paddings in a row, a stage's expression would be too large to analyse. Then the
+// bound counts no operations for it.
 TEST(LeastFlops, OfManyPaddingsEndSoon) {
   std::string text = "input a: f32[8]; p0: f32[i=8] = select(1 <= i, a[i] + a[i - 1], 0); ";
   for (int n = 1; n < 40; ++n)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of C++ in declarations: operands beside expressions, and sizes of axes. Compiled with
-// -Wconversion and -Wsign-conversion as errors (CMakeLists.txt), as programs that use it may be.
+// Tests of C++ numbers in declarations, as operands beside expressions and as sizes of axes. The
+// test is compiled with -Wconversion and -Wsign-conversion as errors (CMakeLists.txt), because
+// programs that use the headers may be compiled with them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

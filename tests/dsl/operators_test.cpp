@@ -41,7 +41,7 @@ struct ConvCase {
   int64_t n, c, h, w, k, r, s, stride_h, stride_w, top, left, bottom, right, dilation, groups;
 };
 
-/// A loop nest over 4-D arrays, independent of the language.
+/// Computes a convolution by plain loops over 4-D arrays, without the expression language.
 std::vector<double> naive_conv(const ConvCase& p, const Array& in, const Array& w) {
   const int64_t cg = p.c / p.groups, kg = p.k / p.groups;
   const int64_t oh = (p.h + p.top + p.bottom - (p.r - 1) * p.dilation - 1) / p.stride_h + 1;
@@ -111,7 +111,8 @@ TEST(Conv2d, GuardsOnlyWhatCanFail) {
   EXPECT_EQ(to_string(make("conv2d", "c4h8w8k4r3s3p1")->stages[0].body),
             "select(0 <= y + r - 1 && y + r - 1 < 8 && 0 <= x + s - 1 && x + s - 1 < 8, "
             "in[n, c, y + r - 1, x + s - 1], 0.0) * w[k, c, r, s]");
-  // With stride 2 the last window of 8 rows ends at row 7: nothing is read below.
+  // With stride 2 the last window of the 8 rows ends at row 7, so that no row below the image is
+  // read.
   EXPECT_EQ(to_string(make("conv2d", "c4h8w8k4r3s3st2p1")->stages[0].body),
             "select(0 <= y * 2 + r - 1 && 0 <= x * 2 + s - 1, "
             "in[n, c, y * 2 + r - 1, x * 2 + s - 1], 0.0) * w[k, c, r, s]");
@@ -268,8 +269,8 @@ TEST(Operators, Fault07_RandomAttributesNeverTrap) {
       const auto outputs = interpret(made->compute, filled(made->compute));
       EXPECT_TRUE(outputs) << outputs.error().message << "\n" << made->key();
     }
-    // Random groups, strides and paddings of convolutions seldom agree: they have a test of their
-    // own.
+    // Random groups, strides and paddings seldom make a valid convolution. Convolutions have a test
+    // of their own.
     EXPECT_GT(valid, op.name.ends_with("conv2d") ? 0 : 5) << op.name;
   }
 }
@@ -361,7 +362,8 @@ TEST(Operators, WeightsOfBlocksShareAScale) {
                                     fmt::format("m=3 n=5 k={} bias=1 relu=1", rows).c_str());
       Arrays inputs = filled(compute);
       Array& a = inputs.at("a");
-      // Numbers of 8 bits with another power of two in each block, and a row of zeros.
+      // Two rows have integers of 8 bits, scaled by another power of two in each block. The third
+      // row is 0.
       for (int64_t i = 0; i < 2; ++i)
         for (int64_t k = 0; k < rows; ++k)
           a.set_float(i * rows + k,
@@ -400,7 +402,7 @@ TEST(Operators, QuantizedProductsSaturateScaledSums) {
   for (int64_t i = 0; i < 6; ++i) inputs.at("scale").set_float(i, scales[static_cast<size_t>(i)]);
   const Array out = interpret(compute, inputs)->at("out");
   ASSERT_EQ(out.type, UInt8);
-  // The third, fourth and fifth are 257 / 4, 258 / 2 and 511 / 8.
+  // The third, fourth and fifth results are 257 / 4, 258 / 2 and 511 / 8 before they are rounded.
   const std::vector<int64_t> expected = {255, 0, 64, 129, 64, 1};
   for (int64_t i = 0; i < 6; ++i) EXPECT_EQ(out.get_int(i), expected[static_cast<size_t>(i)]) << i;
   EXPECT_EQ(make("qlinear_dense", "m=1 n=5 k=64", UInt8).error().code, ErrorCode::Unsupported);

@@ -219,7 +219,7 @@ TEST(ParseCompute, ErrorsNameThePlaceAndWhatWasExpected) {
   EXPECT_THAT(error_of(""), HasSubstr("there is no output"));
 }
 
-// & binds tighter than ==, as in Python. In C it binds looser.
+// & binds more tightly than ==, as in Python. In C, == binds more tightly.
 TEST(ParseExpr, BitsBindTighterThanComparisons) {
   for (const char* text : {"a[x] >> 4i32 & 15i32", "a[x] | b[x] ^ a[x] & b[x] << a[x] + 1i32",
                            "(a[x] | b[x]) & 1i32 << a[x]"}) {

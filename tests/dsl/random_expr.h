@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Random expressions and computes for property tests: every kind of node, valid by construction.
+// Random expressions and computes for property tests. They have every kind of node and are always
+// valid.
 
 #include <map>
 #include <string>
@@ -96,7 +97,7 @@ class RandomExpr {
     return binary(divides ? BinaryOp::Div : random_.pick(ops), a, b);
   }
 
-  /// An integer; a literal is not 0.
+  /// Returns an integer expression. If it is a literal, it is not 0.
   Expr divisor(DType type, int depth) {
     const Expr any = make(type, depth - 1);
     return random_.chance(0.5) && !is_int(any, 0) ? any : constant_int(type, 1 + random_.below(9));
@@ -107,7 +108,7 @@ class RandomExpr {
   std::map<std::string, int> tensors_;
 };
 
-/// Two inputs and one to three stages over them.
+/// Returns a compute with two inputs and one to three stages.
 inline Compute random_compute(Random& random) {
   Compute compute;
   compute.inputs = {{"a", Float32, {5, 4}, false, "MN"}, {"b", Float32, {3}, true, ""}};

@@ -13,7 +13,7 @@ namespace {
 
 Compute compute_of(const std::string& text) { return parse_compute(text).value(); }
 
-/// "ids 0..99"
+/// Returns the ranges of inputs that are indices, such as "ids 0..99".
 std::vector<std::string> ranges_of(const std::string& text) {
   std::vector<std::string> ranges;
   for (const auto& [input, range] : index_ranges(compute_of(text)))
@@ -46,7 +46,7 @@ TEST(RandomInputs, BoundsAroundAnIndexAreItsRange) {
   EXPECT_THAT(ranges_of("input t: f32[64]\ninput a: i32[8]\nout: f32[i=8] = "
                         "select(0 <= i64(a[i]) && i64(a[i]) < 64, t[i64(a[i])], 0.0)"),
               testing::ElementsAre("a 0..63"));
-  // The narrower of two tables.
+  // The input is an index of two tables. The smaller table limits its range.
   EXPECT_THAT(ranges_of("input t: f32[64]\ninput u: f32[9]\ninput a: i32[8]\n"
                         "out: f32[i=8] = t[clamp(i64(a[i]), 0, 63)] + u[clamp(i64(a[i]), 0, 8)]"),
               testing::ElementsAre("a 0..8"));

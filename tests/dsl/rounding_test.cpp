@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bound holds for sums in any usual order and is far below what a kernel that leaves a term out
-// would differ by.
+// The bound must hold for sums in any usual order. It must be far below the error of a kernel that
+// leaves out a term.
 #include "dsl/rounding.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ std::vector<float> floats(const Array& x) {
   return values;
 }
 
-/// The sum in the order in which vectors of that many lanes compute it.
+/// Returns the sum of x in the order in which vectors of `lanes` lanes compute it.
 float lane_sum(const std::vector<float>& x, size_t lanes) {
   std::vector<float> sums(lanes, 0);
   for (size_t i = 0; i < x.size(); ++i) sums[i % lanes] += x[i];
@@ -106,7 +106,8 @@ TEST(Rounding, TellsOverflowFromValuesThatAreMeant) {
   const Compute scaled = compute_of("input x: f32[3]; out: f32[i=3] = x[i] * 1e38 * 10.0");
   EXPECT_TRUE(at(scaled, x, {0}).overflows);
   EXPECT_FALSE(at(scaled, x, {1}).overflows);
-  // exp(1e38) is infinite in double too; what is computed from it is of no use either.
+  // exp(1e38) is infinite in f64, too, so that nothing is known of results that are computed from
+  // it.
   EXPECT_TRUE(
       at(compute_of("input x: f32[3]; out: f32[i=3] = 1.0 / exp(x[i] * 1e38)"), x).overflows);
   // exp(100) is infinite in f32 only.
@@ -147,17 +148,17 @@ TEST(Rounding, ElementsThatDependOnANaNAreUndefined) {
 TEST(Rounding, ElementsThatDoNotDependOnANaNAreDefined) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const Array x = array_of(Float32, {-1, nan, 2});
-  // The NaN is in the branch that is not taken, or on the side that does not decide.
+  // The NaN is in the branch that is not chosen, or in the operand that does not decide.
   for (const char* body : {"out: f32[i=3] = select(x[i] > 0.0, log(x[i]), 0.0)",
                            "out: bool[i=3] = x[i] > 0.0 && log(x[i]) > 0.0",
                            "out: bool[i=3] = x[i] < 0.0 || log(x[i]) > 0.0"})
     EXPECT_FALSE(at(compute_of(std::string("input x: f32[3]; ") + body), x).is_undefined) << body;
-  // A NaN of the input is not made by the computation.
+  // The NaN comes from the input. The computation does not make it.
   for (const char* body : {"out: f32[i=3] = exp(x[i])", "out: f32[i=3] = sum(k=3) x[i] * f32(k)",
                            "out: f32[i=3] = pow(x[i], 2.5)", "out: i32[i=3] = i32(x[i])"})
     EXPECT_FALSE(at(compute_of(std::string("input x: f32[3]; ") + body), x, {1}).is_undefined)
         << body;
-  // `x <= inf` tells NaN from numbers, by which argmax() finds the first NaN.
+  // `x <= inf` is false only for NaN. argmax() uses this comparison to find the first NaN.
   EXPECT_FALSE(
       at(compute_of("input x: f32[3]; out: bool[i=3] = log(x[i]) <= inf"), x).is_undefined);
   const Rounded first = at(compute_of("input x: f32[3]; out: i64[i=1] = argmax(k=3) log(x[k])"), x);
@@ -178,7 +179,7 @@ TEST(Rounding, BoundsSumsInAnyUsualOrder) {
                                pairwise_sum(values.data(), values.size()),
                                lane_sum({values.rbegin(), values.rend()}, 1)})
         EXPECT_LE(std::fabs(got - bound.value), bound.rounding) << n;
-      // A term that is left out is of size 1.
+      // A kernel that left out a term would be off by about 1.
       EXPECT_LT(bound.rounding, 0.15) << n;
     }
   }
@@ -192,8 +193,8 @@ TEST(Rounding, FollowsTheLengthOfTheSum) {
     const Rounded rounded = at(mean, normal(Float32, n));
     return rounded.rounding / rounded.value;
   };
-  // For positive terms the bound grows with the root of their number, and with the error that the
-  // declared loop happens to have.
+  // If all terms are positive, the bound grows with the square root of their number, and also with
+  // the error of the loop as declared.
   const double growth = of(25088) / of(25088 / 16);
   EXPECT_GT(growth, 3);
   EXPECT_LT(growth, 6);
@@ -203,7 +204,7 @@ TEST(Rounding, FollowsTheLengthOfTheSum) {
 TEST(Rounding, OfSumsThatLoseTheirTermsIsWhatTheDeclaredLoopLoses) {
   const Compute sum = compute_of("input x: f16[5000]; out: f16[i=1] = sum(k=5000) x[k]");
   const Rounded rounded = at(sum, array_of(Float16, std::vector<double>(5000, 1)));
-  // Beyond 2048 a 1 is too small to be added.
+  // In f16 a sum of 2048 or more does not change if 1 is added.
   EXPECT_EQ(rounded.value, 5000);
   EXPECT_GE(rounded.rounding, 5000 - 2048);
 }
@@ -260,7 +261,7 @@ TEST(Rounding, BoundsFunctionsOfRoundedOperands) {
   }
 }
 
-/// exp(-100) is not a normal number of f32, and exp(-110) is 0.
+/// In f32, exp(-100) is a subnormal number, and exp(-110) is 0.
 TEST(Rounding, OfNumbersThatAreNotNormalIsThatOfTheLeastNormalOne) {
   const Array x = array_of(Float32, {-100, -110, 3e-30});
   const Compute power = compute_of("input x: f32[3]; out: f32[i=3] = exp(x[i])");
@@ -278,7 +279,7 @@ TEST(Rounding, OfNumbersThatAreNotNormalIsThatOfTheLeastNormalOne) {
   EXPECT_TRUE(at(logarithm, x, {1}).overflows);
 }
 
-/// Nothing is left of such arguments; the result is some number in [-1, 1].
+/// The sine of a huge number has no correct digit; it is some number in [-1, 1].
 TEST(Rounding, OfSinesOfHugeNumbersIsTwo) {
   const Compute sine = compute_of("input x: f32[1]; out: f32[i=1] = sin(x[i])");
   EXPECT_NEAR(at(sine, array_of(Float32, {1e30})).rounding, 2, 1e-6);

@@ -51,8 +51,8 @@ TEST(Selection, IsBehindConversionsAndInFactors) {
   }
 }
 
-// An axis that an index depends on is not selected by that index, and one that is selected selects
-// no other.
+// If an index depends on an axis, it does not select that axis. An axis that is selected does not
+// select another one.
 TEST(Selection, LeavesAllElse) {
   for (const char* text :
        {"input p: i64[5]; out: i64[i=4] = sum(v=5) select(p[v] == v, p[v], 0)",

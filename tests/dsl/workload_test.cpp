@@ -160,7 +160,7 @@ TEST(Workload, LayoutsFollowTheKeyInItsText) {
   ASSERT_TRUE(parsed) << parsed.error().message;
   EXPECT_EQ(parsed->layouts, asked.layouts);
   EXPECT_EQ(parsed->key(), free.key());
-  // The declared layout is asked for like any other.
+  // The declared layout may be asked for, too, and then stands in the text.
   EXPECT_EQ(with_layouts(free, {{"in", "NCHW"}})->text(), free.key() + " {in=NCHW}");
   const Workload expression =
       *workload(*parse_compute("input a: f32[4, 6] @MN; out: f32[i=4, j=6] = a[i, j] * 2.0"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of kernels and of networks. The first byte says whether the rest is a whole file, whose
-// hashes stop nearly every mutation, or the header alone, which is then sealed as a hostile writer
-// would seal it and put before the code and constants of the seeds.
+// Fuzz target for files of kernels and of networks. The first byte says whether the rest is a whole
+// file or only the header. Hashes stop nearly every mutation of a whole file. A header is sealed,
+// as a hostile writer would seal it, and put before the code and constants of a seed.
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -45,7 +45,7 @@ std::string header_of(const std::string& file, std::string_view magic) {
   return std::string(runtime::header_text(file, magic, std::ssize(file)).value());
 }
 
-/// The bytes of a seed that follow its header.
+/// Returns the bytes that follow the header of a file.
 std::string rest_of(const std::string& file, std::string_view magic) {
   return file.substr(header_prefix_bytes + header_of(file, magic).size());
 }
@@ -57,7 +57,7 @@ std::vector<std::string> artifact_seeds() {
           network_header + header_of(network, network_magic)};
 }
 
-/// The header with the hash that belongs to it; nullopt where it is no object.
+/// Returns the header with the hash that belongs to it; nullopt if the text is no JSON object.
 std::optional<std::string> sealed(std::string_view text, std::string_view magic) {
   const auto is_shallow = [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
     return depth <= 12;
@@ -85,7 +85,8 @@ bool network_accepts(std::string_view file) {
   const auto again = runtime::model_bytes(*model);
   TW_CHECK(again && runtime::parse_model(*again) == *model, "a network must be read back");
   for (const runtime::ModelVariant& variant : model->variants) {
-    // The bound counts arrays with their padding, which the last one in the arena does not need.
+    // The bound includes the padding of each array, which the last array in the arena does not
+    // need.
     TW_CHECK(runtime::least_arena_bytes(*model, variant) - padding_bytes < variant.arena_bytes);
     TW_CHECK(!runtime::show_inputs(variant).empty());
   }

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-// The compiler calls the function below in each block of code: it must be neither instrumented nor
-// checked itself.
+// The compiler inserts a call of the function below into each block of code. So the functions here
+// must be neither instrumented nor checked themselves.
 #define TW_PLAIN __attribute__((no_sanitize("address", "undefined"), no_sanitize_coverage))
 
 namespace tw::fuzz {
@@ -44,7 +44,8 @@ TW_PLAIN void reach(uint64_t address) {
 
 }  // namespace tw::fuzz
 
-// Relative to our own code, so that runs of one seed are the same wherever the program is loaded.
+// The place is relative to our own code, so that runs with the same seed are the same wherever the
+// program is loaded.
 extern "C" TW_PLAIN void __sanitizer_cov_trace_pc() {
   tw::fuzz::reach(reinterpret_cast<uint64_t>(__builtin_return_address(0)) -
                   reinterpret_cast<uint64_t>(&tw::fuzz::begin_input));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Coverage of the instrumented code by each fuzz input. In a build without TW_COVERAGE nothing is
+// Tells whether a fuzz input reached new code. In a build without TW_COVERAGE nothing is
 // instrumented, and no input ever reaches new code. For use by one thread only.
 
 namespace tw::fuzz {
 
-/// Clears the coverage of the previous input. To be called before each input.
+/// Clears the coverage of the previous input. Call it before each input.
 void begin_input();
 
 /// True if the code that ran since begin_input() reached a place that no earlier input has reached.

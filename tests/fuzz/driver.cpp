@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a fuzz target on its seeds and on mutations of them. Where the build has TW_COVERAGE (preset
+// Runs a fuzz target on its seeds and on mutations of them. In a build with TW_COVERAGE (preset
 // `fuzz`), mutants that reach new code are mutated further.
 //
 //   tw_fuzz TARGET [--inputs N] [--seed S] [--corpus DIRECTORY]
-//   tw_fuzz TARGET FILE ...           runs these inputs only, to look into a failure
+//   tw_fuzz TARGET FILE ...           runs only these inputs, to study a failure
 //
-// N is 4,000, or what TW_FUZZ_INPUTS says. The inputs run in a child process. One that ends it, or
-// that takes more than a second of processor time (ten with sanitizers) or 1 GiB, is written to
-// fuzz-TARGET.input, and the exit code is 1. --corpus keeps what reaches new code for the next run.
+// The default of N is TW_FUZZ_INPUTS, or else 4,000. The inputs run in a child process. If an input
+// ends the process, takes more than a second of processor time (ten with sanitizers), or takes more
+// than 1 GiB, it is written to fuzz-TARGET.input and the exit code is 1. --corpus keeps the inputs
+// that reach new code for the next run.
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -34,7 +35,7 @@
 #include "tests/sanitizers.h"
 
 #ifdef __SANITIZE_ADDRESS__
-// See tests/suppressions.cpp for the first. A small quarantine keeps the memory of a run bounded.
+// tests/suppressions.cpp explains the first option. A small quarantine bounds the memory of a run.
 extern "C" const char* __asan_default_options();
 extern "C" const char* __asan_default_options() {
   return "intercept_tls_get_addr=0:quarantine_size_mb=16:max_allocation_size_mb=1024";
@@ -57,7 +58,7 @@ struct Options {
   std::vector<std::string> files;
 };
 
-/// Memory that the child shares with the parent, which reads it when the child has died.
+/// Memory that the child shares with the parent. The parent reads it when the child has died.
 struct Shared {
   int64_t inputs, accepted, kept;
   double slowest_s, seconds;
@@ -80,8 +81,8 @@ int64_t peak_bytes() {
   return int64_t{usage.ru_maxrss} << 10;
 }
 
-/// SIGPROF ends the process after so much processor time, SIGALRM after many times that in which it
-/// only waits; 0: never.
+/// SIGPROF ends the process after `seconds` of processor time, and SIGALRM after 30 times as much
+/// wall time, for inputs that only wait. 0 removes both limits.
 void limit_time(int64_t seconds) {
   const itimerval limit = {{}, {seconds, 0}};
   setitimer(ITIMER_PROF, &limit, nullptr);
@@ -94,7 +95,7 @@ void limit_memory() {
   setrlimit(RLIMIT_AS, &limit);
 }
 
-/// Returns whether the input reached new code.
+/// Runs an input. Returns true if it reached new code.
 bool run_one(const Target& target, const std::string& input, Shared& shared) {
   TW_CHECK(input.size() <= sizeof shared.input);
   std::memcpy(shared.input, input.data(), input.size());

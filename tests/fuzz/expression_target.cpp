@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of a compute, of a workload's key, or of a shape.
+// Fuzz target for the text of a compute, of a workload's key, or of a shape.
 #include "dsl/parse.h"
 #include "dsl/workload.h"
 #include "tests/fuzz/promises.h"
@@ -23,7 +23,8 @@ std::vector<std::string> expression_seeds() {
   return seeds;
 }
 
-/// A compute prints and parses back, and so does the key of its workload.
+/// Checks that the compute parses back from its text, and that its workload parses back from its
+/// key.
 void check_compute(const dsl::Compute& compute) {
   const auto again = dsl::parse_compute(dsl::to_text(compute));
   TW_CHECK(again && dsl::to_line(*again) == dsl::to_line(compute), "its text must parse back");

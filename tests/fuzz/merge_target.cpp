@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A database file of a stranger: read, asked, merged into a database of ours, upgraded, recovered.
-// Whatever it holds, ours keeps its records, stays whole and gets nothing but records that agree
-// with their hash.
+// Fuzz target for a database file of a stranger. The file is read and queried, merged into our
+// database, upgraded, or recovered. Whatever the file holds, our database keeps its records, stays
+// whole, and gets only records that agree with their hash.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -27,7 +27,8 @@ namespace fs = std::filesystem;
 constexpr size_t page_bytes_of_seeds = 512;
 constexpr int64_t our_records = 3, verify_every = 512;
 
-/// A folder in memory where there is such a place: each input commits several times.
+/// A temporary folder, in memory if the system has such a place, because each input commits several
+/// times.
 class Scratch {
  public:
   Scratch() {
@@ -50,7 +51,8 @@ class Scratch {
   fs::path path_;
 };
 
-/// A database of small pages, so that a mutation of a few bytes changes much.
+/// Returns the bytes of a database with small pages, so that a mutation of a few bytes changes
+/// much. `sql` is run in it.
 std::string database(const Scratch& scratch, std::string_view sql) {
   const std::string path = scratch / "seed.db";
   fs::remove(path);
@@ -84,7 +86,7 @@ std::vector<std::string> merge_seeds() {
   return seeds;
 }
 
-/// Our database, into which everything is merged.
+/// Our database, into which all others are merged.
 class Ours {
  public:
   Ours() : store_(make(scratch_ / "ours.db")) {}
@@ -176,7 +178,7 @@ bool merge_accepts(std::string_view input) {
   return accepted;
 }
 
-/// Changes the structure of a page, or puts a page in the place of another.
+/// Changes the structure of a page, or replaces a page by another.
 std::string with_changed_page(const std::string& input, const std::string& other, Random& random) {
   const int64_t pages = std::ssize(input) / static_cast<int64_t>(page_bytes_of_seeds);
   const int64_t others = std::ssize(other) / static_cast<int64_t>(page_bytes_of_seeds);
@@ -184,7 +186,7 @@ std::string with_changed_page(const std::string& input, const std::string& other
   if (pages == 0 || others == 0) return bytes;
   const size_t at = static_cast<size_t>(random.below(pages)) * page_bytes_of_seeds;
   const size_t from = static_cast<size_t>(random.below(others)) * page_bytes_of_seeds;
-  // The first page begins with the header of the file.
+  // The first page begins with the header of the file, which has 100 bytes.
   const size_t head = at == 0 ? 100 : 0;
   switch (random.below(4)) {
     case 0:

@@ -34,7 +34,7 @@ size_t position(size_t size, Random& random) {
   return static_cast<size_t>(random.below(static_cast<int64_t>(size) + 1));
 }
 
-/// A range of mostly few bytes: {begin, length}.
+/// Returns {begin, length} of a range, which mostly has few bytes.
 std::pair<size_t, size_t> range(size_t size, Random& random) {
   const size_t begin = position(size, random);
   const int64_t most = random.chance(0.7) ? 16 : 4096;
@@ -48,7 +48,7 @@ void change_byte(std::string& bytes, Random& random) {
                             : static_cast<char>(random.below(256));
 }
 
-/// Replaces the first run of digits behind a random place.
+/// Replaces the first run of digits behind a random place by an awkward number.
 void change_number(std::string& text, Random& random) {
   const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
   const auto from = text.begin() + static_cast<std::ptrdiff_t>(position(text.size(), random));

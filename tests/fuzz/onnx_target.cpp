@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models: imported or refused. Mutations know the wire format of protobuf.
+// Fuzz target for ONNX models, which must be imported or refused. Mutations know the wire format of
+// protobuf.
 
 #include <cstdint>
 #include <string>
@@ -39,7 +40,8 @@ ModelProto convolution_model() {
   return model;
 }
 
-/// Arithmetic on shapes: y is x under the shape that is computed from its own.
+/// Returns a model with arithmetic on shapes: x is reshaped to a shape that is computed from the
+/// shape of x. NonZero and Range give tensors whose shapes depend on values.
 ModelProto shape_model() {
   ModelProto model = empty_model();
   add_input(model, "x", {2, 3, 4});
@@ -64,7 +66,7 @@ ModelProto shape_model() {
   return model;
 }
 
-/// A function with an attribute, called in a branch.
+/// Returns a model that calls a function with an attribute in a branch.
 ModelProto nested_model() {
   ModelProto model = empty_model();
   FunctionProto& function = *model.add_functions();
@@ -105,7 +107,7 @@ std::vector<std::string> onnx_seeds() {
 
 struct WireField {
   uint64_t tag = 0;
-  std::string value;  ///< as on the wire; without its length where it has one
+  std::string value;  ///< as on the wire, but without the length
   bool has_length() const { return (tag & 7) == 2; }
 };
 
@@ -126,7 +128,7 @@ std::string number_on_wire(uint64_t value) {
   return bytes + static_cast<char>(value);
 }
 
-/// The fields of a message; empty where the bytes are none.
+/// Returns the fields of a message; none if the bytes are no message.
 std::vector<WireField> fields_of(std::string_view bytes) {
   std::vector<WireField> fields;
   while (!bytes.empty()) {
@@ -190,8 +192,8 @@ std::string random_value(const WireField& field, Random& random) {
   return value;
 }
 
-/// Changes a field of the message, or of one inside of it: deleted, doubled, swapped, of another
-/// number, type or value, or taken from `other`.
+/// Changes a field of the message or of a message inside of it. The field is deleted, doubled or
+/// swapped, gets another number, type or value, or is replaced by one of `other`.
 std::string with_changed_field(std::string_view bytes, const std::vector<WireField>& other,
                                Random& random) {
   std::vector<WireField> fields = fields_of(bytes);
@@ -240,7 +242,7 @@ std::string with_flipped_bits(std::string bytes, Random& random) {
   return bytes;
 }
 
-/// All fields of a message and of those inside of it.
+/// Appends all fields of a message and of the messages inside of it.
 void collect_fields(std::string_view bytes, std::vector<WireField>& all) {
   for (const WireField& field : fields_of(bytes)) {
     all.push_back(field);

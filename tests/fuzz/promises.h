@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Checks what every reader of untrusted bytes promises about the errors that it returns, and reads
-// the files of seeds.
+// Checks the promises that every reader of untrusted bytes makes about its errors. Also reads the
+// files of seeds.
 
 #include <fstream>
 #include <iterator>
@@ -18,7 +18,7 @@ inline void check_error(const Error& error) {
   TW_CHECK(!error.message.empty() && error.message.size() < 16 << 10);
 }
 
-/// A file of the source tree.
+/// Returns the content of a file of the source tree.
 inline std::string source_file(const std::string& path) {
   std::ifstream in(TW_FUZZ_ROOT "/" + path, std::ios::binary);
   std::string bytes(std::istreambuf_iterator<char>(in), {});

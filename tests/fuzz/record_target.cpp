@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines of JSON and rows of CSV, each by its first byte. A hostile writer seals what it writes: so
-// every record that is read is sealed and then checked, which a mutation would else hardly pass.
+// Fuzz target for lines of JSON and rows of CSV; the first byte says which. A hostile writer seals
+// what it writes, but a mutation would hardly have a right hash. So each record that is read is
+// sealed and then checked.
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -46,10 +47,10 @@ db::Record csv_record(const std::string& text) {
   return *record;
 }
 
-/// Returns true if the record can be stored after its writer has sealed it. Checks the
-/// error, the conversions, and the efficiency of the record on the way.
+/// Returns true if the record can be stored after its writer has sealed it. Also checks the error,
+/// the conversions and the efficiency of the record.
 bool check_record(db::Record record) {
-  (void)db::to_json(record);  // also of what is no fact: it goes to quarantine as a line
+  (void)db::to_json(record);  // also if it is no fact: quarantine keeps it as a line
   const Status as_given = db::check(record);
   if (!as_given) check_error(as_given.error());
   record = db::seal(std::move(record));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A workload on the first line and a schedule for it, as records and files of schedules hold them:
-// read, lowered and checked for a processor and for a GPU, but not compiled.
+// Fuzz target for a workload on the first line and a schedule for it, as records and files of
+// schedules hold them. The schedule is read, lowered, and checked for a processor and for a GPU,
+// but not compiled.
 #include <algorithm>
 #include <filesystem>
 
@@ -30,7 +31,7 @@ std::vector<std::string> golden_schedules() {
   return seeds;
 }
 
-/// The same text under a person's eyes: the error then says where it is.
+/// Reads the same text as a file that a person has written. Errors then name the position.
 void check_position(const dsl::Compute& compute, std::string_view text, bool is_valid) {
   const auto read = schedules::read_schedule(compute, text, "a.tw1");
   TW_CHECK(read.has_value() == is_valid, "both readers must agree");

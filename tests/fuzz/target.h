@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A fuzz target: one reader of untrusted bytes, the inputs to begin with, and what must hold of
-// every other input. driver.cpp runs it on a million mutations. A new target is a source with such
-// a table and a row in targets.cpp.
+// A fuzz target is one reader of untrusted bytes with its first inputs and the conditions that must
+// hold for every other input. driver.cpp runs it on a million mutations. A new target is a source
+// with such a table, and a row in targets.cpp.
 
 #include <string>
 #include <string_view>
@@ -15,15 +15,15 @@ namespace tw::fuzz {
 struct Target {
   std::string_view name;
   std::string_view summary;
-  /// Inputs to begin with; `accepts` holds for at least one.
+  /// Returns the inputs to begin with. `accepts` must hold for at least one of them.
   std::vector<std::string> (*seeds)();
-  /// Gives the input to the reader and to what uses its result. Returns whether the reader took the
-  /// input. TW_CHECKs the promises: a typed error that a person can read, or a value that prints
-  /// and parses back. Crashes, hangs and memory are the driver's business.
+  /// Passes the input to the reader and uses the result. Returns true if the reader accepted the
+  /// input. TW_CHECKs the promises: the result is a typed error that a person can read, or a value
+  /// that prints and parses back. The driver detects crashes, hangs and too much memory.
   bool (*accepts)(std::string_view input) = nullptr;
-  /// Words of the format, which mutations insert.
+  /// Words of the format, for mutations to insert.
   std::vector<std::string_view> words = {};
-  /// A mutation that knows the format better than bytes and words do; `other` is another input.
+  /// Mutates with more knowledge of the format than bytes and words. `other` is another input.
   std::string (*mutated)(const std::string& input, const std::string& other,
                          Random& random) = nullptr;
 };

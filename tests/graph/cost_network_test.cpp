@@ -27,8 +27,9 @@ void add_random_factor(Random& random, CostNetwork& network, size_t a, size_t b,
   network.add_factor(a, b, random_costs(random, pairs, forbidden));
 }
 
-/// Up to 6 variables of up to 4 states with any factors between them, some of them twice, some
-/// states and pairs forbidden. Some costs are small integers, so that assignments tie.
+/// Returns a network with up to 6 variables of up to 4 states. Any two variables may have a factor,
+/// or two. Some states and pairs of states may be forbidden. Some costs are small integers, so that
+/// assignments tie.
 CostNetwork random_network(Random& random) {
   CostNetwork network;
   const double forbidden = random.chance(0.5) ? 0.2 * random.unit() : 0;
@@ -42,7 +43,7 @@ CostNetwork random_network(Random& random) {
   return network;
 }
 
-/// All assignments of finite cost, cheapest first.
+/// Returns all assignments of finite cost, the cheapest first.
 std::vector<Assignment> brute_force(const CostNetwork& network) {
   std::vector<Assignment> all;
   std::vector<size_t> states(network.size());
@@ -111,7 +112,8 @@ TEST(CostNetwork, EqualsBruteForceWithMiniBuckets) {
   }
 }
 
-/// Tables of three variables, and the limit of all tables together.
+/// Factors have three variables here. In some cases the elements of each table, or of all tables
+/// together, are limited.
 TEST(CostNetwork, FactorsMayHaveAnyNumberOfVariables) {
   Random random(8);
   for (int i = 0; i < 1'000; ++i) {
@@ -133,7 +135,7 @@ TEST(CostNetwork, FactorsMayHaveAnyNumberOfVariables) {
   }
 }
 
-/// Two hubs, each the neighbour of the same 12 variables: eliminating a hub first would leave a
+/// Two hubs have the same 12 neighbours. If a hub were eliminated first, the result would be a
 /// table over all of these.
 TEST(CostNetwork, HubsAreEliminatedLast) {
   Random random(10);
@@ -148,7 +150,8 @@ TEST(CostNetwork, HubsAreEliminatedLast) {
   EXPECT_TRUE(min_marginals(network, limits));
 }
 
-/// A variable with many states between three with few.
+/// Variables with 50 states alternate with variables with 3. A variable has factors with those of
+/// the other kind at distances 1, 3 and 5.
 TEST(CostNetwork, VariablesWithManyStatesAreEliminatedFirst) {
   Random random(11);
   CostNetwork network;
@@ -235,7 +238,7 @@ TEST(CostNetwork, AChainOf10000Variables) {
   for (size_t v = 0; v < 10'000; ++v) {
     network.add_variable({2, 1, 3});
     least += 1;
-    // Staying in a state is free, so the best is the cheapest state throughout.
+    // Staying in a state is free, so that it is best to be in the cheapest state throughout.
     if (v > 0) network.add_factor(v - 1, v, {0, 5, 5, 5, 0, 5, 5, 5, 0});
   }
   const Solution solution = solve(network, 2);
@@ -259,7 +262,7 @@ TEST(CostNetwork, DiamondsOf30Levels) {
   }
   const Solution solution = solve(network, 1);
   ASSERT_TRUE(solution.is_optimal);
-  // No change of one or two neighbouring states is better.
+  // No change of the state of one variable, or of the two variables of a factor, is better.
   std::vector<size_t> states = solution.assignments[0].states;
   for (const CostTable& table : network.tables()) {
     const std::vector<size_t> before = states;
@@ -283,7 +286,7 @@ TEST(CostNetwork, TiesDoNotKeepTheSearchFromEnding) {
   EXPECT_EQ(solution.assignments.size(), 50u);
 }
 
-/// Every pair of variables has a factor.
+/// Returns a network with a factor for every pair of variables.
 CostNetwork complete_network(size_t variables, size_t states) {
   Random random(7);
   CostNetwork network;
@@ -306,7 +309,8 @@ TEST(CostNetwork, BeyondItsLimitsItSaysHowGoodItsAnswerIs) {
   EXPECT_FALSE(min_marginals(network, limits));
 }
 
-// Each table alone would be within its limit.
+// Each table by itself is within the limit of a table, but all of them together have too many
+// elements.
 TEST(CostNetwork, AllTablesTogetherHaveALimit) {
   CostNetwork network;
   for (int i = 0; i < 4; ++i) {

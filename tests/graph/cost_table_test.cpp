@@ -34,7 +34,8 @@ TEST(MinimizedSum, WithoutAKeptVariableIsTheMinimum) {
 }
 
 TEST(MinimizedSum, KeepsVariablesInTheOrderAskedFor) {
-  // f(a, b) + g(b, c), kept as (c, a), for all pairs against the definition.
+  // Compares the minimum over b of f(a, b) + g(b, c) + h(a, c), as a table over (c, a), with the
+  // definition for all pairs.
   const std::vector<size_t> extents = {2, 3, 4};
   CostTable f{{0, 1}, {2, 3}, {}}, g{{1, 2}, {3, 4}, {}}, h{{0, 2}, {2, 4}, {}};
   for (int i = 0; i < 6; ++i) f.costs.push_back(i * 7 % 5);

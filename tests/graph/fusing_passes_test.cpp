@@ -81,7 +81,7 @@ TEST(FuseElementwise, ATensorMayBeSeveralInputs) {
             "y = expr(x) fast input in0: f32[8]; out: f32[a=8] = tanh(in0[a]) + tanh(in0[a])\n");
 }
 
-// The sum of two products that are quantized before: what lies between kernels has 8 bits.
+// Two products are quantized and then added. The tensors between the kernels must have 8 bits.
 TEST(FuseElementwise, WhatNarrowsAReductionStaysWithIt) {
   const auto product = [](const std::string& out, const std::string& in) {
     return out + " = expr(" + in +
@@ -105,7 +105,8 @@ TEST(FuseElementwise, WhatNarrowsAReductionStaysWithIt) {
   EXPECT_THAT(lines, HasSubstr("qa = expr(x)"));
 }
 
-// A narrow operator that no reduction can take stays in its group.
+// The operator q, whose result is narrow, reads a sum over its whole row, so that it cannot join
+// the reduction. It stays in its group.
 TEST(FuseElementwise, WhatReadsARowOfAReductionIsNotPartOfIt) {
   const Graph graph = graph_from(
       "input x: f32[8, 8]\n"
@@ -309,8 +310,8 @@ TEST(MergeSiblings, LeavesConvolutionsThatOthersRead) {
   EXPECT_EQ(after("merge_siblings", graph), operators_of(graph));
 }
 
-/// Weights [k, n] in which one of five blocks is kept, and fewer in the first column of blocks;
-/// [n, k, 1, 1] if transposed.
+/// Returns weights [k, n], or [n, k, 1, 1] if `transposed`, in blocks of `rows` x `columns`. One of
+/// five blocks is kept, and fewer in the first column of blocks. All other elements are 0.
 Constant sparse_weights(int64_t k, int64_t n, int64_t rows, int64_t columns, bool transposed) {
   dsl::Array array =
       normal_array(transposed ? std::vector<int64_t>{n, k, 1, 1} : std::vector<int64_t>{k, n}, 3);
@@ -348,7 +349,7 @@ TEST(CompressBlocks, RowsOfSixteenZerosAreLeftOut) {
       "max(min(i64(in1[n / 16, r0]), 39), 0)] * in2[r0, n]; out: f32[m=6, n=48] @MN = max(t0[m, n] "
       "+ in3[n], 0.0)\n");
   EXPECT_FALSE(small.constants.contains("w"));
-  // The first column of blocks has one, the others eight; after it there are zeros.
+  // The first column of blocks has one block, the others have eight. Zeros fill up the first one.
   const dsl::Array& rows = *small.constants.at("w.rows").array;
   EXPECT_EQ(rows.get_int(0), 0);
   EXPECT_EQ(rows.get_int(1), 0);
@@ -395,7 +396,7 @@ TEST(CompressBlocks, LeavesWeightsWithFewBlocksOfZeros) {
   const Constant bias = normal_constant({48});
   const Graph dense = graph_from(product_line, {{"v", bias}, {"w", normal_constant({40, 48})}});
   EXPECT_EQ(after("compress_blocks", dense), operators_of(dense));
-  // Nine of ten elements are zero, in no pattern.
+  // Nine of ten elements are zero, but they form no blocks.
   dsl::Array scattered = normal_array({40, 48}, 9);
   for (int64_t i = 0; i < scattered.size(); ++i)
     if (i * 7 % 10 != 0) scattered.set_float(i, 0);
@@ -417,7 +418,7 @@ TEST(CompressBlocks, LeavesStrictProductsAndWeightsThatAreReadTwice) {
   EXPECT_EQ(after("compress_blocks", twice), operators_of(twice));
 }
 
-// The rows behind the sum's are no part of it.
+// The product sums only 32 of the 40 rows of the weights.
 TEST(CompressBlocks, LeavesWeightsThatAreSummedInPart) {
   const Graph part = graph_from(
       "input x: f32[6, 32]\ny = expr(x, w) fast input in0: f32[6, 32]; weight in1: f32[40, 48]; "
@@ -433,7 +434,8 @@ TEST(CompressBlocks, WeightsOfZerosAloneLeaveOneBlock) {
   EXPECT_THAT(after("compress_blocks", graph), HasSubstr("sum(r0=1)"));
 }
 
-/// `out` is these tensors of `channels` channels each one after another.
+/// Returns the line of an operator that concatenates `tensors` to `out`. `channels` has the number
+/// of channels of each.
 std::string concat_line(const std::string& out, const std::vector<std::string>& tensors,
                         const std::vector<int64_t>& channels, size_t dimension = 1) {
   std::vector<std::vector<int64_t>> shapes;
@@ -468,7 +470,8 @@ TEST(NestConcatenations, LeavesOthersAlone) {
   EXPECT_EQ(after("nest_concatenations", graph), operators_of(graph));
 }
 
-/// Two heads of 5 queries and 7 keys of 4 numbers, keys as they come from a projection.
+/// Returns an attention with two heads, 5 queries and 7 keys of 4 numbers. The keys have the order
+/// of dimensions that a projection gives them.
 Graph attention_graph(const std::string& scale) {
   return graph_from("input q: f32[2, 5, 4]\ninput k: f32[1, 7, 2, 4]\ninput v: f32[2, 7, 4]\n" +
                     unary_line("kt", "k", "1, 7, 2, 4", "a=1, b=2, c=4, d=7", "in0[a, d, b, c]") +
@@ -489,7 +492,7 @@ TEST(NameAttention, RecognisesItWithItsScale) {
                   "y = attention(q, kr.rows, v) b=2 m=5 n=7 d=4 f32 fast\n");
 }
 
-/// The same behind Where(mask, scores, low), the scores scaled afterwards.
+/// Like attention_graph(), but Where(mask, scores, low) hides keys before the scores are scaled.
 Graph masked_attention_graph(int64_t first_unseen, const std::string& low) {
   dsl::Array mask = dsl::Array::make(Bool, {1, 5, 7}).value();
   for (int64_t i = 0; i < 5; ++i)

@@ -83,7 +83,7 @@ TEST(Graph, TypesOfALoopFollowFromItsTrips) {
   EXPECT_EQ(types.at("hn").to_string(), "f32[2, 3]");
 }
 
-/// The recurrence computed by plain loops: hs, ys and the last c.
+/// Results of the recurrence of recurrence(), computed by plain loops: hs, ys and the last c.
 struct Recurred {
   std::vector<double> hs, ys, c;
 };
@@ -164,7 +164,7 @@ TEST(Graph, ValidationOfLoopsNamesWhatIsWrong) {
               HasSubstr("tensor 'v' is given twice"));
   EXPECT_THAT(message([](Graph& g) { g.loops[0].stacks[0].outside = "p"; }),
               HasSubstr("tensor 'p' is given twice"));
-  // A body reads nothing from outside, and nothing outside reads a body.
+  // A body reads only its own tensors, and operators outside of it do not read these.
   EXPECT_THAT(message([](Graph& g) { g.operators[3].inputs[1] = "h0"; }),
               HasSubstr("it reads 'h0', which nothing before it gives"));
   EXPECT_THAT(message([](Graph& g) { g.outputs.push_back("h1"); }),

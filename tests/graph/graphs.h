@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Small graphs and arrays for the tests of graphs.
+// Small graphs and arrays that tests of graphs use.
 
 #include <cstdint>
 #include <string>
@@ -21,19 +21,19 @@ inline dsl::Array normal_array(std::vector<int64_t> shape, uint64_t seed, DType 
   return array;
 }
 
-/// An operator by name, bound to tensors. Requires: the attributes are right.
+/// Returns a named operator that reads and writes these tensors. Requires: the key is valid.
 inline Operator named(const std::string& key, std::vector<std::string> inputs,
                       const std::string& output) {
   return {dsl::parse_workload(key).value(), std::move(inputs), {output}};
 }
 
-/// An operator from the text of its compute.
+/// Returns an operator with the compute of the text, which reads and writes these tensors.
 inline Operator from_text(const std::string& text, const std::vector<std::string>& inputs,
                           const std::vector<std::string>& outputs, const Graph& graph = {}) {
   return make_operator(dsl::parse_compute(text).value(), inputs, outputs, graph.constants).value();
 }
 
-/// conv2d(x, w) -> c, add_relu(c, x) -> y on images of 4 channels.
+/// Returns conv2d(x, w) -> c, add_relu(c, x) -> y on images of 4 channels.
 inline Graph residual_block() {
   Graph graph;
   graph.inputs = {{"x", {Float32, {1, 4, 6, 6}}}};
@@ -44,8 +44,9 @@ inline Graph residual_block() {
   return graph;
 }
 
-/// A recurrence: in each trip h1 = tanh(h w + x u), c1 = c / 2 + h1 and y = c1 - x, where x is a
-/// slice of xs and u is v. hs and ys are the h1 and y of all trips, z is relu(ys).
+/// Returns a graph with a loop. Each trip computes three tensors: h1 = tanh(h w + x u), c1 = c / 2
+/// + h1, and y = c1 - x. There x is a slice of xs, and u is v. hs and ys stack the h1 and y of all
+/// trips; z is relu(ys).
 inline Graph recurrence(int64_t trips, bool is_backward = false) {
   Graph graph;
   graph.inputs = {
@@ -79,7 +80,7 @@ inline Graph recurrence(int64_t trips, bool is_backward = false) {
   return graph;
 }
 
-/// Values for the graph's inputs, N(0, 1).
+/// Returns random values for the graph's inputs, with the distribution N(0, 1).
 inline dsl::Arrays random_inputs(const Graph& graph, uint64_t seed) {
   dsl::Arrays arrays;
   for (const Port& port : graph.inputs)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One case of the ONNX backend test suite: imports a model, evaluates it by the interpreter on the
-// inputs of its data sets, and compares the outputs. onnx_backend_test.py runs it for each case.
+// Runs one case of the ONNX backend test suite: imports a model, evaluates it with the interpreter
+// on the inputs of its data sets, and compares the outputs. onnx_backend_test.py runs it for each
+// case.
 //
 //   onnx_backend DIRECTORY     a folder with model.onnx and test_data_set_*/{input,output}_*.pb
 //
-// Prints one line, `pass`, `pass with constants`, `unsupported: why`, or `wrong: why`.
+// Prints one line: `pass`, `pass with constants`, `unsupported: why`, or `wrong: why`.
 
 #include <cstdio>
 #include <string>

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The ONNX backend test suite: every case is imported, evaluated by the interpreter and compared.
+"""Runs the ONNX backend test suite: imports every case, evaluates it and compares the outputs.
 
   onnx_backend_test.py PROGRAM LIST FOLDER [--share N] [--update] [--results FILE]
 
 PROGRAM is tw_onnx_backend, which runs one case in a process of its own. LIST names the cases that
-pass, one a line. The test fails where one of them does not pass any more, where one passes that
-LIST does not name, and where any case is wrong or crashes. `--share N` runs every N-th case of LIST
-alone, but for TW_NIGHTLY; without it all cases of the suite are run. `--update` writes LIST anew,
-`--results` what became of each case.
+pass, one per line. The test fails if a case of LIST does not pass, if another case passes, or if
+any case is wrong or crashes.
 
-The cases are made by the `onnx` package, into FOLDER where that is not there yet.
+By default, all cases of the suite are run. With `--share N`, only every N-th case of LIST is run,
+unless TW_NIGHTLY is set. `--update` writes LIST again. `--results` writes the verdict of each case.
+
+If FOLDER does not exist, the `onnx` package makes the cases there.
 """
 
 import argparse
@@ -25,7 +26,7 @@ import tempfile
 import warnings
 
 def write_case(folder, case):
-    """Writes a case as model.onnx and files of tensors; False where an input or output is none."""
+    """Writes a case as model.onnx and files of tensors. False if a port is no tensor."""
     import onnx
     ports = [*case.model.graph.input, *case.model.graph.output]
     if not all(port.type.HasField("tensor_type") for port in ports):
@@ -43,7 +44,7 @@ def write_case(folder, case):
 
 
 def make_cases(folder):
-    """Writes the cases that the package makes, and copies those that it has as files."""
+    """Writes the cases that the package makes, and copies the cases that it has as files."""
     import numpy
     import onnx.backend.test
     import onnx.backend.test.case.node
@@ -65,7 +66,7 @@ def cases_in(folder):
 
 
 def run_case(program, folder, case):
-    """The verdict of a case: "pass ...", "unsupported: ...", "wrong: ..." or "crash: ..."."""
+    """Returns the verdict: "pass...", "unsupported: ...", "wrong: ..." or "crash: ..."."""
     try:
         done = subprocess.run([program, os.path.join(folder, case)], capture_output=True, text=True,
                               timeout=120)
@@ -77,7 +78,7 @@ def run_case(program, folder, case):
 
 
 def report(verdicts, listed, updates):
-    """Prints what is not as LIST says, and returns the cases that pass and whether the test fails."""
+    """Prints cases that differ from LIST. Returns the passing cases and True if the test fails."""
     passing = [case for case in verdicts if verdicts[case].startswith("pass")]
     bad = [case for case in verdicts if verdicts[case].startswith(("wrong", "crash"))]
     lost = [case for case in listed if case in verdicts and case not in passing and case not in bad]

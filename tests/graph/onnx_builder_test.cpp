@@ -133,7 +133,7 @@ TEST(NodeOrder, Fault59_FindsANodeOnACycle) {
 }
 
 TEST(NodeOrder, Fault79_ADiamondOf30Levels) {
-  // Each level reads the one before twice, by two nodes.
+  // At each level, two nodes read the result of the level before, and a third joins them.
   std::vector<std::string> names(91);
   for (size_t i = 0; i < names.size(); ++i) names[i] = "t" + std::to_string(i);
   std::vector<NodeNames> nodes;

@@ -21,9 +21,9 @@ using ::onnx::ModelProto;
 using ::onnx::TensorProto;
 using onnx::TensorReader;
 
-/// The tolerances of the suite; of reduced floats, two units in the last place. Sums that cancel
-/// are as exact as the largest element: the suite itself has 2e-7 where a transform in f64 has
-/// 3e-15.
+/// The tolerances are those of the suite; for f16 and bf16, two units in the last place. Besides, a
+/// difference of 2^-22 of the largest element is allowed, because terms of sums may cancel: the
+/// suite itself has 2e-7 where a transform in f64 has 3e-15.
 constexpr double absolute_tolerance = 1e-7, tolerance_of_largest = 0x1p-22;
 double relative_tolerance(DType type) {
   return type == BFloat16 ? 0x1p-6 : type == Float16 ? 0x1p-9 : 1e-3;
@@ -34,8 +34,8 @@ std::string bytes_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The tensors in the files input_0.pb, input_1.pb, ... of a data set. Unsupported where one is no
-/// tensor.
+/// Returns the tensors in the files STEM_0.pb, STEM_1.pb, ... of a data set. Fails with Unsupported
+/// if a file has no tensor.
 Result<std::vector<TensorProto>> tensors_in(const fs::path& folder, const std::string& stem) {
   std::vector<TensorProto> tensors;
   for (int i = 0;; ++i) {
@@ -48,7 +48,8 @@ Result<std::vector<TensorProto>> tensors_in(const fs::path& folder, const std::s
   }
 }
 
-/// The model with inputs of at most one dimension as constants of these values.
+/// Returns the model with these values as constants in place of its inputs of at most one
+/// dimension.
 ModelProto with_constants(ModelProto model, const std::vector<TensorProto>& inputs) {
   auto& graph = *model.mutable_graph();
   const auto given = graph.input();
@@ -67,7 +68,8 @@ ModelProto with_constants(ModelProto model, const std::vector<TensorProto>& inpu
   return model;
 }
 
-/// The model with the shapes of its inputs as the data set has them, in place of symbolic ones.
+/// Returns the model with the shapes of the data set for its inputs. The model's own may be
+/// symbolic.
 ModelProto with_shapes(ModelProto model, const std::vector<TensorProto>& inputs) {
   auto& graph = *model.mutable_graph();
   for (int i = 0; i < graph.input_size() && i < static_cast<int>(inputs.size()); ++i) {
@@ -81,7 +83,7 @@ ModelProto with_shapes(ModelProto model, const std::vector<TensorProto>& inputs)
   return model;
 }
 
-/// The arrays for the inputs of the graph.
+/// Returns the arrays for the inputs of the graph.
 Result<dsl::Arrays> input_arrays(const Graph& graph, const ModelProto& model,
                                  const std::vector<TensorProto>& inputs) {
   TensorReader reader({}, int64_t{1} << 30);
@@ -162,7 +164,8 @@ std::string difference(const OnnxCase& given, const dsl::Arrays& results) {
 }
 
 std::string verdict_of(const Error& error) {
-  // Usage: a dimension without a value, which remains where an input is no tensor.
+  // The import fails with Usage if a dimension of an input has no value. with_shapes() gives values
+  // to dimensions of tensors only, so that this error remains for an input that is no tensor.
   const bool is_unsupported =
       error.code == ErrorCode::Unsupported || error.code == ErrorCode::Usage;
   std::string why = error.message;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators whose value is known at import, on the examples of their documentation.
+// Tests of operators with values that are known at import, on the examples of their documentation.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// One node of the operator, on constants; `change` gives it attributes. The output is `y`.
+/// Imports a model with one node of the operator, on constants. `change` sets attributes of the
+/// node. Its output is `y`.
 Result<Graph> computed(
     const std::string& op_type, const std::vector<TensorProto>& inputs,
     const std::function<void(NodeProto&)>& change = [](NodeProto&) {}) {
@@ -243,7 +244,7 @@ TEST(OnnxConstants, GathersAndScattersOfConstantsAreComputed) {
                 HasSubstr("the index 3 of 3 elements"));
 }
 
-// A table that the interpreter would not get through: each element compared with 2^20 updates.
+// The interpreter would compare each of 2^20 elements with 2^19 updates, which would take too long.
 TEST(OnnxConstants, AScatterOfManyElementsIsComputed) {
   constexpr int64_t n = 1 << 20;
   std::vector<int64_t> indices(n);

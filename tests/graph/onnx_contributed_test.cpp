@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operators of ONNX Runtime against their definitions. Scales mostly are powers of two, so that
-// rounding is exact.
+// Tests of the operators of ONNX Runtime against their definitions. Most scales are powers of two,
+// so that rounding is exact.
 
 #include <algorithm>
 #include <cmath>
@@ -19,7 +19,7 @@ namespace {
 using testing::ElementsAre;
 using testing::ElementsAreArray;
 
-/// Quantized numbers of 8 bits with their scale and zero point.
+/// Quantized integers of 8 bits with their scale and zero point.
 struct EightBits {
   Extents shape;
   Numbers numbers;
@@ -32,7 +32,8 @@ struct EightBits {
     for (const double number : numbers) values.push_back((number - zero) * scale);
     return values;
   }
-  /// The numbers that stand for these values.
+  /// Returns the quantized integers for these values: rounded, and limited to the range of the
+  /// type.
   Numbers of(Numbers values) const {
     const IntegerLimits limits = integer_limits(type);
     for (double& value : values)
@@ -51,7 +52,7 @@ EightBits random_numbers(Random& random, const Extents& shape, double scale, DTy
   return q;
 }
 
-/// Gives the node a scale and a zero point.
+/// Adds a scale and a zero point to the inputs of the node.
 void add_parameters(OneNode& node, const EightBits& q) {
   node.constant({}, {q.scale}).constant({}, {q.zero}, q.type);
 }
@@ -66,7 +67,7 @@ Numbers mapped(Numbers values, const std::function<double(double)>& f) {
   return values;
 }
 
-/// [m, k] times [k, n].
+/// Returns the product of matrices [m, k] and [k, n].
 Numbers multiplied(const Numbers& a, const Numbers& b, size_t m, size_t k, size_t n) {
   Numbers out(m * n, 0);
   for (size_t i = 0; i < m; ++i)
@@ -130,7 +131,7 @@ TEST(OnnxContributed, FunctionsOfQuantizedNumbers) {
 }
 
 TEST(OnnxContributed, SoftmaxOfQuantizedNumbersIsThatOfItsOpset) {
-  // Before opset 13 all dimensions behind the axis are one row.
+  // Before opset 13, softmax treats all dimensions from the axis on as one row.
   const EightBits x{{1, 2, 2}, {2, 2, 2, 2}, 1, 0, UInt8}, y{{}, {}, 1 / 256.0, 0, UInt8};
   for (const auto& [opset, each] : {std::pair(int64_t{11}, 64.0), {13, 128.0}}) {
     OneNode node("QLinearSoftmax");
@@ -239,7 +240,7 @@ TEST(OnnxContributed, ErrorsOfQuantizedGemm) {
 }
 
 TEST(OnnxContributed, TotalsOfQuantizedProductsMayLeaveHalfFloats) {
-  // 64 * 127 * 127 is 1,032,256, and 2^-6 of it is a number of f16.
+  // The sum 64 * 127 * 127 is 1,032,256, too large for f16. Scaled by 2^-6 it is a number of f16.
   OneNode node("MatMulIntegerToFloat");
   node.data({1, 64}, Numbers(64, 127), Int8).constant({64, 1}, Numbers(64, 127), Int8);
   node.constant({}, {1 / 8.0}, Float16).constant({}, {1 / 8.0}, Float16);
@@ -263,7 +264,7 @@ TEST(OnnxContributed, ProductsOfQuantizedNumbersAsFloats) {
 }
 
 TEST(OnnxContributed, ProductsOfFloatsQuantizedAtEachCall) {
-  // The range from -127 to 128 has the scale 1 and the zero point 127.
+  // If the values range from -127 to 128, the scale is 1 and the zero point is 127.
   const EightBits b{{2, 2}, {1, -2, 3, 4}, 0.5, 0, Int8};
   OneNode node("DynamicQuantizeMatMul");
   node.data({2, 2}, {-127, 128, 3, 10.25}).constant(b.shape, b.numbers, b.type);
@@ -275,7 +276,8 @@ TEST(OnnxContributed, ProductsOfFloatsQuantizedAtEachCall) {
 
 // ---- recurrent layers ---------------------------------------------------------------------------
 
-/// Numbers that were quantized to u8 by their range.
+/// Returns the values after quantization to u8, with the scale and zero point of their range, and
+/// back.
 Numbers quantized_by_range(const Numbers& values) {
   double least = 0, largest = 0;
   for (const double value : values) {
@@ -291,8 +293,8 @@ Numbers quantized_by_range(const Numbers& values) {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-/// Random weights [direction, row, column], with a scale and a zero point for each direction, or
-/// for each column of each direction.
+/// Random weights [direction, row, column]. There is a scale and a zero point for each direction
+/// or, if `by_column`, for each column of each direction.
 struct RecurrentWeights {
   EightBits q;
   Extents parameters_shape;
@@ -328,7 +330,7 @@ struct RecurrentWeights {
   }
 };
 
-/// Numbers that are exact in f32, from -1 to 1.
+/// Returns random numbers from -1 to 1 that are exact in f32.
 Numbers short_numbers(Random& random, size_t count) {
   Numbers values;
   for (size_t i = 0; i < count; ++i)
@@ -342,13 +344,14 @@ Numbers part_of(const Numbers& all, size_t part, size_t parts) {
   return {begin, begin + size};
 }
 
-/// One direction of an LSTM by its definition. Gates: input, output, forget, cell.
+/// One direction of an LSTM, computed by its definition. The gates are input, output, forget and
+/// cell.
 struct LstmDirection {
   size_t steps, batch, size, hidden;
   Numbers w, r, bias, h, c;
   bool is_backward;
 
-  /// Y, [time, batch, hidden]; `h` and `c` are the last states then.
+  /// Returns Y, [time, batch, hidden]. Afterwards `h` and `c` are the last states.
   Numbers run(const Numbers& x) {
     const Numbers projected = multiplied(quantized_by_range(x), w, steps * batch, size, 4 * hidden);
     Numbers y(steps * batch * hidden);
@@ -370,7 +373,7 @@ struct LstmDirection {
   }
 };
 
-/// The form in which the node of a test has its weights.
+/// Says in which form a node of a test has its weights.
 struct QuantizedLstm {
   DType type;
   bool by_column, is_known;
@@ -436,7 +439,8 @@ TEST(OnnxContributed, LstmsWithQuantizedWeights) {
   }
 }
 
-/// Adds weights of one direction, 3 inputs and 4 units, and leaves out what is optional.
+/// Adds the inputs of an LSTM with one direction, 3 inputs and 4 units. Optional inputs are left
+/// out.
 void add_small_lstm(OneNode& node, DType type, double number) {
   node.data({2, 1, 3}, Numbers(6, 1));
   node.constant({1, 3, 16}, Numbers(48, number), type);
@@ -482,10 +486,10 @@ TEST(OnnxContributed, ErrorsOfQuantizedLstms) {
 
 // ---- weights of few bits ----------------------------------------------------------------------
 
-/// Weights [n, k] of few bits, and the arrays of MatMulNBits for them.
+/// Random weights [n, k] of few bits, and the arrays with which MatMulNBits gets them.
 struct FewBits {
   int64_t k, n, bits, block;
-  Numbers weights = {}, scales = {}, zeros = {};  ///< the latter [n, blocks]
+  Numbers weights = {}, scales = {}, zeros = {};  ///< scales and zeros: [n, blocks]
 
   FewBits(Random& random, int64_t k, int64_t n, int64_t bits, int64_t block)
       : k(k), n(n), bits(bits), block(block) {
@@ -498,7 +502,7 @@ struct FewBits {
     }
   }
   int64_t blocks() const { return (k + block - 1) / block; }
-  /// Rows of so many numbers each in bytes, the lowest bits first.
+  /// Packs rows of `row` numbers into bytes. The first number of a byte is in its lowest bits.
   Numbers packed(const Numbers& numbers, int64_t row) const {
     const int64_t digits = 8 / bits, bytes = (row + digits - 1) / digits;
     const int64_t rows = std::ssize(numbers) / row;
@@ -519,7 +523,8 @@ struct FewBits {
     node.constant({n * blocks()}, scales, type);
     node.set("K", k).set("N", n).set("bits", bits).set("block_size", block);
   }
-  /// The zero points in one of the forms that the operator takes: "packed", "floats", or "none".
+  /// Adds the zero points in one of the forms that the operator accepts: "packed", "floats", or
+  /// "none".
   void give_zeros(OneNode& node, const std::string& form) const {
     if (form == "packed")
       node.constant({n * ((blocks() * bits + 7) / 8)}, packed(zeros, blocks()), UInt8);
@@ -566,7 +571,8 @@ TEST(OnnxContributed, ALowAccuracyLevelQuantizesTheLeftFactorByBlocks) {
                                                               {8, 64, "packed"},
                                                               {8, 40, "none"}}) {
     const FewBits w(random, k, 3, bits, 32);
-    // Numbers of 8 bits with a scale that is a power of two for each block, and a row of zeros.
+    // Two rows have 8-bit integers times a power of two for each block, which are quantized
+    // exactly. The third row is 0.
     Numbers x;
     for (int64_t i = 0; i < 2 * k; ++i) {
       const auto number = i % k % 32 == 0 ? 127 : static_cast<int>(random.below(255)) - 127;
@@ -583,7 +589,7 @@ TEST(OnnxContributed, ALowAccuracyLevelQuantizesTheLeftFactorByBlocks) {
     };
     const Numbers exact = product(x, 0), quantized = product(x, 4);
     EXPECT_THAT(quantized, ElementsAreArray(exact)) << bits << " " << k;
-    // Other numbers are rounded to 1/127 of the largest of their block, and no further.
+    // Other numbers are rounded to multiples of 1/127 of the largest number of their block.
     for (double& number : x) number *= 1 + random.unit() / 10;
     const Numbers rounded = product(x, 4), expected = product(x, 0);
     EXPECT_NE(rounded, expected) << bits << " " << k;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each test converts one node and evaluates what it became. Most operators are compared by the
-// backend suite (onnx_backend_test.py); here is what it does not have: which operators by name come
-// of a node, definitions of older opsets, and errors.
+// Each test converts one node and evaluates the result. onnx_backend_test.py compares most
+// operators with the backend suite. The tests here are for the rest: which named operators a node
+// becomes, definitions of older opsets, and errors.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// Keys of the operators, "expr" for those without a name.
+/// Returns the keys of the graph's operators; "expr" and "reshape" for those without a name.
 std::vector<std::string> names_of(const Graph& graph) {
   std::vector<std::string> names;
   for (const Operator& op : graph.operators)
@@ -120,7 +120,7 @@ TEST(OnnxOperators, ConvolutionsOfPartsOfImagesAreNoProducts) {
   EXPECT_TRUE(is_conv2d(KnownConv({1, 4, 1, 1}, {4, 1, 1, 1}).set("group", int64_t{4})));
 }
 
-// So a kernel can be vector code along the channels that it writes.
+// Since the data do not depend on the output channel, a kernel can have vectors along that channel.
 TEST(OnnxOperators, ConvolutionsOfVolumesReadTheSameInputForAllChannels) {
   for (const int64_t groups : {1, 2}) {
     const Graph graph =
@@ -216,13 +216,13 @@ TEST(OnnxOperators, WeightsThatAreDataAreInputs) {
 
 // ---- convolutions against loops -------------------------------------------------------------
 
-/// One dimension of a convolution that the test computes by loops.
+/// One dimension of a convolution that a test computes by loops.
 struct Dimension {
   int64_t in, kernel, stride, dilation, before, after;
   int64_t out() const { return (in + before + after - (kernel - 1) * dilation - 1) / stride + 1; }
 };
 
-/// A random dimension with at least one output.
+/// Returns a random dimension with at least one output.
 Dimension random_dimension(Random& random) {
   const auto from = [&](int64_t low, int64_t high) { return low + random.below(high - low + 1); };
   Dimension d = {from(3, 7), from(1, 3), from(1, 3), from(1, 2), from(0, 2), from(0, 2)};
@@ -232,7 +232,7 @@ Dimension random_dimension(Random& random) {
 
 using Dimensions = std::vector<Dimension>;
 
-/// All index vectors of a shape, in row-major order.
+/// Returns all index vectors of a shape, in row-major order.
 std::vector<Extents> indices_of(const Extents& shape) {
   std::vector<Extents> all;
   for (int64_t position = 0; position < size_of(shape); ++position) {
@@ -244,7 +244,7 @@ std::vector<Extents> indices_of(const Extents& shape) {
   return all;
 }
 
-/// The convolution of [n, groups * c, ...] by loops.
+/// Computes the convolution of x, [n, groups * c, ...], by loops.
 Numbers convolved(const Numbers& x, const Numbers& w, int64_t n, int64_t groups, int64_t c,
                   int64_t k, const Dimensions& dimensions) {
   Extents outputs, taps;
@@ -281,7 +281,7 @@ Numbers small_integers(Random& random, int64_t size) {
   return values;
 }
 
-/// Shapes and numbers of a random convolution of one to three dimensions.
+/// Shapes and numbers of a random convolution with `rank` dimensions, one to three.
 struct RandomConvolution {
   int64_t n, groups, c, k;
   Dimensions dimensions;
@@ -375,7 +375,7 @@ TEST(OnnxOperators, IntegerConvolutionsAgreeWithLoops) {
   }
 }
 
-/// Random numbers of 8 bits.
+/// Returns random integers of an 8-bit type.
 Numbers bytes(Random& random, int64_t count, DType type) {
   const IntegerLimits limits = integer_limits(type);
   Numbers values;
@@ -420,7 +420,8 @@ TEST(OnnxOperators, IntegerProductsAgreeWithLoops) {
 }
 
 TEST(OnnxOperators, FactorsOfIntegerProductsAreCenteredAhead) {
-  // All numbers less 128 have 8 bits, some less 100 need 16.
+  // With the zero point 128, all weights minus the zero point fit into 8 bits. With 100, some need
+  // 16.
   for (const auto& [zero, type] : {std::pair(128.0, Int8), {100.0, Int16}}) {
     OneNode node("MatMulInteger", 13);
     node.data({2, 3}, {0, 1, 2, 3, 4, 255}, UInt8).constant({3, 1}, {0, 7, 255}, UInt8);
@@ -435,8 +436,8 @@ TEST(OnnxOperators, FactorsOfIntegerProductsAreCenteredAhead) {
   }
 }
 
-/// The transposed convolution by loops: every input position adds to those that its taps reach.
-/// `rows.out()` is not used; the outputs have the extents that are given.
+/// Computes a transposed convolution by loops: each input position is added to the outputs that its
+/// taps reach. The outputs have `height` rows and `width` columns; Dimension::out() is not used.
 Numbers transposed_convolved(const Numbers& x, const Numbers& w, int64_t n, int64_t groups,
                              int64_t c, int64_t k, const Dimension& rows, const Dimension& columns,
                              int64_t height, int64_t width) {
@@ -461,7 +462,8 @@ Numbers transposed_convolved(const Numbers& x, const Numbers& w, int64_t n, int6
   return y;
 }
 
-/// Paddings leave an output; returns the extent of it.
+/// Returns the extent of the outputs of a transposed convolution. If there would be none, reduces
+/// the paddings until there is one.
 int64_t spread_extent(Dimension& d, int64_t added) {
   const int64_t full = (d.in - 1) * d.stride + (d.kernel - 1) * d.dilation + 1 + added;
   while (full - d.before - d.after < 1) --(d.before > d.after ? d.before : d.after);
@@ -539,8 +541,8 @@ TEST(OnnxOperators, TransposedConvolutionsOfStrideTwoStartWhereThePaddingEnds) {
   EXPECT_THAT(phases.shape_of(phases.outputs[0]), ElementsAre(1, 1, 3, 2, 3, 2));
 }
 
-// A window of 3 has a phase with two taps and a phase with one. The sum skips the missing tap: a
-// quarter of the products.
+// With stride 2, a window of 3 taps has a phase with two taps and a phase with one. The sum skips
+// the missing tap, a quarter of the products.
 TEST(OnnxOperators, PhasesOfTransposedConvolutionsHaveTheirOwnTaps) {
   OneNode node("ConvTranspose", 11);
   node.data({1, 1, 5}, counted(5)).constant({1, 1, 3}, counted(3));

@@ -41,7 +41,7 @@ class OnnxExternalData : public testing::Test {
     std::ofstream(root_ / name, std::ios::binary) << std::string("\0\0\x80\x3f\0\0\0\x40", 8);
   }
 
-  /// A tensor of `count` floats in a file.
+  /// Imports a model with a tensor of `count` floats in the file `location`.
   Result<Graph> read(const std::string& location, int64_t count = 2,
                      const std::map<std::string, std::string>& entries = {}) {
     TensorProto tensor = tensor_of("w", TensorProto::FLOAT, {count});
@@ -92,7 +92,8 @@ TEST_F(OnnxExternalData, Fault60_Links) {
   EXPECT_TRUE(read("hard.bin"));
 }
 
-// snapshot/m.onnx -> ../blobs/aa and snapshot/w.bin -> ../blobs/bb, as caches of downloads have it.
+// Caches of downloads have links such as snapshot/m.onnx -> ../blobs/aa and snapshot/w.bin ->
+// ../blobs/bb.
 TEST_F(OnnxExternalData, LinksMayLeadToTheFolderOfTheModelsOwnFile) {
   std::filesystem::create_directories(root_ / "blobs");
   std::filesystem::create_directories(root_ / "snapshot");

@@ -80,7 +80,7 @@ TEST(OnnxImport, Fault57_WhatIsNoModelIsInvalid) {
 }
 
 TEST(OnnxImport, Fault57_AMessageOfTwoGigabytes) {
-  // field 7, the graph: 2^31 - 1 bytes that are not there
+  // Field 7, the graph, claims 2^31 - 1 bytes that are missing.
   expect_error(parse_onnx("\x08\x08\x3a\xff\xff\xff\xff\x07", ""), ErrorCode::Invalid,
                "cannot be read");
 }
@@ -366,7 +366,7 @@ TEST(OnnxImport, Fault59_FunctionsThatStandForTooManyNodes) {
   expect_unsupported(model, "more than 100000 nodes");
 }
 
-/// Tag and length of a field that holds `size` bytes.
+/// Returns the tag and the length of a protobuf field with `size` bytes.
 std::string field_header(int number, size_t size) {
   std::string bytes(1, static_cast<char>(number << 3 | 2));
   for (; size >= 0x80; size >>= 7) bytes += static_cast<char>(size | 0x80);
@@ -391,7 +391,8 @@ TEST(OnnxImport, Fault59_ALargeBranchOfAFunctionThatIsCalledOften) {
 }
 
 TEST(OnnxImport, Fault59_BranchesThatNest10000Deep) {
-  // A graph (field 7) with a node (1) with an attribute (5) with a graph (6) with a node ...
+  // The bytes are a graph (field 7) with a node (1) with an attribute (5) with a graph (6) with a
+  // node, and so on.
   std::vector<std::string> headers;
   size_t size = 0;
   for (int i = 0; i < 10'000; ++i)
@@ -470,7 +471,7 @@ TEST(OnnxImport, Fault61_TripsAreNotCountedUnlessTheBodyReadsTheirNumber) {
   ASSERT_EQ(graph.loops.size(), 1u);
   EXPECT_EQ(graph.loops[0].trips, int64_t{1} << 31);
   EXPECT_TRUE(graph.loops[0].slices.empty());
-  // A while loop has the largest trip count, and its condition is data.
+  // A while loop has the largest possible trip count and a condition that depends on data.
   model.mutable_graph()->mutable_initializer(0)->set_int64_data(0, INT64_MAX);
   body.mutable_node(4)->set_op_type("Less");
   body.mutable_node(4)->set_input(0, "s_in");

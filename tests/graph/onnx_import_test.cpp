@@ -226,7 +226,8 @@ TEST(OnnxImport, InputsThatAreGivenValuesAreConstants) {
   ModelProto whole = if_model(true);
   add_input(whole, "k", {}, TensorProto::INT64);
   EXPECT_TRUE(imported(whole, {.constants = {{"k", {0x1p53 - 1}}}}));
-  // 2^53 + 1 would be rounded to 2^53.
+  // Constants are doubles. From 2^53 on, the given number may have been rounded: 2^53 + 1 would be
+  // 2^53.
   expect_error(imported(whole, {.constants = {{"k", {0x1p53}}}}), ErrorCode::Usage,
                "the constant 'k': 9007199254740992 is no i64 from -9007199254740991 to "
                "9007199254740991");
@@ -365,7 +366,8 @@ TEST(OnnxImport, LargeTensorsOfEqualElementsAreStoredOnce) {
   EXPECT_EQ(graph->constants.at("y0").array, graph->constants.at("y1").array);
 }
 
-// Large weights of 8 bits are left to the passes where activations are quantized, and only there.
+// If activations are quantized, large weights of 8 bits keep their type, so that later passes can
+// use them. Otherwise they are converted to floats.
 TEST(OnnxImport, QuantizedModelsKeepTheirWeights) {
   const auto weights_of = [](bool quantizes) {
     ModelProto model = empty_model();

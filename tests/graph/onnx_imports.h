@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Models and expectations for tests of the import.
+// Models and expectations that tests of the import share.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ inline void expect_invalid(const ModelProto& model, const std::string& what) {
   expect_error(imported(model), ErrorCode::Invalid, what);
 }
 
-/// The elements of an output that is a constant.
+/// Returns the elements of a constant of the graph, or {} if there is no such constant.
 inline std::vector<double> values_of(const Graph& graph, const std::string& name) {
   const auto found = graph.constants.find(name);
   if (found == graph.constants.end()) return {};
@@ -71,7 +71,8 @@ inline FunctionProto& add_function(ModelProto& model, const std::string& name,
   return function;
 }
 
-/// y = If(condition): then the branch gives `then_value`, else x, which is of the scope around it.
+/// Returns the model y = If(condition). The then-branch gives the constant 4. The else-branch gives
+/// x, a tensor of the graph around it.
 inline ModelProto if_model(bool condition) {
   ModelProto model = empty_model();
   add_input(model, "x", {1});
@@ -90,7 +91,7 @@ inline ModelProto if_model(bool condition) {
   return model;
 }
 
-/// A body graph of the node in which `s_out` = s_in + x k, and `row` is x.
+/// Adds a body graph to the node. The body computes `s_out` = s_in + x * k and `row` = x.
 inline GraphProto& add_body(NodeProto& node, const std::vector<std::string>& inputs,
                             const std::vector<std::string>& outputs) {
   GraphProto& body = *add_attribute(node, "body", AttributeProto::GRAPH).mutable_g();
@@ -102,7 +103,7 @@ inline GraphProto& add_body(NodeProto& node, const std::vector<std::string>& inp
   return body;
 }
 
-/// A Scan along dimension 1 of xs [2, 3], where k of the body is an input of the model.
+/// Returns a Scan along dimension 1 of xs [2, 3]. The body reads k, an input of the model.
 inline ModelProto scan_model(int64_t input_direction = 0, int64_t output_direction = 0,
                              int64_t output_axis = 0) {
   ModelProto model = empty_model();
@@ -124,7 +125,7 @@ inline ModelProto scan_model(int64_t input_direction = 0, int64_t output_directi
   return model;
 }
 
-/// A Loop of `trips` trips in which x is the number of the trip, and k a weight of the body.
+/// Returns a Loop of `trips` trips. In the body, x is the index of the trip, and k is a weight.
 inline ModelProto loop_model(int64_t trips, bool holds = true) {
   ModelProto model = empty_model();
   add_input(model, "s0", {1});
@@ -146,7 +147,8 @@ inline ModelProto loop_model(int64_t trips, bool holds = true) {
   return model;
 }
 
-/// y = x, of f32[1, 2, 3], whose output is declared so; a negative extent stands for a symbol.
+/// Returns the model y = x of f32[1, 2, 3]. The output is declared with `shape` and `type`; a
+/// negative extent stands for a symbolic one.
 inline ModelProto model_with_output(const std::vector<int64_t>& shape,
                                     int32_t type = TensorProto::FLOAT) {
   ModelProto model = empty_model();
@@ -165,7 +167,8 @@ inline ModelProto model_with_output(const std::vector<int64_t>& shape,
   return model;
 }
 
-/// Two tensors of 64 MiB and more; `extra`: elements of the second that the first does not have.
+/// Returns a model with two constant tensors. The first has 64 MiB; the second has `extra` more
+/// elements than the first.
 inline ModelProto two_filled_tensors(int64_t extra) {
   ModelProto model = empty_model();
   for (int i = 0; i < 2; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Small ONNX models for tests, built in protobuf.
+// Small ONNX models for tests, built as protobuf messages.
 
 #include <onnx-ml.pb.h>
 
@@ -21,7 +21,7 @@ using ::onnx::NodeProto;
 using ::onnx::TensorProto;
 using ::onnx::ValueInfoProto;
 
-/// A model of this opset without nodes.
+/// Returns a model with this opset and without nodes.
 inline ModelProto empty_model(int64_t opset = 17) {
   ModelProto model;
   model.set_ir_version(8);
@@ -50,7 +50,7 @@ inline void add_output(ModelProto& model, const std::string& name) {
   add_output(*model.mutable_graph(), name);
 }
 
-/// `body`: a graph or a function.
+/// Adds a node to `body`, which is a graph or a function.
 template <typename Body>
 NodeProto& add_node(Body& body, const std::string& op_type, const std::vector<std::string>& inputs,
                     const std::vector<std::string>& outputs, const std::string& name = "") {
@@ -75,7 +75,7 @@ inline AttributeProto& add_attribute(NodeProto& node, const std::string& name,
   return attribute;
 }
 
-/// A tensor without elements in any field.
+/// Returns a tensor with no elements yet.
 inline TensorProto tensor_of(const std::string& name, int32_t type,
                              const std::vector<int64_t>& shape) {
   TensorProto tensor;
@@ -103,7 +103,7 @@ inline void add_initializer(ModelProto& model, TensorProto tensor) {
   *model.mutable_graph()->add_initializer() = std::move(tensor);
 }
 
-/// x -> Identity -> y, of three numbers.
+/// Returns the model x -> Identity -> y on three floats.
 inline ModelProto identity_model() {
   ModelProto model = empty_model();
   add_input(model, "x", {3});
@@ -112,7 +112,7 @@ inline ModelProto identity_model() {
   return model;
 }
 
-/// A model whose output `w` is the initializer.
+/// Returns a model with one initializer, the tensor, which is also its output.
 inline ModelProto constant_model(TensorProto tensor) {
   ModelProto model = empty_model();
   add_output(model, tensor.name());
@@ -120,7 +120,7 @@ inline ModelProto constant_model(TensorProto tensor) {
   return model;
 }
 
-/// The graph of a model, without warnings.
+/// Imports the model and returns its graph, without warnings.
 inline Result<Graph> imported(const ModelProto& model, const OnnxOptions& options = {},
                               const std::string& folder = "") {
   return parse_onnx(model.SerializeAsString(), folder, options).map([](OnnxModel&& read) {

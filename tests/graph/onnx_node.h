@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One node of an ONNX model, converted and evaluated by the interpreter.
+// Converts one node of an ONNX model and evaluates it with the interpreter.
 //
 //   OneNode node("Add", 13);
 //   node.data({2}, {1, 2}).constant({2}, {3, 4});
@@ -58,11 +58,11 @@ class OneNode {
     node_.opset = opset;
     node_.outputs = {"y"};
   }
-  /// An operator of ONNX Runtime.
+  /// Makes a node of an operator of ONNX Runtime.
   explicit OneNode(const std::string& op_type) : OneNode(op_type, newest_opset) {
     is_contributed_ = true;
   }
-  /// An input that is given at each call.
+  /// Adds an input that is given at each call.
   OneNode& data(const Extents& shape, const Numbers& values, DType type = Float32) {
     const std::string name = builder_.claim(fmt::format("x{}", node_.inputs.size()));
     builder_.add_input(name, {type, shape});
@@ -70,7 +70,7 @@ class OneNode {
     node_.inputs.emplace_back(builder_.value(name));
     return *this;
   }
-  /// An input that is known at import.
+  /// Adds an input that is known at import.
   OneNode& constant(const Extents& shape, const Numbers& values, DType type = Float32) {
     const std::string name = builder_.claim(fmt::format("w{}", node_.inputs.size()));
     builder_.add_initializer(name, array_of(type, shape, values));
@@ -110,7 +110,7 @@ class OneNode {
     EXPECT_TRUE(graph) << graph.error().message;
     return graph ? *graph : Graph{};
   }
-  /// The outputs, in their order.
+  /// Converts and evaluates the node. Returns the outputs in their order.
   std::vector<dsl::Array> run() {
     const Graph made = graph();
     Result<dsl::Arrays> results = interpret(made, arrays_);
@@ -141,7 +141,7 @@ class OneNode {
   dsl::Arrays arrays_;
 };
 
-/// first, first + 1, ...
+/// Returns `size` numbers: first, first + 1, ...
 inline Numbers counted(int64_t size, double first = 0) {
   Numbers values(static_cast<size_t>(size));
   std::iota(values.begin(), values.end(), first);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each test converts one node and evaluates what it became. Most operators are compared by the
-// backend suite (onnx_backend_test.py); here is what it does not have: which operators by name come
-// of a node, definitions of older opsets, and errors.
+// Each test converts one node and evaluates the result. onnx_backend_test.py compares most
+// operators with the backend suite. The tests here are for the rest: which named operators a node
+// becomes, definitions of older opsets, and errors.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ TEST(OnnxOperators, RowsAreSortedAndOpsetsDoNotOverlap) {
 // ---- older opsets ---------------------------------------------------------------------------
 
 TEST(OnnxOperators, SoftmaxFlattenedBeforeOpset13) {
-  // Over [2, 1, 2] with axis 1: two rows of two elements; equal elements share equally.
+  // For [2, 1, 2] and axis 1 there are two rows of two elements. Equal elements get equal shares.
   EXPECT_THAT(OneNode("Softmax", 11).data({2, 1, 2}, {5, 5, 1, 1}).values(),
               ElementsAre(0.5, 0.5, 0.5, 0.5));
   EXPECT_THAT(OneNode("Softmax", 11).data({2, 2}, {5, 5, 5, 5}).set("axis", int64_t{0}).values(),
@@ -172,7 +172,8 @@ TEST(OnnxOperators, ResizeOfOpset10RoundsUpWhereItShrinks) {
 }
 
 TEST(OnnxOperators, ASingleElementIsNotInterpolated) {
-  // A batch of one: its second tap would have the weight 0, and 0 times infinity is no number.
+  // A dimension of one element, here the batch, must not be interpolated. The second tap would have
+  // weight 0, and 0 times infinity is NaN.
   const double infinity = std::numeric_limits<double>::infinity();
   const auto resized = [](const std::string& mode, const std::string& coordinates,
                           const Extents& shape, const Numbers& x, const Numbers& sizes) {
@@ -187,7 +188,7 @@ TEST(OnnxOperators, ASingleElementIsNotInterpolated) {
   EXPECT_THAT(resized("linear", "pytorch_half_pixel", {1, 2}, {3, 5}, {3, 1}),
               ElementsAre(3, 3, 3));
   EXPECT_THAT(resized("cubic", "pytorch_half_pixel", {1, 4}, {3, 5, 7, 9}, {1, 1}), ElementsAre(3));
-  // Sixteen taps, not sixteen for each of sixteen.
+  // A cubic resize sums 16 taps for each element, and not 16 * 16.
   expect_near(resized("cubic", "align_corners", {1, 1, 8, 8}, Numbers(64, 3.0), {1, 1, 16, 16}),
               Numbers(256, 3.0), 1e-5);
   EXPECT_THAT(OneNode("Resize", 13)
@@ -203,7 +204,8 @@ TEST(OnnxOperators, ASingleElementIsNotInterpolated) {
 }
 
 TEST(OnnxOperators, ScalesAreRatiosOfSmallNumbers) {
-  // 0.6 is no f32; as 3/5, five elements become three at 1/3, 2 and 11/3.
+  // 0.6 has no exact f32, so that the scale is taken to be 3/5. Then five elements become three, at
+  // the positions 1/3, 2 and 11/3.
   EXPECT_THAT(OneNode("Resize", 13)
                   .data({5}, {0, 3, 6, 9, 12})
                   .no_input()
@@ -336,8 +338,8 @@ TEST(OnnxOperators, QuotientsOfTheLeastInteger) {
   EXPECT_THAT(computed("Mod", Int32, least, least), ElementsAre(0, least + 1, 5));
 }
 
-// A bound of 0 means that a kernel gives the same number as the definition, although it computes in
-// the types that the expression declares.
+// A rounding bound of 0 means that a kernel computes exactly the number of the definition, although
+// it computes in the types that the expression declares.
 TEST(OnnxOperators, RemaindersOfFloatsHaveNoRoundingError) {
   const Numbers a = {1, 2, 3, 100000.5, -1, -100000.5, 6, -7};
   const Numbers b = {0.1f, 0.2f, 0.1f, 0.1f, 0.1f, 0.1f, 3, -7};
@@ -387,7 +389,7 @@ TEST(OnnxOperators, PoolsCountWhatTheyAreAskedTo) {
   };
   EXPECT_THAT(pooled(0), ElementsAre(3, 7.5));
   EXPECT_THAT(pooled(1), ElementsAre(1.5, 7.5));
-  // The last window of ceil_mode reaches over the end: only what is there counts.
+  // With ceil_mode the last window reaches beyond the end. Only the elements that exist count.
   EXPECT_THAT(OneNode("AveragePool", 11)
                   .data({1, 1, 3}, {3, 6, 9})
                   .set("kernel_shape", Extents{2})
@@ -446,7 +448,7 @@ TEST(OnnxOperators, SinesAndTheirInverses) {
 }
 
 TEST(OnnxOperators, RecurrentStepsGoForwardsAndBackwards) {
-  // h = relu(x + h / 2) over x = 2, 4, 8.
+  // The recurrence is h = relu(x + h / 2) over x = 2, 4, 8.
   const auto recurrent = [](OneNode& node, const std::string& direction) {
     const std::vector<dsl::Array> results =
         node.data({3, 1, 1}, {2, 4, 8})
@@ -465,7 +467,8 @@ TEST(OnnxOperators, RecurrentStepsGoForwardsAndBackwards) {
   EXPECT_THAT(recurrent(backward, "reverse"), ElementsAre(6, 8, 8, 6));
 }
 
-/// Y and Y_h of h = relu(x + h / 2) over 3 steps of a batch of 3.
+/// Returns the outputs Y and Y_h of h = relu(x + h / 2) over 3 steps, for a batch of 3 sequences of
+/// lengths 3, 1 and 2. The lengths are constants if `are_known`, otherwise data.
 std::vector<Numbers> recurrent_with_lengths(const std::string& direction, bool are_known) {
   OneNode node("RNN", 14);
   node.data({3, 3, 1}, {2, 20, 200, 4, 40, 400, 8, 80, 800})
@@ -554,7 +557,8 @@ TEST(OnnxOperators, ErrorsNameTheNode) {
 
 // ---- Fourier transforms ---------------------------------------------------------------------
 
-/// The transform by its definition, parts last.
+/// Computes a Fourier transform by its definition. The last dimension has `parts` parts, real and
+/// maybe imaginary.
 Numbers transform_of(const Numbers& x, int64_t length, int64_t parts, int64_t bins,
                      bool is_inverse) {
   Numbers y;
@@ -581,7 +585,8 @@ Numbers random_numbers(int64_t count) {
   return values;
 }
 
-// Short ones are one product, lengths with factors two short ones, and primes one again.
+// Short transforms are one matrix product. Longer ones are two short transforms if the length has
+// factors, or one product if it is prime.
 TEST(OnnxOperators, FourierTransformsOfAnyLength) {
   for (const int64_t length : {1, 12, 120, 127, 150, 400, 512})
     for (const int64_t parts : {1, 2})
@@ -611,7 +616,8 @@ TEST(OnnxOperators, LongFourierTransformsTakeTwoSteps) {
   EXPECT_FALSE(has_batches(401));
 }
 
-// 3 frames of 160 samples, 100 apart, with a window; real samples may lack their dimension of 1.
+// 3 frames of 160 samples begin 100 samples apart and are multiplied by a window. The signal of
+// real samples may lack its last dimension, of extent 1.
 TEST(OnnxOperators, ShortTimeFourierTransformsOfLongFrames) {
   const Numbers x = random_numbers(400), window = random_numbers(160);
   Numbers expected;

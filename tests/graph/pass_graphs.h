@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Graphs for the tests of passes, as lines of their text.
+// Graphs for the tests of passes, built from lines of text.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@
 
 namespace tw::graph {
 
-/// A graph from its text, without the lines of the constants.
+/// Returns the graph of a text. The lines of the constants are added to the text here.
 inline Graph graph_from(const std::string& text,
                         const std::map<std::string, Constant>& constants = {}) {
   std::string all;
@@ -29,7 +29,7 @@ inline Constant normal_constant(std::vector<int64_t> shape, uint64_t seed = 7) {
   return make_constant(normal_array(std::move(shape), seed));
 }
 
-/// The operators of a graph, one a line.
+/// Returns the operators of a graph as text, one per line.
 inline std::string operators_of(const Graph& graph) {
   std::string lines;
   const std::string text = to_text(graph);
@@ -49,7 +49,7 @@ inline const Pass& pass_of(const std::string& name) {
   return *found;
 }
 
-/// Applies one pass, and checks on random inputs that the outputs stay.
+/// Applies one pass, and checks that the outputs for random inputs stay the same.
 inline Graph applied(const std::string& name, const Graph& graph) {
   PassOptions options{.verify = true};
   for (const Pass& pass : passes())
@@ -64,7 +64,7 @@ inline std::string after(const std::string& name, const Graph& graph) {
   return operators_of(applied(name, graph));
 }
 
-/// An operator of one input by its expression over in0[a, b, ...].
+/// Returns the line of an operator with one input. `body` is its expression over in0[a, b, ...].
 inline std::string unary_line(const std::string& out, const std::string& in,
                               const std::string& shape, const std::string& axes,
                               const std::string& body) {
@@ -72,7 +72,7 @@ inline std::string unary_line(const std::string& out, const std::string& in,
                      axes, body);
 }
 
-/// On vectors of 8 numbers.
+/// Returns the line of a relu of 8 numbers.
 inline std::string relu8(const std::string& out, const std::string& in) {
   return unary_line(out, in, "8", "a=8", "max(in0[a], 0.0)");
 }
@@ -114,7 +114,8 @@ inline std::string add_line(const std::string& out, const std::string& x, const 
       out, x, y, image_shape, image_shape, image_axes);
 }
 
-/// With two constants of four channels.
+/// Like on_image(), with two more inputs: constants g and m, which have an element for each
+/// channel.
 inline std::string by_channel(const std::string& out, const std::string& in,
                               const std::string& body) {
   return fmt::format(
@@ -153,8 +154,8 @@ inline std::string reshape_line(const std::string& out, const std::string& in,
 
 inline const std::string dense_attributes = "m=6 n=8 k=4 f32 fast";
 
-/// Applies round_factors to a graph, for a target that multiplies bf16 as it is, or for another
-/// one. Checks that outputs stay within the roundings.
+/// Applies round_factors to a graph with the precision bf16. `multiplies` says whether the target
+/// has instructions that multiply bf16. Checks that outputs stay the same up to rounding.
 inline Graph rounded(const Graph& graph, bool multiplies) {
   PassOptions options{.verify = true, .precision = BFloat16};
   if (multiplies) options.multiplied = {BFloat16};
@@ -176,7 +177,7 @@ inline const std::string dequantized_weights =
 inline const std::string uncentered_line =
     "t = expr(q) fast input in0: u8[6, 8]; out: i16[a=6, b=8] = i16(i32(in0[a, b]))\n";
 
-/// y = sum(t * w), of 8 terms.
+/// The line of the product y[a, b] = sum(t[a, k] * w[k, b]) over 8 terms.
 inline const std::string product_of_centered =
     "y = expr(t, w) fast input in0: i16[6, 8]; weight in1: i8[8, 4]; out: i32[a=6, b=4] = sum(k=8) "
     "i32(in0[a, k]) * i32(in1[k, b])\n";

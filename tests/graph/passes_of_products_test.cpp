@@ -15,7 +15,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// y = x w, in f16, behind an operator that writes x and a transpose of it.
+/// Returns a graph with the product y = t w in f16. One operator writes x, and another transposes x
+/// to t.
 Graph half_product(int64_t rows, const std::string& outputs = "output y\n") {
   dsl::Array w = dsl::Array::make(Float16, {6, 9}).value();
   Random random(3);
@@ -44,8 +45,8 @@ TEST(WidenFactors, ConvertsWhatProductsReadWhereItIsWritten) {
   EXPECT_FALSE(wide.constants.contains("w"));
 }
 
-// A product of two rows waits for its weights from memory; each element of its left factor it reads
-// nine times.
+// A product of two rows mostly waits for its weights from memory, so that the weights stay narrow.
+// Each element of the left factor is read nine times, so that this factor is widened.
 TEST(WidenFactors, LeavesWeightsThatFewRowsRead) {
   const Graph wide = applied("widen_factors", half_product(2));
   EXPECT_TRUE(wide.constants.contains("w"));
@@ -57,7 +58,7 @@ TEST(WidenFactors, LeavesOutputsOfTheGraph) {
   EXPECT_THAT(operators_of(wide), HasSubstr("y = expr(t, w.wide) fast input in0: f16[8, 6]"));
 }
 
-// A number of bf16 is none of f16: it is rounded, and may overflow.
+// A number of bf16 need not be a number of f16: converting it rounds it, and may overflow.
 TEST(WidenFactors, KeepsRoundingsToTheOtherTypeOf16Bits) {
   const Graph graph = graph_from(
       "input h: bf16[8]\ninput w: f32[8, 9]\n"
@@ -68,7 +69,7 @@ TEST(WidenFactors, KeepsRoundingsToTheOtherTypeOf16Bits) {
               HasSubstr("f32(f16(in0[r0])) * in0[r0] * in1[r0, a]"));
 }
 
-// Padded tensors, and those that are concatenated with a tensor that stays as it is.
+// The tensors are concatenated with a tensor that stays narrow, and then padded.
 TEST(WidenFactors, GoesThroughChoicesBetweenElements) {
   const Graph graph = graph_from(
       "input a: f16[5]\ninput b: f16[3]\ninput w: f32[8, 9]\n"
@@ -91,7 +92,7 @@ TEST(WidenFactors, KeepsRoundingsOfOtherNumbers) {
   EXPECT_THAT(after("widen_factors", graph), HasSubstr("in0[r0] * f32(f16(in1[r0])) * in2[r0, a]"));
 }
 
-/// z = 2 x w + x, where an operator writes x.
+/// Returns a graph with z = 2 x w + x[:, 0], where another operator writes x.
 Graph product_behind_another_operator(int64_t rows, int64_t inner, int64_t columns,
                                       const std::string& outputs = "output z\n") {
   return graph_from(
@@ -137,7 +138,8 @@ TEST(RoundFactors, CopiesInputsAndOutputsOfTheGraph) {
   EXPECT_THAT(operators_of(rounded(product, true)), HasSubstr("x.rounded = expr(x)"));
 }
 
-// Instructions sum pairs of products, and lanes lie along the weights.
+// Instructions sum pairs of products, so that the number of terms must be even. Their lanes are
+// along the weights' columns, of which there must be several.
 TEST(RoundFactors, LeavesWhatNoInstructionComputes) {
   const auto expect_unchanged = [](const Graph& graph) {
     EXPECT_EQ(operators_of(rounded(graph, true)), operators_of(graph));
@@ -165,7 +167,7 @@ TEST(RoundFactors, RoundsWhatWaitsForMemoryOnAnyTarget) {
     EXPECT_EQ(operators_of(rounded(graph, false)), operators_of(graph));
 }
 
-// Tensor tiles read paddings of numbers of 16 bits.
+// Tensor tiles multiply paddings of 16 bits, so that the padding is rounded, too.
 TEST(RoundFactors, PadsNumbersOf16Bits) {
   const Graph graph = graph_from(
       "input a: f32[1, 4, 5, 5]\n"
@@ -176,8 +178,8 @@ TEST(RoundFactors, PadsNumbersOf16Bits) {
   EXPECT_THAT(operators_of(rounded(graph, true)), HasSubstr(", 0.0bf16)) * f32(in1["));
 }
 
-// An instruction sums neighbours: elements along a window and a stride are none, and the image of a
-// patch embedding is copied for nothing.
+// An instruction sums neighbouring terms. Elements of a window with a stride are no such
+// neighbours, so that rounding the image of a patch embedding would only cost a copy.
 TEST(RoundFactors, LeavesReductionsWithoutNeighbours) {
   const Graph graph = graph_from(
       "input a: f32[3, 32]\n"
@@ -187,7 +189,8 @@ TEST(RoundFactors, LeavesReductionsWithoutNeighbours) {
   EXPECT_EQ(operators_of(rounded(graph, true)), operators_of(graph));
 }
 
-// A product of two activations and a strict operator would convert x, too.
+// x has another reader, which needs f32: a product of two activations, or a strict operator. If x
+// itself were rounded, that reader would have to convert it back. So only a copy of x is rounded.
 TEST(RoundFactors, CopiesWhatOtherReadersNeedInF32) {
   const std::string product =
       "input a: f32[8, 4]\ninput b: f32[4, 64]\n"
@@ -208,7 +211,7 @@ TEST(RoundFactors, CopiesWhatOtherReadersNeedInF32) {
   }
 }
 
-// Only what a product reads is rounded, not what stands beside it in a concatenation.
+// x is rounded since a product reads it. v, which is only concatenated with x, is not.
 TEST(RoundFactors, LeavesWhatIsMovedToWideTensors) {
   const Graph graph = graph_from(
       "input a: f32[4]\ninput u: f32[4]\n"
@@ -310,7 +313,8 @@ Constant special_integers(DType type, std::vector<int64_t> shape) {
   return make_constant(std::move(array));
 }
 
-/// A quantized image of 4 channels, and weights with a scale for each of 4 channels.
+/// Returns the constants for a quantized image of 4 channels, and weights with a scale for each of
+/// 4 channels.
 std::map<std::string, Constant> quantized_weights() {
   return {{"z", integer_constant(UInt8, {}, {3})},
           {"s", normal_constant({})},
@@ -319,7 +323,7 @@ std::map<std::string, Constant> quantized_weights() {
           {"ws", normal_constant({4})}};
 }
 
-/// A convolution by weights that are no constant yet.
+/// Returns the line of a convolution with weights that are a tensor, not a constant.
 std::string convolution(const std::string& out, const std::string& in, const std::string& w) {
   return fmt::format(
       "{} = expr({}, {}) fast input in0: f32[1, 4, 6, 6]; input in1: f32[4, 4, 3, 3]; out: "
@@ -343,7 +347,7 @@ TEST(NarrowProducts, ConvolutionsOfDequantizedNumbersSumIntegers) {
                                "weight in2: f32[4]; t0: i32["));
 }
 
-// The weights are known row by row, and the product reads their transpose.
+// Weights are constants with a scale for each row, and the product reads their transpose.
 TEST(NarrowProducts, ProductsReadTransposedWeights) {
   const Graph graph = graph_from(
       "input q: i8[6, 4]\n"
@@ -365,7 +369,8 @@ TEST(NarrowProducts, ProductsReadTransposedWeights) {
   EXPECT_THAT(lines, HasSubstr("weight in1: i16[4, 8]"));
 }
 
-// Other operators that dequantize the image share its centered form. Reshapes may stand between.
+// Other operators that dequantize the image read its centered form, too. Reshapes may be between
+// them.
 TEST(NarrowProducts, OtherReadersShareWhatIsCentered) {
   const Graph graph = graph_from(
       "input q: u8[1, 6, 4]\n"
@@ -395,22 +400,22 @@ TEST(NarrowProducts, LeavesOtherProducts) {
     EXPECT_EQ(after("narrow_products", graph), operators_of(graph));
   };
   const std::string quantized_image = "input q: u8[1, 4, 6, 6]\n";
-  // Weights that nobody dequantizes.
+  // The weights are not dequantized from integers.
   left(dequantized_image + convolution("y", "a", "u"),
        quantized_image + "input u: f32[4, 4, 3, 3]\n");
-  // Scales that differ along the sum.
+  // The scales of the weights differ along the sum.
   const std::string by_input =
       "w = expr(wq, ws) fast weight in0: i8[4, 4, 3, 3]; weight in1: f32[4]; out: f32[a=4, b=4, "
       "c=3, d=3] = f32(i32(in0[a, b, c, d])) * in1[b]\n";
   left(dequantized_image + by_input + convolution("y", "a", "w"), quantized_image);
-  // Two activations.
+  // Both factors are activations.
   left(
       "a = expr(q) fast input in0: u8[6, 6]; out: f32[a=6, b=6] = f32(i32(in0[a, b])) * 0.5\n"
       "b = expr(p) fast input in0: u8[6, 6]; out: f32[a=6, b=6] = f32(i32(in0[a, b])) * 0.5\n"
       "y = expr(a, b) fast input in0: f32[6, 6]; input in1: f32[6, 6]; out: f32[a=6, b=6] = "
       "sum(c=6) in0[a, c] * in1[c, b]\n",
       "input p: u8[6, 6]\ninput q: u8[6, 6]\n");
-  // Scales along both axes of the result.
+  // The result would have scales along both of its axes.
   left(
       "a = expr(q, ws) fast input in0: u8[4, 6]; weight in1: f32[4]; out: f32[a=4, b=6] = "
       "f32(i32(in0[a, b])) * in1[a]\n"
@@ -419,7 +424,7 @@ TEST(NarrowProducts, LeavesOtherProducts) {
       "y = expr(a, w) fast input in0: f32[4, 6]; input in1: f32[6, 4]; out: f32[a=4, b=4] = "
       "sum(c=6) in0[a, c] * in1[c, b]\n",
       "input q: u8[4, 6]\n");
-  // Zero points beyond 16 bits.
+  // The zero point needs more than 16 bits.
   left(
       "a = expr(q) fast input in0: u8[4, 6]; out: f32[a=4, b=6] = f32(i32(in0[a, b]) - 40000i32) * "
       "0.5\n"
@@ -427,16 +432,16 @@ TEST(NarrowProducts, LeavesOtherProducts) {
       "y = expr(a, w) fast input in0: f32[4, 6]; input in1: f32[6, 4]; out: f32[a=4, b=4] = "
       "sum(c=6) in0[a, c] * in1[c, b]\n",
       "input q: u8[4, 6]\n");
-  // A padding that is not 0.
+  // The padding is 1, not 0.
   std::string padded = convolution("y", "a", "w");
   padded.replace(padded.find("0.0)"), 4, "1.0)");
   left(dequantized_image + dequantized_weights + padded, quantized_image);
-  // The class strict.
+  // The operators have the accuracy class strict.
   std::string strict = dequantized_image + dequantized_weights + convolution("y", "a", "w");
   for (size_t at = 0; (at = strict.find(" fast ", at)) != std::string::npos;)
     strict.replace(at, 6, " strict ");
   left(strict, quantized_image);
-  // A scale that is no constant.
+  // The scale is not a constant.
   left(
       "a = expr(q, t) fast input in0: u8[1, 4, 6, 6]; input in1: f32[]; out: f32[a=1, b=4, c=6, "
       "d=6] = f32(i32(in0[a, b, c, d])) * in1[]\n" +
@@ -444,7 +449,7 @@ TEST(NarrowProducts, LeavesOtherProducts) {
       quantized_image + "input t: f32[]\n");
 }
 
-// 255 * 128 * 70,000 is beyond 32 bits.
+// 255 * 128 * 70,000 is too large for 32 bits.
 TEST(NarrowProducts, SumsFit32Bits) {
   const auto product = [](int64_t terms) {
     const std::string n = std::to_string(terms);
@@ -461,7 +466,7 @@ TEST(NarrowProducts, SumsFit32Bits) {
   EXPECT_EQ(after("narrow_products", product(70'000)), operators_of(product(70'000)));
 }
 
-// The image and its floats are outputs too.
+// The quantized image and its dequantized form are outputs of the graph, too.
 TEST(NarrowProducts, OutputsStay) {
   const Graph graph = graph_from(
       "input x: f32[1, 4, 6, 6]\n" +
@@ -475,8 +480,9 @@ TEST(NarrowProducts, OutputsStay) {
               HasSubstr("y = expr(q.centered, wq.narrow, y.scale)"));
 }
 
-/// The operators of a graph for a target that multiplies data of this type of 8 bits with weights
-/// of i8. Checks that outputs stay, on the least and largest numbers among others.
+/// Returns the operators of a graph after narrow_factors, for a target that multiplies data of this
+/// 8-bit type by weights of i8. Checks that outputs stay the same on inputs that have the least and
+/// the largest numbers.
 std::string in_bytes(const Graph& graph, DType type = UInt8) {
   const auto narrow = pass_of("narrow_factors").apply(graph, {.multiplied = {type}});
   EXPECT_TRUE(narrow) << narrow.error().message;
@@ -496,7 +502,7 @@ std::string in_bytes(const Graph& graph, DType type = UInt8) {
   return operators_of(*narrow);
 }
 
-/// t = i16(i32(q) - zero), of 6 x 8 numbers.
+/// Returns the line of t = i16(i32(q) - zero) for 6 x 8 numbers.
 std::string centered_line(const std::string& zero, const std::string& type = "u8") {
   return fmt::format(
       "t = expr(q, {0}) fast input in0: {1}[6, 8]; input in1: {1}[]; out: i16[a=6, b=8] = "
@@ -530,7 +536,7 @@ TEST(NarrowFactors, TheZeroPointIsSubtractedFromTheSum) {
             "y = expr(q, w, w.sums) fast input in0: u8[6, 8]; weight in1: i8[8, 4]; weight in2: "
             "i32[4]; t0: i32[a=6, b=4] = sum(r0=8) i32(in0[a, r0]) * i32(in1[r0, b]); out: "
             "i32[a=6, b=4] = t0[a, b] - in2[b]\n");
-  // One that is known when the graph runs.
+  // The zero point may also be data.
   EXPECT_THAT(in_bytes(product_of(centered_line("zero") + product_of_centered,
                                   "input q: u8[6, 8]\ninput zero: u8[]\n")),
               HasSubstr("out: i32[a=6, b=4] = t0[a, b] - i32(in2[]) * in3[b]"));
@@ -543,7 +549,7 @@ TEST(NarrowFactors, TheZeroPointMayBeALiteral) {
               HasSubstr("out: i32[a=6, b=4] = t0[a, b] - in2[b]"));
 }
 
-// An instruction multiplies u8 by i8, and no other numbers.
+// An instruction multiplies either u8 or i8 by i8. Numbers of the other type are shifted by 128.
 TEST(NarrowFactors, NumbersOfTheOtherSignAreMoved) {
   const Graph graph =
       product_of(centered_line("zs", "i8") + product_of_centered, "input q: i8[6, 8]\n");
@@ -565,7 +571,8 @@ TEST(NarrowFactors, OtherReadersSubtractTheZeroPointThemselves) {
   EXPECT_THAT(operators, HasSubstr("f32(i32(in0[a]) - 3i32) * 0.5"));
 }
 
-/// A convolution of centered numbers.
+/// Returns a graph with a padded convolution of numbers, from which `zero` is subtracted unless it
+/// is "".
 Graph padded_convolution(const std::string& zero) {
   const bool has_zero = !zero.empty();
   std::map<std::string, Constant> constants = {{"w", special_integers(Int8, {4, 4, 3, 3})}};
@@ -603,7 +610,7 @@ TEST(NarrowFactors, StrictSumsStayStrict) {
               HasSubstr("y = expr(q, w, w.sums) strict input in0: u8[6, 8]"));
 }
 
-// The rows of a larger tensor are no tensor of their own.
+// The product reads some rows of q, which are not a tensor of their own.
 TEST(NarrowFactors, APartOfATensorIsLeft) {
   const Graph graph = graph_from(
       "input q: u8[12, 8]\n"
@@ -621,17 +628,19 @@ TEST(NarrowFactors, PaddingsAreZeros) {
 TEST(NarrowFactors, LeavesOtherSums) {
   const auto left = [](const Graph& graph) { EXPECT_EQ(in_bytes(graph), operators_of(graph)); };
   const std::string centered = centered_line("z");
-  // An output, and numbers that nothing multiplies.
+  // The centered tensor is an output of the graph, or nothing multiplies it.
   left(product_of(centered + product_of_centered, "input q: u8[6, 8]\n", "output y, t\n"));
   left(product_of(
       centered +
       "y = expr(t) fast input in0: i16[6, 8]; out: f32[a=6, b=8] = f32(i32(in0[a, b]))\n"));
-  // A reader that would subtract the zero point again and again.
+  // The centered tensor has another reader, a sum, which would have to subtract the zero point from
+  // each of its terms.
   left(product_of(centered + product_of_centered +
                       "s = expr(t) fast input in0: i16[6, 8]; out: i32[a=6] = sum(b=8) i32(in0[a, "
                       "b])\n",
                   "input q: u8[6, 8]\n", "output y, s\n"));
-  // Weights of 16 bits, weights that are no constant, and numbers of 16 bits as such.
+  // The weights have 16 bits, the weights are not constant, or the data have 16 bits from the
+  // start.
   const auto with = [&](const std::string& from, const std::string& to) {
     std::string product = product_of_centered;
     product.replace(product.find(from), from.size(), to);
@@ -646,7 +655,8 @@ TEST(NarrowFactors, LeavesOtherSums) {
   left(product_of(unknown, "input q: u8[6, 8]\ninput v: i8[8, 4]\n"));
   left(graph_from("input t: i16[6, 8]\n" + product_of_centered + "output y\n",
                   {{"w", special_integers(Int8, {8, 4})}}));
-  // A part of the weights, and weights behind a guard, whose sums are no sums of all weights.
+  // The product reads only a part of the weights, or reads them under a condition. Then the sums of
+  // all weights are not those of the product.
   const auto left_with_weights = [&](const std::string& product, int64_t rows) {
     left(graph_from(
         "input q: u8[6, 8]\n" + product + "output y\n",
@@ -654,7 +664,7 @@ TEST(NarrowFactors, LeavesOtherSums) {
   };
   left_with_weights(with("in1: i8[8, 4]", "in1: i8[16, 4]"), 16);
   left_with_weights(with("i32(in1[k, b])", "i32(select(k < 4, in1[k, b], 0i8))"), 8);
-  // Sums that may leave 32 bits.
+  // The sums might not fit into 32 bits.
   const auto of_terms = [](int64_t n) {
     return graph_from(
         fmt::format("input q: u8[2, {0}]\n"
@@ -667,7 +677,7 @@ TEST(NarrowFactors, LeavesOtherSums) {
   };
   EXPECT_THAT(in_bytes(of_terms(43'804)), HasSubstr("y = expr(q, w, w.sums)"));
   left(of_terms(43'808));
-  // A target without the instructions.
+  // The target has no such instructions.
   const Graph graph = product_of(centered + product_of_centered);
   EXPECT_EQ(after("narrow_factors", graph), operators_of(graph));
 }

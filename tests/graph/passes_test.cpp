@@ -49,7 +49,7 @@ TEST(FoldConstants, LeavesLargeOnesAlone) {
   EXPECT_EQ(operators_of(*folded), operators_of(graph));
 }
 
-/// A product of constants, larger than the interpreter computes quickly.
+/// Returns a product of constants that is too large for the interpreter to compute quickly.
 Graph product_of_constants(int64_t k) {
   return graph_from(fmt::format("input x: f32[256, 256]\n"
                                 "p = dense(u, w) m=256 n=256 k={} f32 fast\n"
@@ -361,7 +361,8 @@ TEST(ApplyPasses, Fault79_LongChainsAndDeepDiamondsAreQuick) {
 TEST(Loops, ABodyIsFusedByItself) {
   const Graph graph = passed(recurrence(3));
   ASSERT_EQ(graph.loops.size(), 1u);
-  // tanh joins the product; c1 and y leave the body, and relu stays outside of it.
+  // tanh is fused with the product. c1 and y, which leave the body, stay operators, and so does
+  // relu, which is outside of the body.
   EXPECT_EQ(graph.operators.size(), 4u);
   EXPECT_EQ(graph.operators[0].outputs, std::vector<std::string>{"h1"});
   EXPECT_EQ(graph.operators[3].outputs, std::vector<std::string>{"z"});
@@ -377,7 +378,7 @@ TEST(Loops, WhatNoOutputNeedsIsDropped) {
   EXPECT_EQ(live.operators.size(), 2u);
   graph.outputs = {"xs"};
   EXPECT_THAT(applied("drop_dead", graph).loops, testing::IsEmpty());
-  // Only the last c is needed: h is computed for it, and nothing is stacked.
+  // Only the last c is needed. h is computed for it, and nothing is stacked.
   graph.outputs = {"cn"};
   const Graph last = applied("drop_dead", graph);
   EXPECT_EQ(last.operators.size(), 3u);
@@ -435,7 +436,8 @@ TEST(Loops, OperatorsBetweenTwoLoopsKeepTheirPlaces) {
   EXPECT_EQ(both.loops.size(), 2u);
 }
 
-/// The graph as the body of a loop: inputs are slices and shares by turns, outputs are stacked.
+/// Returns the graph as the body of a loop. Its inputs are slices and shares by turns, and its
+/// outputs are stacked.
 Graph as_body(const Graph& body) {
   Graph graph = {{}, body.constants, body.operators, {}, {}};
   Loop loop;

@@ -86,7 +86,8 @@ TEST(Plan, Fault79_AllTensorsReadTwice) {
   EXPECT_EQ(plan.predicted_ns, 2 + 999 + 10);
 }
 
-/// x -> a, x -> b, add(a, b) -> the next x, in three layouts with schemes for all pairs of them.
+/// A chain of levels x -> a, x -> b, add(a, b) -> the next x. There are three layouts, and schemes
+/// for all pairs of layouts of input and output.
 struct Diamonds {
   Graph graph;
   Schemes schemes;
@@ -116,10 +117,11 @@ struct Diamonds {
   }
 
   double copy(size_t from, size_t to) const { return from == to ? 0 : copies[from][to]; }
-  /// Scheme s reads layout s / 3 and writes layout s % 3.
+  /// Returns the cost of scheme s of an operator, which reads layout s / 3 and writes layout s % 3.
   double kernel(size_t op, size_t s) const { return schemes[op][s].cost_ns; }
 
-  /// The least cost up to each layout of the next x, from that up to each layout of this one.
+  /// Returns the least costs of all operators up to each layout of the next x. `before` has those
+  /// up to each layout of this level's x.
   std::vector<double> next(size_t level, const std::vector<double>& before) const {
     std::vector<double> after(3, infinite);
     for (size_t x = 0; x < 3; ++x)
@@ -158,7 +160,8 @@ TEST(Plan, Fault79_DiamondsOf30Levels) {
   }
 }
 
-// All layers share the variables that say in which layouts the later ones read.
+// A tensor is read by all layers after it. These layers share the variables that say in which
+// layouts it is read.
 TEST(Plan, Fault79_ADenseBlockOf60LayersIsSolvedInSmallTables) {
   const DenseBlock block(60, 1);
   PlanOptions options;

@@ -18,20 +18,21 @@
 namespace tw::graph {
 namespace {
 
-/// A number for each way in which layouts of a case put elements into arrays.
+/// Index of a storage: two layouts of a case have the same index if they put all elements at the
+/// same offsets.
 using Place = size_t;
 
 using ::testing::HasSubstr;
 
-/// A graph all of whose tensors have one shape, the schemes of its operators, and costs of copies
-/// as a function of where elements lie.
+/// A graph in which all tensors have one shape, the schemes of its operators, and the costs of
+/// copies, which depend on the places of their layouts.
 struct Case {
   std::vector<int64_t> shape;
   Graph graph;
   Schemes schemes;
   PlanOptions options;
-  std::vector<std::vector<int64_t>> offsets;  ///< of all elements, by place
-  std::map<std::string, Place> places;        ///< of layouts by their text
+  std::vector<std::vector<int64_t>> offsets;  ///< array size, then all elements' offsets; by place
+  std::map<std::string, Place> places;        ///< places of layouts, by the layouts' texts
   std::map<std::pair<Place, Place>, double> copies;
 
   void add_layout(const dsl::Layout& layout) {
@@ -142,11 +143,11 @@ class RandomCases {
   std::map<std::tuple<std::vector<int64_t>, size_t, size_t>, dsl::Workload> workloads_;
 };
 
-/// The place in which each tensor is produced, and the other places to which it is copied, when
-/// each operator runs by the scheme that is chosen for it.
+/// The copies that a choice of schemes needs: the place in which each tensor is produced, and the
+/// other places to which it is copied.
 struct Needed {
   std::map<std::string, Place> produced;
-  std::map<std::string, std::set<Place>> copies;  ///< of each tensor, beside the produced one
+  std::map<std::string, std::set<Place>> copies;  ///< other places of each tensor
 };
 
 Needed needed_by(const Case& given, const std::vector<size_t>& choice) {
@@ -168,7 +169,8 @@ Needed needed_by(const Case& given, const std::vector<size_t>& choice) {
   return needed;
 }
 
-/// Cost of the kernels and copies of a choice of schemes; infinite if a copy is not possible.
+/// Returns the cost of the kernels and copies of a choice of schemes; infinite if a copy is
+/// impossible.
 double brute_cost(const Case& given, const std::vector<size_t>& choice) {
   double cost = 0;
   for (size_t op = 0; op < choice.size(); ++op) cost += given.schemes[op][choice[op]].cost_ns;
@@ -187,8 +189,8 @@ bool has_same_places(const Case& given, const Operator& op, const Scheme& a, con
   return true;
 }
 
-/// True if another scheme of the operator, with equivalent layouts, is cheaper, or costs the same
-/// and comes first.
+/// True if another scheme of the operator with equivalent layouts is cheaper, or costs the same and
+/// has a smaller index.
 bool is_superseded(const Case& given, size_t op, size_t scheme) {
   const std::vector<Scheme>& schemes = given.schemes[op];
   for (size_t s = 0; s < schemes.size(); ++s)
@@ -203,7 +205,7 @@ struct Choices {
   double cost;
 };
 
-/// All choices of finite cost, cheapest first.
+/// Returns all choices of finite cost, the cheapest first.
 std::vector<Choices> brute_force(const Case& given) {
   std::vector<Choices> all;
   std::vector<size_t> choice(given.schemes.size());
@@ -236,8 +238,8 @@ bool is_named(const Case& given, const std::string& text) {
   return false;
 }
 
-/// The cheapest choice in which all arrays are row-major or in one block that a scheme names;
-/// infinite without one.
+/// Returns the cost of the cheapest choice in which each array is row-major or in one block layout,
+/// the same for all arrays, which a scheme names. Infinite if there is no such choice.
 double uniform_cost(const Case& given, const std::vector<Choices>& all) {
   double least = infinite;
   for (const std::string blocked : {"ABC", "ABC2b", "ABC4b"}) {
@@ -262,7 +264,7 @@ double uniform_cost(const Case& given, const std::vector<Choices>& all) {
   return least;
 }
 
-/// Every field that follows from the schemes of the plan.
+/// Checks every field of the plan that follows from its schemes.
 void expect_consistent(const Case& given, const Plan& plan) {
   ASSERT_EQ(plan.schemes.size(), given.schemes.size());
   const Needed needed = needed_by(given, plan.schemes);
@@ -425,7 +427,7 @@ TEST(Plan, AResidualBlock) {
   const Schemes schemes = {{scheme("NCHW NCHW", "NCHW", 30), scheme("NCHW4c NCHW", "NCHW4c", 10)},
                            {scheme("NCHW NCHW", "NCHW", 5), scheme("NCHW4c NCHW4c", "NCHW4c", 4),
                             scheme("NCHW4c NCHW4c", "NCHW", 4.5)}};
-  // Channels are 4, so that a block of 4 is the same as channels last.
+  // The tensors have 4 channels, so that a block of 4 channels is the same as channels last.
   const auto plans = make_plans(graph, schemes, every_copy(3), 3);
   ASSERT_TRUE(plans) << plans.error().message;
   ASSERT_EQ(plans->size(), 3u);
@@ -447,7 +449,7 @@ TEST(Plan, AResidualBlock) {
   EXPECT_EQ((*plans)[2].predicted_ns, 21);
 }
 
-/// x -> c1 -> c2 by convolutions, y = c2 + x.
+/// Returns a graph with two convolutions, x -> c1 -> c2, and y = c2 + x.
 Graph two_convolutions() {
   const std::string conv = "conv2d n=1 c=8 h=4 w=4 k=8 r=3 s=3 pad=1 f32 fast";
   Graph graph = image_graph({named(conv, {"x", "w1"}, "c1"), named(conv, {"c1", "w2"}, "c2"),
@@ -465,7 +467,7 @@ TEST(Plan, BlockedKernelsExchangeRowMajorArrays) {
   const Schemes schemes = {
       conv, conv, {scheme("NCHW NCHW", "NCHW", 5), scheme("NCHW4c NCHW4c", "NCHW4c", 4)}};
   EXPECT_EQ(planned(graph, schemes, 3, Choice::RowMajor)->predicted_ns, 65);
-  // The copies of x and c2, or that of y: 10 + 10 + 4 + 3 + 3.
+  // Blocked kernels throughout need copies of x and y: 10 + 10 + 4 + 3 + 3.
   EXPECT_EQ(planned(graph, schemes, 3, Choice::Uniform)->predicted_ns, 30);
   const Plan plan = *planned(graph, schemes, 3, Choice::Blocked);
   EXPECT_EQ(plan.schemes, (std::vector<size_t>{1, 1, 0}));
@@ -484,7 +486,8 @@ TEST(Plan, BlockedKernelsExchangeRowMajorArrays) {
 }
 
 TEST(Plan, MixedBlocks) {
-  // The fastest kernels disagree about the block; kernels 1 ns slower agree.
+  // The fastest kernels of the two operators use different blocks. With a kernel that is 1 ns
+  // slower, they use the same block.
   const Graph graph = image_graph({on_images({"x"}, {"a"}), on_images({"a"}, {"b"})}, {"b"});
   const Schemes schemes = {{scheme("NCHW", "NCHW4c", 10), scheme("NCHW", "NCHW2c", 11)},
                            {scheme("NCHW2c", "NCHW", 10), scheme("NCHW4c", "NCHW", 14)}};
@@ -496,7 +499,7 @@ TEST(Plan, MixedBlocks) {
 }
 
 TEST(Plan, BlocksMayDifferBetweenOperators) {
-  // A network in one block throughout is slower than one that changes its block on the way.
+  // A plan with the same block throughout is slower than one that changes the block on the way.
   const Graph graph = image_graph(
       {on_images({"x"}, {"a"}), on_images({"a"}, {"b"}), on_images({"b"}, {"c"})}, {"c"});
   const Schemes schemes = {{scheme("NCHW", "NCHW4c", 10), scheme("NCHW", "NCHW2c", 16)},
@@ -508,7 +511,8 @@ TEST(Plan, BlocksMayDifferBetweenOperators) {
 }
 
 TEST(Plan, SharedTransforms) {
-  // Two readers each like a layout of their own best; one copy for both is cheaper.
+  // The two readers are fastest with different layouts. One copy that both read is cheaper than
+  // two.
   const Graph graph = image_graph(
       {on_images({"x"}, {"a"}), on_images({"a"}, {"b"}), on_images({"a"}, {"c"})}, {"b", "c"});
   const Schemes schemes = {
@@ -522,7 +526,7 @@ TEST(Plan, SharedTransforms) {
 }
 
 TEST(Plan, BranchesThatDisagreeBeforeAConcat) {
-  // The second branch is 1 ns slower in the layout of the first, a copy takes 6 ns.
+  // In the layout of the first branch, the second branch is 1 ns slower. A copy takes 6 ns.
   const Graph graph = image_graph(
       {on_images({"x"}, {"a"}), on_images({"x"}, {"b"}), on_images({"a", "b"}, {"c"})}, {"c"});
   const Schemes schemes = {{scheme("NCHW", "NCHW4c", 10), scheme("NCHW", "NHWC", 15)},
@@ -576,7 +580,8 @@ TEST(Plan, EqualLayoutsGoByTheRowMajorOne) {
 }
 
 TEST(Plan, SuperfluousCopiesMakeNoFurtherPlans) {
-  // Copies are nearly free, so that plans with useless ones would come before other plans.
+  // Copies are nearly free, so that plans with useless copies would be cheaper than the next useful
+  // plan.
   const auto plans = make_plans(three_readers(), Schemes(3, of_a_reader), every_copy(1e-6), 27);
   ASSERT_EQ(plans->size(), 27u);
   EXPECT_EQ(plans->front().predicted_ns, 30);
@@ -639,7 +644,8 @@ TEST(Plan, CopiesInALoopCountOnceATrip) {
   graph.loops = {loop};
   graph.outputs = {"y"};
   ASSERT_TRUE(validate(graph));
-  // Two copies of 5 ns in each of 10 trips, beside a kernel of 10 ns.
+  // The blocked kernel takes 10 ns in all trips together. It needs two copies of 5 ns in each of 10
+  // trips.
   const auto plan_with = [&](double row_major_ns) {
     const Schemes schemes = {{scheme("NCHW", "NCHW", row_major_ns), scheme("NHWC", "NHWC", 10)}};
     return make_plans(graph, schemes, every_copy(5), 1).value().front();

@@ -20,7 +20,7 @@ std::vector<std::vector<Scheme>> schemes_of_block() {
   return schemes;
 }
 
-/// As many kernels by the direct algorithm, which were never run.
+/// Returns `count` labels of kernels that use the direct algorithm and were never run.
 std::vector<KernelLabel> unverified(size_t count) {
   return std::vector<KernelLabel>(count, KernelLabel{"direct", {}});
 }
@@ -60,7 +60,7 @@ TEST(PlanText, DrawsCopiesOfCopies) {
   plan.schemes[1] = 1;  // reads c in blocks, as a convolution would
   plan.transforms.push_back({"c", row_major, blocked, 1'000});
   const std::string dot = to_dot(graph, schemes, plan);
-  // c, its row-major copy, the copy of that in blocks, y.
+  // The edges are c -> its row-major copy -> the blocked copy of that -> y.
   EXPECT_THAT(dot, testing::ContainsRegex("n([0-9]+) -> n[0-9]+ .label=.NCHW4c.*"
                                           "n[0-9]+ -> n[0-9]+ .label=.NCHW.*"));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Graphs and costs for tests of plans.
+// Graphs and costs that tests of plans share.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ inline constexpr int64_t channels = 8;
 
 inline const std::vector<int64_t> image = {1, channels, 4, 4};
 
-/// An operator on images.
+/// Returns an operator on images.
 inline Operator on_images(std::vector<std::string> inputs, std::vector<std::string> outputs) {
   return {sum_workload(image, inputs.size(), outputs.size()), std::move(inputs),
           std::move(outputs)};
@@ -45,7 +45,7 @@ inline Result<Plan> planned(const Graph& graph, const Schemes& schemes, double c
   return choose(graph, schemes, every_copy(copy_ns), choice, options);
 }
 
-/// x has three readers, each of which may ask for any layout.
+/// Returns a graph in which x has three readers. Each may ask for any layout.
 inline Graph three_readers() {
   return image_graph({on_images({"x"}, {"a"}), on_images({"x"}, {"b"}), on_images({"x"}, {"c"})},
                      {"a", "b", "c"});
@@ -58,7 +58,7 @@ inline const std::vector<std::string> orders = {"ABC", "ACB", "BAC", "BCA", "CAB
 
 inline const std::vector<int64_t> box = {2, 3, 4};
 
-/// All orders of the dimensions of `count` letters.
+/// Returns the first `count` orders of `letters`, which stand for dimensions.
 inline std::vector<std::string> permutations(std::string letters, size_t count) {
   std::vector<std::string> all;
   do all.push_back(letters);
@@ -66,8 +66,8 @@ inline std::vector<std::string> permutations(std::string letters, size_t count) 
   return all;
 }
 
-/// A dense block: in three layouts, each layer reads the sum of the block's input and of all layers
-/// before it, and adds a tensor.
+/// A dense block in three layouts. Each layer reads the sum of the block's input and of the outputs
+/// of all layers before it, and adds its output to these tensors.
 struct DenseBlock {
   Graph graph;
   Schemes schemes;

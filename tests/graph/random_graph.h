@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Random graphs of small images: convolutions, pooling, elementwise operators of all kinds, movers
-// of elements, operators on constants, and tensors that are read several times.
+// Random graphs of small images. They have convolutions, pooling, all kinds of elementwise
+// operators, operators that move elements, operators on constants, and tensors that are read
+// several times.
 
 #include <fmt/format.h>
 
@@ -46,7 +47,7 @@ class RandomGraph {
     return dsl::input(name, Float32, axes_of(shape, "e"));
   }
 
-  /// Mostly one of the last tensors, so that chains come about.
+  /// Returns a random tensor, mostly one of the last three, so that chains of operators arise.
   Port pick() {
     if (random_.chance(0.7)) {
       const auto last = static_cast<int64_t>(tensors_.size());
@@ -74,7 +75,7 @@ class RandomGraph {
     tensors_.push_back({op.name(), {Float32, compute.shape_of(compute.outputs.front())}});
     graph_.operators.push_back(std::move(op));
   }
-  /// `tensors` are those of the inputs a, b, ...
+  /// Adds an operator that computes `result`. `tensors` are the tensors for its inputs a, b, ...
   void finish(const dsl::Tensor& result, const std::vector<std::string>& tensors) {
     const dsl::Compute compute = dsl::build(result).value();
     std::vector<std::string> inputs;
@@ -137,7 +138,7 @@ class RandomGraph {
     finish(dsl::compute("y", axes, random_.pick(choices)), {in.name});
   }
 
-  /// A scale or a shift by channel, or both.
+  /// Adds an operator that scales or shifts an image by channel, or does both.
   void add_scale() {
     const Port in = pick_of(image);
     const std::vector<dsl::Axis> axes = axes_of(image, "i");
@@ -177,7 +178,7 @@ class RandomGraph {
     finish(moved, {in.name});
   }
 
-  /// Zeros around an image, and the convolution that makes it small again.
+  /// Adds zeros around an image, and a convolution that makes the result as small as the image was.
   void add_padding() {
     const Port in = pick_of(image);
     const std::vector<dsl::Axis> i = axes_of({1, 4, 7, 7}, "i");
@@ -208,7 +209,7 @@ class RandomGraph {
 
   Random random_;
   Graph graph_;
-  std::vector<Port> tensors_;  ///< that are no constants
+  std::vector<Port> tensors_;  ///< all tensors except constants
 };
 
 }  // namespace tw::graph

@@ -20,7 +20,7 @@ dsl::Layout layout_of(const std::string& text, size_t rank) {
   return dsl::Layout::parse(text, dsl::default_letters(static_cast<int>(rank))).value();
 }
 
-/// The text of the reshape's layout; "none" where there is none.
+/// Returns the text of the layout that the reshaped tensor has in the same array, or "none".
 std::string reshaped(const Extents& from, const std::string& layout, const Extents& to) {
   const auto result = through_reshape(from, layout_of(layout, from.size()), to);
   return result ? result->to_string(dsl::default_letters(static_cast<int>(to.size()))) : "none";
@@ -64,13 +64,14 @@ TEST(Renaming, RowMajorArraysHaveAllShapes) {
 }
 
 TEST(Renaming, TransposesPermuteLayouts) {
-  // Dimensions n, c, h, w of the tensor are dimensions 0, 3, 1, 2 of the transpose.
+  // The dimensions n, c, h, w of the tensor are the dimensions 0, 3, 1, 2 of its transpose.
   const std::vector<size_t> positions = {0, 3, 1, 2};
   EXPECT_TRUE(through_transpose(layout_of("ACDB", 4), positions).is_row_major());
   EXPECT_EQ(through_transpose(layout_of("ABCD16b", 4), positions).to_string("ABCD"), "ADBC16d");
 }
 
-/// The dimensions of the shape in any order, some of them split by a divisor.
+/// Returns a layout with the dimensions of the shape in declared or random order and up to two
+/// splits by 2 to 4.
 std::string random_layout(Random& random, const Extents& shape) {
   std::vector<std::string> parts;
   for (size_t d = 0; d < shape.size(); ++d) parts.emplace_back(1, static_cast<char>('A' + d));
@@ -94,7 +95,7 @@ Extents indices_at(int64_t element, const Extents& shape) {
   return indices;
 }
 
-/// A shape of the same elements: dimensions joined or split.
+/// Returns a shape with the same number of elements, in which dimensions are joined or split.
 Extents random_reshape(Random& random, Extents shape) {
   for (int64_t changes = 1 + random.below(3); changes > 0; --changes) {
     const auto d = static_cast<size_t>(random.below(std::ssize(shape)));
@@ -128,7 +129,7 @@ TEST(Renaming, ElementsOfRandomReshapesStayWhereTheyAre) {
     for (int64_t element = 0; element < *checked_product(from); ++element)
       ASSERT_EQ(result->offset(to, indices_at(element, to)),
                 layout.offset(from, indices_at(element, from)));
-    // And back, to the same storage.
+    // The reshape back gives a layout with the same storage.
     const auto back = through_reshape(to, *result, from);
     ASSERT_TRUE(back);
     ASSERT_TRUE(is_same_storage(from, layout, *back)) << back->to_string("ABC");

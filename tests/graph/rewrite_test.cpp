@@ -30,7 +30,7 @@ Operator add(const std::string& a, const std::string& b, const std::string& out)
       {a, b}, {out});
 }
 
-/// The operators one after another and the fused one give the same.
+/// Expects the same outputs from the operators one after another and from the fused operator.
 void expect_same(const Graph& separate, const Operator& fused) {
   Graph joined = separate;
   joined.operators = {fused};
@@ -224,7 +224,7 @@ dsl::Compute of_numbers(const std::string& body) {
   return dsl::parse_compute("input x: f32[64]; out: f32[i=64] = " + body).value();
 }
 
-/// The expression without round trips, after a check that its values stay, also those of NaN and
+/// Returns the expression without round trips. Checks that it keeps its values, also for NaN and
 /// infinities.
 std::string after_round_trips(const std::string& body) {
   const dsl::Compute before = of_numbers(body);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Small operators and schemes for the tests of plans.
+// Small operators and schemes that tests of plans share.
 
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@
 
 namespace tw::graph {
 
-/// The layouts that words name: "NCHW NCHW4c".
+/// Returns the layouts in a text such as "NCHW NCHW4c".
 inline std::vector<dsl::Layout> layouts(std::string_view text, std::string_view letters) {
   std::vector<dsl::Layout> all;
   for (const std::string& word : words(text))
@@ -28,7 +28,8 @@ inline Scheme scheme(std::string_view inputs, std::string_view outputs, double c
   return {layouts(inputs, letters), layouts(outputs, letters), cost_ns};
 }
 
-/// A workload whose inputs and outputs all have the shape; each output is the sum of the inputs.
+/// Returns a workload with inputs and outputs of this shape. Output o is the sum of the inputs plus
+/// o.
 inline dsl::Workload sum_workload(const std::vector<int64_t>& shape, size_t inputs,
                                   size_t outputs) {
   std::vector<std::string> extents, axes, indices, lines, terms, names;
@@ -50,7 +51,7 @@ inline dsl::Workload sum_workload(const std::vector<int64_t>& shape, size_t inpu
   return dsl::workload(dsl::parse_compute(join(lines, "; ")).value()).value();
 }
 
-/// The time of every copy.
+/// Returns a function that gives every copy this time.
 inline TransformCost every_copy(double cost_ns) {
   return [cost_ns](const TensorType&, const dsl::Layout&, const dsl::Layout&) { return cost_ns; };
 }

@@ -28,7 +28,7 @@ TEST(Storage, LayoutsThatPlaceAllElementsAlikeAreOne) {
 }
 
 TEST(Storage, PaddingIsPartOfIt) {
-  // Both place 3 channels at 0, 1 and 2, but a kernel for blocks of 4 reads 4 elements.
+  // Both layouts put 3 channels at 0, 1 and 2, but a kernel for blocks of 4 reads 4 elements.
   EXPECT_FALSE(is_same_storage({1, 3, 1, 1}, nchw("NCHW"), nchw("NCHW4c")));
   EXPECT_TRUE(is_same_storage({1, 3, 1, 1}, nchw("NHWC4c"), nchw("NCHW4c")));
 }
@@ -38,7 +38,7 @@ TEST(Storage, TensorsWithoutDimensionsOrElementsHaveOne) {
   EXPECT_TRUE(is_same_storage({2, 0, 3, 3}, nchw("NCHW"), nchw("NHWC4c")));
 }
 
-/// Any order of three dimensions, some of them split once or twice.
+/// Returns a layout with three dimensions in random order and up to three splits by 2 to 4.
 std::string random_layout_text(Random& random) {
   std::vector<std::string> parts = {"A", "B", "C"};
   random.shuffle(parts);
@@ -56,7 +56,7 @@ std::string random_layout_text(Random& random) {
   return text;
 }
 
-/// The size of the array, then the offsets of all elements.
+/// Returns the size of the array, followed by the offsets of all elements.
 std::vector<int64_t> places(const std::vector<int64_t>& shape, const dsl::Layout& layout) {
   std::vector<int64_t> all = {1};
   for (const int64_t extent : layout.storage_shape(shape)) all[0] *= extent;
@@ -90,7 +90,8 @@ TEST(Storage, SlicesOfTheOutermostDimensionAreArrays) {
   };
   EXPECT_EQ(offset({1, 64, 8, 8}, "NCHW", 32, 64), 2048);
   EXPECT_EQ(offset({1, 64, 8, 8}, "NCHW16c", 32, 64), 2048);
-  EXPECT_EQ(offset({1, 42, 8, 8}, "NCHW16c", 32, 42), 2048);  // padded, as the whole is
+  EXPECT_EQ(offset({1, 42, 8, 8}, "NCHW16c", 32, 42),
+            2048);  // the slice is padded like the whole array
   EXPECT_EQ(offset({1, 64, 1, 1}, "NHWC", 32, 64), 32);
   EXPECT_EQ(offset({1, 64, 8, 8}, "NHWC", 32, 64), std::nullopt);
   EXPECT_EQ(offset({2, 64, 8, 8}, "NCHW", 32, 64), std::nullopt);
@@ -98,8 +99,8 @@ TEST(Storage, SlicesOfTheOutermostDimensionAreArrays) {
   EXPECT_EQ(offset({1, 64, 8, 8}, "NCHW16c", 16, 40), std::nullopt);
 }
 
-/// True if the elements of the slice lie in the whole array, from `offset` on, as they would in an
-/// array of their own.
+/// True if the slice could be an array of its own: from `offset` of the whole array on, its
+/// elements are where the layout puts them in an array of the slice's shape.
 bool is_slice_at(const std::vector<int64_t>& whole, const std::vector<int64_t>& slice,
                  const dsl::Layout& layout, size_t dimension, int64_t begin, int64_t offset) {
   std::vector<int64_t> at(3, 0);

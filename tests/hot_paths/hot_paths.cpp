@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fixed work on the paths that a search spends its own time on, for hot_paths_test.py to count
-// instructions of: `hot_paths FOLDER` runs all of them, each in a function of its own that
-// callgrind counts by name. Preparations are outside of these functions.
-// `hot_paths --compiler` prints what the counts depend on besides the sources.
+// Fixed work on the hot paths of the tuner, i.e. on the code in which a search spends its own time.
+// hot_paths_test.py counts the instructions. `hot_paths FOLDER` runs all paths. Each path is a
+// function of its own, which callgrind finds by its name; preparations are outside of these
+// functions. `hot_paths --compiler` prints the build type and the compiler's version, on which the
+// counts depend as well.
 
 #include <fmt/format.h>
 
@@ -30,7 +31,8 @@ T must(Result<T> result) {
 
 constexpr int points_a_space = 24;
 
-/// A window, a pointwise, a depthwise convolution and a product.
+/// Returns the search spaces of a 3 x 3, a pointwise and a depthwise convolution and of a matrix
+/// product.
 std::vector<Space> spaces(const Target& target) {
   std::vector<Space> all;
   for (const char* key :
@@ -42,7 +44,7 @@ std::vector<Space> spaces(const Target& target) {
   return all;
 }
 
-/// A model that all of these kernels correct, with made-up times.
+/// Returns a model trained on these features of kernels, each with a made-up throughput.
 cost_model::WorkloadModel model_of(const std::vector<std::vector<float>>& rows) {
   std::vector<cost_model::Sample> samples;
   for (const std::vector<float>& row : rows) {
@@ -57,7 +59,8 @@ cost_model::WorkloadModel model_of(const std::vector<std::vector<float>>& rows) 
 
 }  // namespace
 
-// Names without namespaces and arguments: callgrind is told them.
+// extern "C" gives the functions plain names, without namespaces and arguments. hot_paths_test.py
+// passes these names to callgrind.
 extern "C" {
 
 [[gnu::noinline]] void hot_schedule(const std::vector<Space>& spaces,

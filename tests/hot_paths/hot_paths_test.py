@@ -3,10 +3,11 @@
 
     hot_paths_test.py <hot_paths program> <instructions.json>
 
-Counts do not depend on what else the machine does, so 5 % are no noise. They do depend on the
-compiler and the build type: with others than the file's the test is skipped (exit code 77), as it
-is without valgrind. TW_UPDATE_GOLDEN=1 writes the file anew; its difference shows what became
-faster or slower.
+Counts do not depend on what else the machine does, so a difference of more than 5 % is no noise and
+fails the test. They do depend on the compiler and the build type. The test is skipped (exit code
+77) if these differ from those in the file, or if there is no valgrind. With TW_UPDATE_GOLDEN=1 the
+test writes the file anew; the difference between the files shows which paths became faster or
+slower.
 """
 
 import json
@@ -22,7 +23,8 @@ TOLERANCE = 0.05
 SKIPPED = 77
 PATHS = ["hot_schedule", "hot_lower", "hot_features", "hot_predict", "hot_append", "hot_look_up"]
 
-# libc and libcrypto choose code by the processor: the plainest, so that machines agree.
+# libc and libcrypto choose their code by the features of the processor. These settings make them
+# take the plainest code, so that counts agree between machines.
 PLAIN = {
     "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-AVX,-AVX512F,-SSE4_2,-SSSE3,-ERMS,-FSRM,-BMI2",
     "OPENSSL_ia32cap": "0:0",
@@ -30,7 +32,7 @@ PLAIN = {
 
 
 def count(program, path):
-    """Instructions while the function of this name runs."""
+    """Returns the number of instructions that `program` executes while the function `path` runs."""
     with tempfile.TemporaryDirectory() as folder:
         run = subprocess.run(
             ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
@@ -43,7 +45,7 @@ def count(program, path):
 
 
 def problem(path, was, now):
-    """One line, or nothing within the tolerance."""
+    """Returns one line that names the change, or None if the change is within the tolerance."""
     change = now / was - 1
     if abs(change) <= TOLERANCE:
         return None

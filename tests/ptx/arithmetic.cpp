@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions on the registers of one thread.
+// Instructions that use only the registers of one thread.
 #include <fenv.h>
 
 #include <algorithm>
@@ -16,7 +16,8 @@ namespace {
 using I = const Instruction&;
 using enum Modifier;
 
-// Integers: operands are extended to 64 bits by their type, and results lose what is above it.
+// Integers. Operands are extended to 64 bits by their type. Results keep only the bits of their
+// type.
 
 using Binary = int64_t (*)(int64_t a, int64_t b, Type type);
 
@@ -54,7 +55,8 @@ int64_t most_of(int64_t a, int64_t b, Type type) { return is_less(a, b, type) ? 
 __extension__ using Wide128 = __int128;
 __extension__ using UnsignedWide128 = unsigned __int128;
 
-/// The product of integers: its low half, its high half, or all of it.
+/// Returns the product of integers. For .hi it is the high half. Otherwise it is the whole product,
+/// of which the caller writes as many bits as its type has.
 uint64_t product_of(Thread& t, I i) {
   const int64_t a = integer(t, i[1], i.type), b = integer(t, i[2], i.type);
   if (!i.has(Hi)) return bits(a) * bits(b);
@@ -66,8 +68,8 @@ Type type_of_product(I i) {
   return bits_of(i.type) == 16 ? Type::B32 : Type::B64;
 }
 
-// Floating-point numbers: computed in double, which holds sums and products of all narrower types
-// so that rounding twice is the same as rounding once.
+// Floating-point numbers. They are computed in double, which is wide enough for sums and products
+// of all narrower types: rounding twice then gives the same as rounding once.
 
 template <typename F>
 void floats(Thread& t, I i, F&& f) {
@@ -163,8 +165,8 @@ void shr(Thread& t, I i) {
   if (is_signed(i.type)) return t.write(i[0], i.type, bits(value >> by));
   t.write(i[0], i.type, (t.read(i[2]) & 0xffffffff) >= limit ? 0 : bits(value) >> by);
 }
-/// A funnel shift: of two words as one of 64 bits, its high word after a shift to the left, its low
-/// word after one to the right.
+/// A funnel shift takes two words as one of 64 bits. A shift to the left gives the high word of the
+/// result, a shift to the right the low word.
 void shf(Thread& t, I i) {
   const uint64_t both = (t.read(i[2]) & 0xffffffff) << 32 | (t.read(i[1]) & 0xffffffff);
   uint64_t by = t.read(i[3]) & 0xffffffff;
@@ -224,7 +226,7 @@ void brev(Thread& t, I i) {
   for (int bit = 0; bit < bits_of(i.type); ++bit) result = result << 1 | (t.read(i[1]) >> bit & 1);
   t.write(i[0], i.type, result);
 }
-/// The sum of four products of bytes, and a third number.
+/// Computes the sum of four products of bytes and a third operand.
 void dp4a(Thread& t, I i) {
   int64_t sum = static_cast<int32_t>(t.read(i[3]));
   const auto byte = [](uint64_t word, int at, Type type) -> int64_t {
@@ -276,7 +278,7 @@ void setp(Thread& t, I i) {
 void selp(Thread& t, I i) {
   t.write(i[0], i.type, t.read_predicate(i[3]) ? t.read(i[1]) : t.read(i[2]));
 }
-/// Between registers, or between one and its parts.
+/// Moves a value between registers, or between a register and the registers of its parts.
 void mov(Thread& t, I i) {
   const int width = bits_of(i.type);
   if (i[0].kind == Operand::Kind::Vector) {
@@ -330,7 +332,7 @@ int64_t saturated(Type to, int64_t value, Type from) {
 
 void cvt(Thread& t, I i) {
   const Type to = i.type, from = i.second;
-  if (is_float(to) && parts_of(to) == 2) {  // two numbers into one register, the first above
+  if (is_float(to) && parts_of(to) == 2) {  // packs two numbers, the first high
     write_float(t, i[0], to, 1, read_float(t, i[1], from, 0), i);
     return write_float(t, i[0], to, 0, read_float(t, i[2], from, 0), i);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies that run beside threads: cp.async, mbarriers and the copy engine (TMA).
+// Copies that run beside the threads: cp.async, and the copy engine (TMA) with its mbarriers.
 #include <fmt/format.h>
 
 #include "tests/ptx/instructions.h"
@@ -19,7 +19,7 @@ int64_t shared_address_of(const Thread& t, const Operand& operand) {
   return static_cast<int64_t>(address_of(t, operand));
 }
 
-/// cp.async [to], [from], bytes(, bytes that are read): what is not read becomes zero.
+/// cp.async [to], [from], bytes(, bytes that are read). Bytes that are not read become zero.
 void cp_async(Thread& t, I i) {
   const auto bytes = static_cast<int64_t>(t.read(i[2]));
   const int64_t read = i.operands.size() > 3 ? static_cast<int64_t>(t.read(i[3])) : bytes;
@@ -58,8 +58,8 @@ void wait_for_copies(Thread& t, I) {
   t.copies.clear();
 }
 
-// An mbarrier is in phase n; the phase ends when all arrivals and all bytes that it expects have
-// come, and the next one expects as many arrivals.
+// An mbarrier is in phase n. The phase ends when all arrivals and all bytes that it expects have
+// come. The next phase expects the same number of arrivals.
 
 Mbarrier& mbarrier_at(Block& block, int64_t address) {
   const auto found = block.mbarriers.find(address);
@@ -106,8 +106,8 @@ bool has_ended(Thread& t, I i) {
   return (barrier.phase & 1) != static_cast<int64_t>(t.read(i[2]) & 1);
 }
 void test_wait(Thread& t, I i) { t.write(i[0], Type::Pred, has_ended(t, i)); }
-/// May give up at any time: the first try does, the next one in a row waits until some phase ends,
-/// so that a loop around it does not spin.
+/// mbarrier.try_wait may give up at any time. Here the first try gives up, and a second try in a
+/// row waits until some phase ends, so that a loop around the instruction does not spin.
 void try_wait(Thread& t, I i) {
   const bool ended = has_ended(t, i), is_again = t.tried == &i;
   t.tried = ended || is_again ? nullptr : &i;
@@ -146,11 +146,11 @@ void copy_box(Thread& t, I i) {
   t.block->boxes.push_back(std::move(box));
 }
 
-/// Only the thread's own generic accesses and those of threads that it has waited for.
+/// Applies to the thread's own generic accesses, and to those of threads that it has waited for.
 void fence_proxy(Thread& t, I) { t.block->shared.fence_proxy(t.index); }
 void no_effect(Thread&, I) {}
 
-/// Registers of the file of a multiprocessor.
+/// Number of registers in the register file of a multiprocessor.
 constexpr int all_registers = 65536;
 
 void set_registers(std::span<Thread* const> threads, I i) {

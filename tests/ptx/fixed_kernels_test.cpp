@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels whose PTX is written by hand, on the interpreter.
+// Tests kernels whose PTX is written by hand, with the interpreter.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace tw::ptx {
 namespace {
 
-/// Runs a kernel whose parameters are these arrays.
+/// Runs the kernel `name` of a text. Its parameters are pointers to these arrays.
 Status run_on_arrays(const std::string& text, const std::string& name, Launch launch,
                      const std::vector<std::span<std::byte>>& arrays) {
   TW_TRY(const Module module, parse(text));
@@ -38,7 +38,7 @@ TEST(ChecksumKernel, SumsUpEachWordOnce) {
   for (const uint64_t words : {uint64_t{0}, uint64_t{1}, uint64_t{255}, uint64_t{2000}})
     for (const int blocks : {1, 3}) {
       SCOPED_TRACE(testing::Message() << words << " words, " << blocks << " blocks");
-      std::vector<uint32_t> data(words + 1);  // and one that does not count
+      std::vector<uint32_t> data(words + 1);  // the last word does not count
       for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<uint32_t>(0x9e3779b9 * i + 5);
       std::vector<uint64_t> count = {words};
       std::vector<uint64_t> sums(static_cast<size_t>(blocks * kernel.threads), 1);
@@ -53,7 +53,7 @@ TEST(ChecksumKernel, SumsUpEachWordOnce) {
     }
 }
 
-/// The largest difference and the largest expected element that the kernel finds.
+/// Returns the largest difference and the largest expected element that the kernel finds.
 std::pair<double, double> largest_of(DType type, const dsl::Array& got, const dsl::Array& expected,
                                      int blocks) {
   const codegen::CompareKernels kernels = codegen::cuda_compare_kernels();
@@ -90,7 +90,7 @@ TEST(DifferenceKernels, FindTheLargestOfEachThread) {
       EXPECT_EQ(largest_of(type, got, expected, blocks), std::pair(2.0, 5.0));
       got.set_float(1998, std::numeric_limits<double>::infinity());
       expected.set_float(1998, std::numeric_limits<double>::infinity());
-      EXPECT_EQ(largest_of(type, got, expected, blocks).first, 2);  // the same infinity
+      EXPECT_EQ(largest_of(type, got, expected, blocks).first, 2);  // no difference
       got.set_float(1998, std::nan(""));
       EXPECT_TRUE(std::isnan(largest_of(type, got, expected, blocks).first));
     }

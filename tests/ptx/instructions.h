@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The table of instructions that are interpreted. A row has the beginning of a mnemonic, the
-// modifiers that may follow it beside types, and what it does: for one thread, or for all threads
-// of a warp or warpgroup together. A mnemonic without a row, or with a modifier that its row does
-// not list, is an error of the parser.
+// The table of the instructions that can be interpreted. A row has the beginning of a mnemonic, the
+// modifiers that may follow it in addition to types, and a function that executes the instruction
+// for one thread, or for all threads of a warp or a warpgroup together. A mnemonic that has no row,
+// or has a modifier that its row does not list, is an error of the parser.
 
 #include <span>
 #include <string_view>
@@ -23,13 +23,13 @@ struct Row {
   void (*together)(std::span<Thread* const>, const Instruction&) = nullptr;
 };
 
-/// The tables, by their files.
+/// The rows of each source file.
 std::span<const Row> arithmetic_rows();
 std::span<const Row> memory_rows();
 std::span<const Row> asynchronous_rows();
 std::span<const Row> matrix_rows();
 
-/// The row with the longest name that the mnemonic begins with; null if there is none.
+/// Returns the row with the longest name that the mnemonic begins with; null if there is none.
 const Row* find_row(std::string_view mnemonic);
 
 }  // namespace tw::ptx

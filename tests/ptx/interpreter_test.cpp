@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interpreter of PTX itself: instructions by hand, what it refuses, and what it finds
-// undefined.
+// Tests the PTX interpreter itself with instructions written by hand: their results, what the
+// interpreter refuses, and what it reports as undefined.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,8 +22,8 @@ using testing::HasSubstr;
 
 constexpr int64_t words = 1024;
 
-/// Runs instructions in a block with 4,096 bytes of shared memory `s` and a pointer %rd0 to an
-/// array of global memory, of which each thread has its own words.
+/// Runs instructions in a block of `threads` threads. The block has 4,096 bytes of shared memory
+/// `s`, and %rd0 points to an array in global memory, in which each thread has its own words.
 Status run_body(const std::string& body, std::vector<uint32_t>& array, int threads = 32,
                 Order order = Order::Forward) {
   const std::string text = R"(.version 9.0
@@ -51,7 +51,7 @@ Status run_body(const std::string& body, std::vector<uint32_t>& array, int threa
   return run(module->kernels.at("k"), *module, launch, {.order = order});
 }
 
-/// The value of %r1 in one thread after these instructions.
+/// Returns the value of %r1 after a single thread has run these instructions.
 uint32_t result_of(const std::string& body) {
   std::vector<uint32_t> array;
   const Status status = run_body(body + "\n  st.global.u32 [%rd0], %r1;", array, 1);
@@ -124,13 +124,14 @@ TEST(PtxInterpreter, ShufflesExchangeValues) {
 
 TEST(PtxInterpreter, WhatIsUndefinedIsAnError) {
   const std::string address = "mov.u32 %r1, s; shl.b32 %r2, %r0, 2; add.s32 %r3, %r1, %r2;\n";
-  // Writes its word and reads its neighbour's: with a barrier in between, and without.
+  // Each thread writes its own word and reads that of its neighbour, with a barrier in between and
+  // without.
   const std::string write = address + "st.shared.u32 [%r3], %r0;\n";
   const std::string read = "xor.b32 %r4, %r2, 4; add.s32 %r5, %r1, %r4; ld.shared.u32 %r6, [%r5];";
   EXPECT_EQ(message_of(write + "bar.sync 0;\n" + read), "");
   EXPECT_THAT(message_of(write + read, 32, Order::Backward),
               HasSubstr("that thread 31 read, without a barrier"));
-  // A copy that is not waited for.
+  // The copy is awaited before the read, after the read, or never.
   const std::string copy =
       address + "cp.async.ca.shared.global [%r3], [%rd0], 4; cp.async.commit_group;\n";
   EXPECT_EQ(message_of(copy + "cp.async.wait_group 0; ld.shared.u32 %r6, [%r3];"), "");
@@ -138,7 +139,7 @@ TEST(PtxInterpreter, WhatIsUndefinedIsAnError) {
               HasSubstr("that an asynchronous copy still writes"));
   EXPECT_THAT(message_of(copy + "cp.async.wait_group 1;"),
               HasSubstr("ends before its asynchronous copies"));
-  // Outside of arrays, unaligned, and forever.
+  // Accesses are outside of all arrays or unaligned, or threads wait forever.
   EXPECT_THAT(message_of("ld.global.u32 %r1, [%rd0+4096];"), HasSubstr("outside of all arrays"));
   EXPECT_THAT(message_of("ld.global.v2.u32 {%r1, %r2}, [%rd0+4];"), HasSubstr("unaligned"));
   EXPECT_THAT(message_of("mov.u32 %r1, s; ld.shared.u32 %r2, [%r1+4096];"),
@@ -149,7 +150,7 @@ TEST(PtxInterpreter, WhatIsUndefinedIsAnError) {
               HasSubstr("has ended in the meantime"));
 }
 
-/// An mbarrier for one arrival and a wait for its first phase.
+/// An mbarrier for two arrivals, and a wait for the end of its first phase (parity 0).
 TEST(PtxInterpreter, MbarriersCountPhases) {
   const std::string begin =
       "mov.u32 %r1, s; setp.ne.u32 %p1, %r0, 0; @%p1 bra $A;\n"
@@ -161,7 +162,7 @@ TEST(PtxInterpreter, MbarriersCountPhases) {
            "; @!%p3 bra $W;\n";
   };
   EXPECT_EQ(message_of(begin + arrive + wait("0")), "");
-  EXPECT_EQ(message_of(begin + wait("1")), "");  // the phase before the first
+  EXPECT_EQ(message_of(begin + wait("1")), "");  // the phase before the first has ended
   EXPECT_THAT(message_of(begin + wait("0")), HasSubstr("waits for what never comes"));
   EXPECT_THAT(message_of(begin + arrive + wait("1")), HasSubstr("waits for what never comes"));
   EXPECT_THAT(message_of("mov.u32 %r1, s; mbarrier.arrive.shared::cta.b64 _, [%r1];"),
@@ -169,7 +170,7 @@ TEST(PtxInterpreter, MbarriersCountPhases) {
   EXPECT_THAT(message_of(begin + "ld.shared.u32 %r2, [%r1];"), HasSubstr("accesses the mbarrier"));
 }
 
-// One thread's bytes for wgmma are written without the fence that makes them visible to it.
+// Each case leaves out one of the fences or waits that wgmma needs.
 TEST(PtxInterpreter, WgmmaNeedsItsFences) {
   const auto body = [](const std::string& proxy, const std::string& fence,
                        const std::string& wait) {
@@ -178,7 +179,8 @@ TEST(PtxInterpreter, WgmmaNeedsItsFences) {
            "st.shared.v4.u32 [%r3+2048], {%r4, %r4, %r4, %r4};\n" +
            proxy + "bar.sync 0;\n" + "mov.f32 %f1, 0f00000000; mov.f32 %f2, %f1;\n" +
            "mov.f32 %f3, %f1; mov.f32 %f4, %f1; setp.eq.u32 %p1, 0, 0;\n" + fence +
-           // 32-byte swizzle; the descriptor of s in units of 16 bytes, 256 bytes to the next rows.
+           // The descriptor of s is in units of 16 bytes: a 32-byte swizzle, and 256 bytes from
+           // eight rows to the next eight.
            "cvt.u64.u32 %rd1, %r1; shr.u64 %rd1, %rd1, 4;\n"
            "or.b64 %rd1, %rd1, -4611685949707911168;\n"
            "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1, %f2, %f3, %f4}, %rd1, %rd1, "
@@ -222,7 +224,7 @@ TEST(PtxLayouts, DescriptorsHaveTheFieldsOfTheIsa) {
   EXPECT_FALSE(decode_descriptor(uint64_t{1} << 49));
 }
 
-// Addresses by hand, from the figures of the PTX ISA.
+// Compares with addresses that were derived by hand from the figures of the PTX ISA.
 TEST(PtxLayouts, CanonicalLayouts) {
   const MatrixDescriptor k128{.start = 1024, .leading = 16, .stride = 1024, .swizzle = 128};
   EXPECT_EQ(element_address(k128, false, 2, 0, 0), 1024);
@@ -241,7 +243,8 @@ TEST(PtxLayouts, CanonicalLayouts) {
 }
 
 TEST(PtxLayouts, BoxesHaveZerosOutsideOfTheirTensor) {
-  // 5 rows of 8 elements of 2 bytes; a box of 3 rows of 8 at row 4.
+  // The tensor has 5 rows of 8 elements of 2 bytes. The box of 3 rows of 8 elements begins at row
+  // 4.
   const auto elements = box_elements({8, 5}, {2, 16}, {8, 3}, 2, 0, {0, 4}, 1024);
   ASSERT_EQ(elements.size(), 24u);
   EXPECT_EQ(elements[9].to, 1024 + 18);
@@ -257,16 +260,16 @@ TEST(PtxMatrices, SumsAreCutOff) {
   EXPECT_EQ(truncated_sum(one, 0x1p24f), 0x1p24f);
   EXPECT_EQ(truncated_sum(one, -0x1p24f), -16777215.0f);
   const double three[] = {3.0};
-  EXPECT_EQ(truncated_sum(three, 0x1p24f), 0x1p24f + 2);  // to the nearest it were + 4
+  EXPECT_EQ(truncated_sum(three, 0x1p24f), 0x1p24f + 2);  // rounding to nearest would give + 4
   const double small[] = {0x1p-26, 0x1p-26, 0x1p-26, 0x1p-26};
   EXPECT_EQ(truncated_sum(small, 1.0f), 1.0f);  // each is below what sums keep
   const double whole[] = {3, -7, 120, 5};
   EXPECT_EQ(truncated_sum(whole, -21.0f), 100.0f);
 }
 
-// Each addition of a tensor core truncates towards zero, so that errors add up in a long sum;
-// rounding to nearest would err in both directions. For this reason, split tf32 is summed outside
-// of the tensor cores (codegen/gpu/prelude.cpp).
+// Each addition of a tensor core truncates towards zero, so its errors add up in a long sum. Errors
+// of rounding to nearest would go in both directions. Therefore split TF32 sums outside of the
+// tensor cores (codegen/gpu/prelude.cpp).
 TEST(PtxMatrices, LongSumsDrift) {
   Random random(1);
   float cut = 0, rounded = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels as NVRTC compiles them, on the interpreter of PTX, under a driver of our own: what they
-// compute is what the declared expression means, and nothing that they do is undefined.
+// Tests kernels as NVRTC compiles them. The interpreter of PTX runs them under the fake driver.
+// They must compute what the declared expression means, and do nothing that PTX leaves undefined.
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>
@@ -42,8 +42,8 @@ runtime::FakeCuda& fake_driver() {
   return *fake;
 }
 
-/// The parameter bytes of a launch, which the driver copies from its arguments: first `pointers`
-/// pointers, then tensor maps in the driver's encoding.
+/// Returns the parameter bytes of a launch as a driver copies them from the arguments: first
+/// `pointers` pointers, then tensor maps in the encoding of the fake driver.
 std::vector<std::byte> parameters_of(const Kernel& kernel, size_t pointers, void* const* given) {
   std::vector<std::byte> bytes(static_cast<size_t>(kernel.parameter_bytes));
   for (size_t i = 0; i < kernel.parameters.size(); ++i) {
@@ -55,7 +55,7 @@ std::vector<std::byte> parameters_of(const Kernel& kernel, size_t pointers, void
   return bytes;
 }
 
-/// Cases as one text, compiled for sm_90a.
+/// Several cases as one text, compiled for sm_90a.
 struct Compiled {
   codegen::GpuCode code;
   runtime::DeviceCode loaded;
@@ -69,13 +69,13 @@ Result<Compiled> compile(const codegen::Nvrtc& nvrtc, std::span<const GpuCase> c
   return Compiled{std::move(code), std::move(compiled.code), ptx};
 }
 
-/// Interprets the launch of a kernel of a case in place of the driver. An error has the title and
-/// the program of the case.
+/// Interprets one launch of a case's kernel, in place of the driver. An error has the title and the
+/// program of the case.
 Status interpret(const Module& module, const GpuCase& c, const GpuKernel& launched,
                  void* const* arguments, const RunOptions& options) {
   const Kernel& kernel = module.kernels.at(launched.name);
   const size_t pointers = c.program.arguments.size() + 1;
-  // A persistent kernel has fewer blocks than tasks.
+  // A persistent kernel is launched with fewer blocks than tasks.
   Launch launch{
       .blocks = launched.persistent ? std::min<int64_t>(launched.blocks, 2) : launched.blocks,
       .threads = launched.threads,
@@ -93,7 +93,8 @@ Status interpret(const Module& module, const GpuCase& c, const GpuKernel& launch
               fmt::format("{}\n{}\n{}", status.error().message, c.title, to_string(c.program)));
 }
 
-/// Runs the compiled text through the device of CUDA, whose driver interprets its kernels.
+/// Runs the compiled cases on a CUDA device whose fake driver interprets their kernels. Returns the
+/// outputs.
 Result<std::vector<Storage>> outputs_of(const Compiled& compiled, std::span<const GpuCase> cases,
                                         const RunOptions& options) {
   TW_TRY(const Module module, parse(compiled.ptx));
@@ -117,7 +118,7 @@ Result<std::vector<Storage>> outputs_of(const Compiled& compiled, std::span<cons
   return outputs;
 }
 
-/// Two orders of threads compute what is expected.
+/// Expects the right results with two orders of threads.
 void expect_ptx_agrees(const codegen::Nvrtc& nvrtc, std::span<const GpuCase> cases) {
   const auto compiled = compile(nvrtc, cases);
   ASSERT_TRUE(compiled) << compiled.error().message;
@@ -189,7 +190,7 @@ class PtxKernels : public testing::Test {
     nvrtc_.emplace(*opened);
   }
 
-  /// Several kernels in a text, which compiles faster than one by one.
+  /// Makes `count` cases and compiles them as one text, which is faster than one by one.
   void run(GpuCase (*make)(uint64_t), uint64_t first_seed, int count) {
     std::vector<GpuCase> cases;
     for (int i = 0; i < count; ++i) cases.push_back(make(first_seed + static_cast<uint64_t>(i)));
@@ -215,8 +216,8 @@ TEST_F(PtxKernels, OfMnMajorFactorsAgree) {
   expect_ptx_agrees(*nvrtc_, cases);
 }
 
-// Each of these defects of the text in inline assembler goes unnoticed by the host emulator, which
-// skips it.
+// Each row changes instructions in inline assembler. The host emulator skips inline assembler, so
+// it would not notice these defects.
 TEST_F(PtxKernels, WrongInstructionsShow) {
   const auto products = schedules::mn_major_products();
   const auto find = [&](const char* copies) {
@@ -256,8 +257,8 @@ TEST_F(PtxKernels, WrongInstructionsShow) {
   expect_shown(find("copies=1"), of_boxes);
 }
 
-// Products by split TF32 add their partial sums outside of the tensor core, which cuts off: their
-// error is less than the documented 2e-5 of the largest result.
+// Tensor cores truncate, so products by split TF32 add their partial sums outside of them. Their
+// error is below the documented 2e-5 of the largest result.
 TEST_F(PtxKernels, SplitTf32IsAccurateInLongSums) {
   constexpr int64_t rows = 32, columns = 32, terms = 4096;
   const auto workload =

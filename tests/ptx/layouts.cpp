@@ -6,7 +6,7 @@
 namespace tw::ptx {
 namespace {
 
-constexpr int64_t unit = 16;  // bytes of uint128_t, in which CUTLASS counts
+constexpr int64_t unit = 16;  // bytes of uint128_t, the unit in which CUTLASS counts
 
 int64_t field(uint64_t bits, int first, int count) {
   return static_cast<int64_t>(bits >> first & ((uint64_t{1} << count) - 1));
@@ -35,7 +35,7 @@ Result<MatrixDescriptor> decode_descriptor(uint64_t bits) {
   return d;
 }
 
-// In CUTLASS's notation, where T is the number of elements of 16 bytes:
+// These are the layouts in CUTLASS's notation, where T is the number of elements in 16 bytes:
 //   K-major, no swizzle   ((8,m),(T,2)) : ((1T,SBO),(1,LBO))
 //   K-major, swizzle S    ((8,m),(T,2)) : ((S/16 T,SBO),(1,T))
 //   MN-major, no swizzle  ((T,1,m),(8,k)) : ((1,T,SBO),(1T,LBO))

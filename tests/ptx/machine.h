@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The state of a block that runs: its threads with their registers, its shared memory, and the
-// copies that are under way. Instructions change it and throw a Fault where a GPU would do
-// something undefined; run() turns that into an error with the thread and the line.
+// The state of a running block: its threads with their registers, its shared memory, and the copies
+// under way. Instructions change this state. They throw a Fault if PTX leaves the effect undefined;
+// run() turns a Fault into an error that names the thread and the line.
 
 #include <cstring>
 #include <deque>
@@ -30,7 +30,7 @@ struct Range {
   int64_t at = 0, bytes = 0;
 };
 
-/// A cp.async that its thread has not waited for.
+/// A cp.async for which its thread has not waited yet.
 struct PendingCopy {
   Range to;
   std::vector<std::byte> content;
@@ -41,10 +41,11 @@ struct Thread {
   int index = 0;
   size_t pc = 0;
   Waiting waiting = Waiting::No;
-  const Instruction* at = nullptr;  ///< what it waits to execute together with others
-  int barrier = 0;                  ///< that it waits at
+  const Instruction* at = nullptr;  ///< the instruction that it waits to execute with other threads
+  int barrier = 0;                  ///< the barrier at which it waits
   std::vector<uint64_t> registers;
-  /// When a register was written: the number of wgmma.fence until then, or in_flight_stamp.
+  /// For each register, the value of `fences` when the register was written, or in_flight_stamp.
+  /// `fences` counts the wgmma.fence instructions of the thread.
   std::vector<uint32_t> stamps;
   uint32_t fences = 1;
   bool has_wgmma_in_flight = false;
@@ -52,7 +53,7 @@ struct Thread {
   std::deque<std::vector<PendingCopy>> copy_groups;  ///< committed, oldest first
   std::vector<PendingCopy> copies;                   ///< not yet committed
   const Instruction* tried = nullptr;                ///< the try_wait that failed last
-  uint32_t step = 0;  ///< how often it has made its accesses visible to others
+  uint32_t step = 0;  ///< number of times that it has made its accesses visible to others
 
   uint64_t read(const Operand& operand) const {
     if (operand.kind == Operand::Kind::Immediate) return static_cast<uint64_t>(operand.value);
@@ -64,7 +65,7 @@ struct Thread {
   bool read_predicate(const Operand& operand) const {
     return (read(operand) != 0) != operand.is_negated;
   }
-  /// Writes the low bits of the value; nothing where the operand is `_`.
+  /// Writes the low bits of the value. Writes nothing if the operand is `_`.
   void write(const Operand& operand, Type type, uint64_t value) {
     if (operand.kind == Operand::Kind::Sink) return;
     const auto reg = static_cast<size_t>(operand.reg);
@@ -77,16 +78,17 @@ struct Thread {
   Accessor accessor() const { return {index, step}; }
 };
 
-/// The description that cuTensorMapEncodeTiled was given, in bytes and elements.
+/// The arguments of cuTensorMapEncodeTiled, in bytes and elements.
 struct TensorMapFacts {
   uint64_t address = 0;
   int element_bytes = 1;
   int swizzle = 0;
   std::vector<int64_t> extents = {}, strides = {},
-                       box = {};  ///< innermost first; the first stride is an element
+                       box = {};  ///< innermost first; the first stride is the size of an element
 };
 
-/// From the 128 bytes of a kernel's parameter, as tests/runtime/fake_cuda.h has them.
+/// Decodes the 128 bytes of a kernel's parameter, which have the format of
+/// tests/runtime/fake_cuda.h.
 TensorMapFacts decode_tensor_map(const std::byte* parameter);
 
 /// A TMA copy that has not arrived.
@@ -126,19 +128,20 @@ struct Block {
   std::vector<WarpgroupState> warpgroups;
   std::map<int, int> arrived;  ///< threads at each named barrier
 
-  /// `bytes` of global memory. Faults where they are in none of the arrays.
+  /// Returns the address of `bytes` of global memory. Throws a Fault if they are not inside of one
+  /// array.
   std::byte* global_at(uint64_t address, int64_t bytes) const;
   WarpgroupState& warpgroup_of(const Thread& thread) {
     return warpgroups[static_cast<size_t>(thread.index / 128)];
   }
 };
 
-// Generic addresses: a window for each memory that is not global.
+// Generic addresses: each memory other than global memory has a window.
 inline constexpr uint64_t shared_window = uint64_t{1} << 56;
 inline constexpr uint64_t local_window = uint64_t{2} << 56;
 inline constexpr uint64_t parameter_window = uint64_t{3} << 56;
 
-/// Lets one copy of the copy engine arrive.
+/// Completes a TMA copy: writes the box to shared memory and counts its bytes at the mbarrier.
 void arrive(Block& block, const PendingBox& box);
 
 }  // namespace tw::ptx

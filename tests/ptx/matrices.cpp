@@ -41,7 +41,7 @@ int64_t whole_sum(std::span<const double> products, int64_t accumulator) {
   return accumulator;
 }
 
-/// One element of a b^T + c, in the type of the accumulators.
+/// Returns one element of a b^T + c as bits of the accumulators' type.
 uint64_t element(std::span<const double> a, std::span<const double> b, uint64_t c, Type type) {
   std::array<double, 64> products;
   for (size_t k = 0; k < a.size(); ++k) products[k] = a[k] * b[k];
@@ -50,7 +50,8 @@ uint64_t element(std::span<const double> a, std::span<const double> b, uint64_t 
   return float_bits(truncated_sum(terms, std::bit_cast<float>(static_cast<uint32_t>(c))));
 }
 
-/// Numbers of a fragment: `place` says where element j of register i of a lane is.
+/// Reads the numbers of a fragment into a matrix. `place` returns the row and column of element j
+/// of register i of a lane.
 template <typename Place>
 void gather(std::span<Thread* const> lanes, const Operand& fragment, Type type, Matrix& into,
             bool transposed, Place&& place) {
@@ -85,7 +86,8 @@ void mma(std::span<Thread* const> lanes, I i) {
     }
 }
 
-/// ldmatrix: 8 rows of 16 bytes a matrix, whose addresses lanes 8 i to 8 i + 7 have.
+/// ldmatrix loads 8 rows of 16 bytes for each matrix. The lanes 8 i to 8 i + 7 have the addresses
+/// of the rows of matrix i.
 void ldmatrix(std::span<Thread* const> lanes, I i) {
   const int count = i.has(Modifier::X4) ? 4 : i.has(Modifier::X2) ? 2 : 1;
   if (lanes.size() != 32) throw Fault("ldmatrix in a warp with fewer than 32 threads");
@@ -111,7 +113,7 @@ void ldmatrix(std::span<Thread* const> lanes, I i) {
   }
 }
 
-/// A factor in shared memory, whose bytes stay locked until the warpgroup has waited.
+/// Reads a factor from shared memory. Its bytes stay locked until the warpgroup has waited.
 Matrix matrix_in_shared(Thread& thread, uint64_t bits, bool is_mn_major, int rows, int terms,
                         Type type) {
   const auto descriptor = decode_descriptor(bits);
@@ -132,7 +134,8 @@ Matrix matrix_in_shared(Thread& thread, uint64_t bits, bool is_mn_major, int row
   return matrix;
 }
 
-/// Registers that wgmma accumulates into: written before the last wgmma.fence, or by one.
+/// Returns the value of a register that wgmma accumulates into. The register must have been written
+/// before the last wgmma.fence, or by a wgmma.
 uint64_t accumulator(Thread& thread, const Operand& operand) {
   const auto reg = static_cast<size_t>(operand.reg);
   const uint32_t stamp = thread.stamps[reg];
@@ -202,7 +205,7 @@ void wgmma_wait(std::span<Thread* const> threads, I i) {
       block.threads[static_cast<size_t>(thread)].stamps[static_cast<size_t>(reg)] = 0;
     state.committed.pop_front();
   }
-  // Later groups may accumulate into the same registers.
+  // Groups that are still pending may accumulate into the same registers.
   const auto mark = [&](const WarpgroupState::Group& group) {
     for (const auto& [thread, reg] : group.accumulators)
       block.threads[static_cast<size_t>(thread)].stamps[static_cast<size_t>(reg)] = in_flight_stamp;
@@ -232,11 +235,11 @@ float truncated_sum(std::span<const double> products, float accumulator) {
     largest = std::max(largest, std::fabs(product));
   }
   if (!std::isfinite(plain) || largest == 0) return static_cast<float>(plain);
-  const int last = std::ilogb(largest) - 23;  // exponent of an f32's last bit
+  const int last = std::ilogb(largest) - 23;  // exponent of the last bit of an f32
   const double scale = std::ldexp(1, extra_bits - last);
   int64_t sum = static_cast<int64_t>(accumulator * scale);
   for (const double product : products) sum += static_cast<int64_t>(product * scale);
-  // Cut off to 24 bits.
+  // Truncates to 24 bits.
   const bool is_negative = sum < 0;
   auto magnitude = static_cast<uint64_t>(is_negative ? -sum : sum);
   const int width = 64 - std::countl_zero(magnitude | 1);

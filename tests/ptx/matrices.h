@@ -6,13 +6,14 @@
 
 namespace tw::ptx {
 
-/// The sum of exact products and an accumulator as tensor cores make it: all terms are aligned to
-/// the largest and cut off `extra_bits` below an f32's last bit, then summed, and the sum is cut
-/// off to an f32 (Fasi et al. 2021, doi:10.7717/peerj-cs.330). Infinities and NaN as usual.
+/// Returns the sum of exact products and an accumulator as tensor cores compute it. All terms are
+/// aligned to the largest and truncated `extra_bits` below the last bit of an f32. Then they are
+/// summed, and the sum is truncated to an f32 (Fasi et al. 2021, doi:10.7717/peerj-cs.330).
+/// Infinities and NaN are as usual.
 float truncated_sum(std::span<const double> products, float accumulator);
 
-/// Bits of a term below the last one of an f32 of the largest term's size that sums keep; A100 has
-/// one, H100 two.
+/// Number of bits that a sum keeps of each term below the last bit of an f32 as large as the
+/// largest term. An A100 keeps one, an H100 two.
 inline constexpr int extra_bits = 2;
 
 }  // namespace tw::ptx

@@ -22,7 +22,8 @@ uint64_t address_of(const Thread& t, const Operand& operand) {
   return base + static_cast<uint64_t>(operand.value);
 }
 
-/// The window that an instruction's state space means; 0 for global memory and generic addresses.
+/// Returns the window of the instruction's state space: 0 for global memory, and the window of the
+/// address for generic addresses.
 uint64_t window_of(I i, uint64_t address) {
   if (i.has(Shared)) return shared_window;
   if (i.has(Local)) return local_window;
@@ -42,7 +43,7 @@ std::byte* at(Bytes& bytes, uint64_t offset, int64_t count) {
   return bytes.data() + offset;
 }
 
-/// `bytes` of memory that is not shared.
+/// Returns the host address of `bytes` of memory that is not shared.
 std::byte* memory_at(Thread& t, uint64_t window, uint64_t address, int64_t bytes) {
   const uint64_t offset = address & ~window_mask;
   if (window == local_window) return at(t.local, offset, bytes);
@@ -77,7 +78,7 @@ void ld(Thread& t, I i) {
   for (int e = 0; e < i.vector; ++e) {
     uint64_t value = 0;
     std::memcpy(&value, content + e * each, static_cast<size_t>(each));
-    // Registers may be wider than what is loaded.
+    // A register may be wider than the loaded value.
     value = static_cast<uint64_t>(extended(value, i.type));
     t.write(i.vector > 1 ? i[0].elements[static_cast<size_t>(e)] : i[0],
             is_signed(i.type) && each < 4 ? Type::B32 : i.type, value);
@@ -94,7 +95,8 @@ void st(Thread& t, I i) {
   store(t, i, address_of(t, i[0]), each * i.vector, content);
 }
 
-/// To and from generic addresses. The names of parameters are in their window already.
+/// Converts to and from generic addresses. The symbols of parameters already have addresses in
+/// their window.
 void cvta(Thread& t, I i) {
   const uint64_t window = i.has(Shared) ? shared_window : i.has(Local) ? local_window : 0;
   const uint64_t address = t.read(i[1]);
@@ -137,7 +139,8 @@ void ret(Thread& t, I) { t.waiting = Waiting::Done; }
 void trap(Thread&, I) { throw Fault("trap"); }
 void nothing(Thread&, I) {}
 
-/// bar.sync a, b: waits until b threads, or all, are at barrier a.
+/// bar.sync a, b waits until b threads are at barrier a. Without b it waits for all threads of the
+/// block.
 void bar_sync(Thread& t, I i) {
   t.barrier = static_cast<int>(t.read(i[0]));
   t.waiting = Waiting::Barrier;
@@ -154,12 +157,12 @@ void bar_sync(Thread& t, I i) {
   }
 }
 
-/// Makes accesses of the warp's lanes visible to each other.
+/// Makes the accesses of the warp's lanes visible to each other.
 void warp_sync(std::span<Thread* const> lanes, I) {
   for (Thread* lane : lanes) ++lane->step;
 }
 
-/// Each lane gets the value of another one, by the figure of the PTX ISA.
+/// Gives each lane the value of another lane, by the figure of the PTX ISA.
 void shfl(std::span<Thread* const> lanes, I i) {
   std::vector<uint64_t> values(32);
   std::vector<bool> exists(32);
@@ -205,7 +208,7 @@ void vote_any(std::span<Thread* const> lanes, I i) {
 void vote_all(std::span<Thread* const> lanes, I i) {
   vote(lanes, i, Type::Pred, [](uint64_t yes, uint64_t all) { return uint64_t{yes == all}; });
 }
-/// One lane, the first, gets true.
+/// Gives true to one lane, which is the first.
 void elect(std::span<Thread* const> lanes, I i) {
   for (Thread* lane : lanes) {
     lane->write(i[0].elements[0], Type::B32, 0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The text of PTX, parsed: the kernels of a module with their registers, variables and
-// instructions. Names are replaced by numbers; a mnemonic is looked up in the table of instructions
-// (instructions.h) and split into its row, its modifiers and its types.
+// The parsed text of PTX: the kernels of a module with their registers, variables and instructions.
+// Registers and labels are replaced by indices. A mnemonic is looked up in the table of
+// instructions (instructions.h) and split into its row, its modifiers and its types.
 //
 //     TW_TRY(const Module module, parse(compiled.code.text));
 //     const Kernel& kernel = module.kernels.at("gemm_p0");
@@ -44,7 +44,7 @@ enum class Type : uint8_t {
   F32,
   F64
 };
-/// Number of bits of a value; a predicate has one.
+/// Returns the number of bits of a value. A predicate has one.
 int bits_of(Type type);
 bool is_float(Type type);
 bool is_signed(Type type);
@@ -92,7 +92,7 @@ struct Variable {
   int64_t offset = 0, bytes = 0;
 };
 
-/// Registers that every kernel has, with what a thread reads from special registers.
+/// Registers that every kernel has. They hold the values of PTX's special registers.
 enum SpecialRegister {
   TidX,
   TidY,
@@ -127,12 +127,12 @@ inline constexpr int64_t shared_base = 1024;
 
 struct Module {
   std::map<std::string, Kernel> kernels;
-  /// Variables in global and constant memory, at addresses that instructions contain.
+  /// Contents of the variables in global and constant memory. Instructions contain their addresses.
   std::vector<std::shared_ptr<std::vector<std::byte>>> globals;
 };
 
-/// Unsupported: an instruction that the table lacks. Invalid: not PTX, as far as this reads it.
-/// Messages name the line.
+/// Parses a module. Fails with Unsupported if the table lacks an instruction, and with Invalid if
+/// the text is not PTX as far as this parser knows it. Messages name the line.
 Result<Module> parse(const std::string& text);
 
 }  // namespace tw::ptx

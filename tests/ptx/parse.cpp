@@ -52,7 +52,7 @@ bool is_name_character(char c) {
          c == '.';
 }
 
-/// Blanks comments, so that positions and lines stay.
+/// Replaces comments by blanks, so that positions and line numbers stay.
 std::string without_comments(std::string text) {
   for (size_t at = 0; (at = text.find('/', at)) != std::string::npos; ++at) {
     const bool is_line = text.compare(at, 2, "//") == 0;
@@ -68,7 +68,8 @@ std::string without_comments(std::string text) {
 
 int64_t rounded_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
-/// Reads a text from left to right; throws Fault with the line where it does not fit.
+/// Reads a text from left to right. Throws a Fault with the line if the text does not fit the
+/// grammar.
 class Parser {
  public:
   explicit Parser(const std::string& text) : text_(without_comments(text)) {}
@@ -142,7 +143,8 @@ class Parser {
     int64_t alignment = 1, bytes = 0;
     bool has_size = true;
   };
-  /// `.align 128 .b8 name[24]`, `.u64 name`, after the word for the space.
+  /// Reads a declaration such as `.align 128 .b8 name[24]` or `.u64 name`, behind the word for its
+  /// state space.
   Declared declared() {
     Declared d;
     std::string word = name();
@@ -181,7 +183,8 @@ class Parser {
     const Declared d = declared();
     if (space == ".shared") {
       if (is_extern_) {
-        // Dynamic shared memory begins after all that is static, which is known at the end.
+        // Dynamic shared memory begins behind all static shared memory, whose size is known only at
+        // the end.
         symbols_[d.name] = {.kind = Operand::Kind::Register, .reg = DynamicShared};
       } else {
         place_shared(module_shared_, d);
@@ -229,7 +232,7 @@ class Parser {
       take(',');
     }
     while (!next_is('{')) {
-      name();  // .maxntid and other bounds of the launch
+      name();  // skips .maxntid and other bounds of the launch
       while (!next_is('{') && !next_is('.')) {
         number();
         take(',');
@@ -325,7 +328,7 @@ class Parser {
     return -1;
   }
 
-  /// A register, a name of a variable, or a number.
+  /// Reads a register, the name of a variable, or a number.
   Operand atom() {
     const bool is_negative = take('-');
     skip();
@@ -358,7 +361,7 @@ class Parser {
     return result;
   }
 
-  /// `%rd1+16]`, `name]`, `%rd1, {%r1, %r2}]`
+  /// Reads the rest of an address, such as `%rd1+16]`, `name]` or `%rd1, {%r1, %r2}]`.
   Operand address() {
     const Operand base = atom();
     Operand result{.kind = Operand::Kind::Address};

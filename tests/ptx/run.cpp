@@ -45,7 +45,7 @@ class BlockRun {
     check_end();
   }
 
-  /// The thread that ran last and what it did, for messages.
+  /// Returns the thread that ran last and its instruction, for messages.
   std::string where() const {
     const Thread* t = current_;
     const Instruction* i = t == nullptr ? nullptr : at_;
@@ -76,7 +76,8 @@ class BlockRun {
     set(DynamicShared, dynamic_at);
   }
 
-  /// Lets every thread run until it waits. False once all have ended.
+  /// Lets every thread run until it waits. Returns false once all threads have ended. Throws a
+  /// Fault if all others wait forever.
   bool step() {
     bool went_on = false;
     for (const size_t warp : ordered(warps())) {
@@ -110,7 +111,8 @@ class BlockRun {
     return threads;
   }
 
-  /// Runs the lanes of a warp until each waits, then what they wait to do together.
+  /// Runs the lanes of a warp until each of them waits, and then the instruction that they wait to
+  /// execute together. Returns false if nothing ran.
   bool run_lanes(size_t warp) {
     const std::vector<Thread*> lanes = threads_of(warp, warp_threads);
     bool went_on = false;
@@ -147,7 +149,8 @@ class BlockRun {
     }
   }
 
-  /// Executes an instruction of a warp or a warpgroup once all of its threads are there.
+  /// Executes an instruction of a warp or a warpgroup if all of its threads wait for it. Returns
+  /// true if it was executed.
   bool run_together(const std::vector<Thread*>& threads, Scope scope) {
     const auto waits = [&](const Thread* t) {
       return t->waiting == Waiting::Together && t->at->row->scope == scope;

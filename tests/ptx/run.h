@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// An interpreter of PTX: what a compiler made of a kernel runs on the processor, block after block
-// and thread after thread, so the text in inline assembler is tested without a GPU.
+// An interpreter of PTX. It runs the PTX that a compiler made from a kernel on the processor, block
+// after block and thread after thread, so that inline assembler is tested without a GPU.
 //
 //     TW_TRY(const Module module, parse(code.text));
 //     TW_RETURN_IF_ERROR(run(module.kernels.at("gemm_p0"), module, launch, {}));
 //
-// A thread runs until it has to wait, then another one does, in an order of the caller's choice.
-// Asynchronous copies arrive as late as they may: cp.async when its thread waits, boxes of the copy
-// engine when no thread can go on. Tensor cores cut off when they add. Where PTX leaves undefined
-// what happens, and where threads wait forever, the launch is an error that names the thread and
-// the line. Not modelled: caches, other blocks that run at the same time, registers of ptxas.
+// A thread runs until it has to wait. Then another thread runs, in an order that the caller
+// chooses. Asynchronous copies complete as late as they may: cp.async when its thread waits for it,
+// a TMA copy when no thread can continue. Tensor cores truncate when they add. If PTX leaves the
+// effect of an instruction undefined, or if threads wait forever, run() returns an error that names
+// the thread and the line. Not modelled are caches, other blocks that run at the same time, and the
+// register allocation of ptxas.
 
 #include <cstdint>
 #include <span>
@@ -35,10 +36,10 @@ struct Launch {
 struct RunOptions {
   Order order = Order::Forward;
   uint64_t seed = 0;                        ///< of the shuffled order
-  int64_t most_instructions = 400'000'000;  ///< of all threads; more are an endless loop
+  int64_t most_instructions = 400'000'000;  ///< of all threads; more count as an endless loop
 };
 
-/// Invalid: the kernel does something undefined or never ends.
+/// Runs a launch. Fails with Invalid if the kernel does something undefined or never ends.
 Status run(const Kernel& kernel, const Module& module, const Launch& launch,
            const RunOptions& options = {});
 

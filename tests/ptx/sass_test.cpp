@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machine code of large products, as ptxas makes it for sm_90a, by NVIDIA's disassembler: it has
-// the instructions that its schedule asks for, and keeps its accumulators in registers.
+// Tests the machine code of large products that ptxas makes for sm_90a, with NVIDIA's disassembler.
+// The code must have the instructions that its schedule asks for, and keep its accumulators in
+// registers.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -25,7 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// nvdisasm of the Python package in .venv, else of a toolkit; empty if there is none.
+/// Returns the path of nvdisasm: that of the Python package in .venv, otherwise that of a toolkit;
+/// "" if there is none.
 std::string disassembler() {
   std::vector<fs::path> places;
   std::error_code error;
@@ -38,7 +40,7 @@ std::string disassembler() {
   return {};
 }
 
-/// The instructions of a kernel, one a line, with their operands.
+/// Returns the instructions of a kernel with their operands, one in each element.
 std::vector<std::string> disassembled(const std::string& program, const std::string& cubin) {
   std::string path = (fs::temp_directory_path() / "tw_sass_XXXXXX").string();
   close(mkstemp(path.data()));
@@ -99,8 +101,8 @@ class Sass : public testing::Test {
     ASSERT_GT(lines_.size(), 20u);
   }
 
-  /// The factor by which the schedule splits a loop: 64 for the loop "product k" if the schedule
-  /// has the step "split product k 64".
+  /// Returns the factor by which the schedule splits a loop. For example, 64 for the loop "product
+  /// k" if the schedule has the step "split product k 64".
   int64_t factor(const std::string& loop) const {
     const std::string step = "split " + loop + " ";
     const size_t at = schedule_.find(step);
@@ -108,7 +110,7 @@ class Sass : public testing::Test {
     return at == std::string::npos ? 1 : std::stoll(schedule_.substr(at + step.size()));
   }
 
-  /// Expects no instruction that accesses local memory, to which registers are spilled.
+  /// Expects no instruction that accesses local memory, because spilled registers would be there.
   void expect_no_spills() const {
     EXPECT_EQ(count("STL"), 0) << schedule_;
     EXPECT_EQ(count("LDL"), 0) << schedule_;
@@ -124,12 +126,12 @@ class Sass : public testing::Test {
   std::vector<std::string> lines_;
 };
 
-/// Knob values with which threads copy both operands into tiles of 128 x 128.
+/// Returns knob values with which the threads copy both operands, for tiles of 128 x 128.
 schedules::KnobChanges copied_by_threads() {
   return {{"copies", 0}, {"block.columns", 128}, {"staged", 0}};
 }
 
-/// Knob values with which TMA copies both operands, for warps of their own, into tiles of 128 x
+/// Returns knob values with which warps of their own copy both operands by TMA, for tiles of 128 x
 /// 256.
 schedules::KnobChanges copied_in_bulk() {
   return {{"copies", 2}, {"stages", 4}, {"block.columns", 256}, {"staged", 0}};
@@ -151,8 +153,8 @@ TEST_F(Sass, WarpgroupProductsHaveOneInstructionATile) {
 TEST_F(Sass, SpecialisedProductsCopyInBulkAndMoveRegisters) {
   ASSERT_NO_FATAL_FAILURE(compile("bf16", copied_in_bulk()));
   EXPECT_EQ(count("HGMMA.64x256x16.F32.BF16"), factor("product k") / factor("product k.1"));
-  // Both boxes are as wide as their swizzle, 64 elements: one of the rows, four of the columns,
-  // which a loop may ask for.
+  // A box is as wide as its swizzle, i.e. 64 elements. There is one box of the rows and there are
+  // four of the columns, and a loop may issue the four.
   EXPECT_GE(count("UTMALDG"), 2);
   EXPECT_EQ(count("USETMAXREG"), 2);
   EXPECT_EQ(count("LDGSTS"), 0);
@@ -160,8 +162,9 @@ TEST_F(Sass, SpecialisedProductsCopyInBulkAndMoveRegisters) {
   expect_no_spills();
 }
 
-// A 3 x 3 convolution of an image whose channels are last, as the search begins with it: a pair of
-// waits for a copy and for its end encloses the instructions of 64 terms.
+// A 3 x 3 convolution of an image with channels last, with the schedule that the search begins
+// with. Between one wait for a copy and one wait for the products there are the instructions of 64
+// terms.
 TEST_F(Sass, ConvolutionsCopyBothOperandsInBulk) {
   ASSERT_NO_FATAL_FAILURE(compile_default(
       "conv2d n=32 c=64 h=56 w=56 k=64 r=3 s=3 stride=1 pad=1 dilation=1 groups=1 bf16 fast "
@@ -169,7 +172,7 @@ TEST_F(Sass, ConvolutionsCopyBothOperandsInBulk) {
       {}));
   EXPECT_NE(schedule_.find("\nbulk in@conv"), std::string::npos) << schedule_;
   EXPECT_NE(schedule_.find("\nbulk w@conv"), std::string::npos) << schedule_;
-  EXPECT_EQ(count("UTMALDG.4D"), 2) << schedule_;  // pixels: first copies, and those in the loop
+  EXPECT_EQ(count("UTMALDG.4D"), 2) << schedule_;  // pixels: before and in the loop
   EXPECT_EQ(count("UTMALDG.2D"), 2) << schedule_;
   EXPECT_EQ(count("HGMMA.64x64x16.F32.BF16"), 4) << schedule_;
   EXPECT_EQ(count("WARPGROUP.DEPBAR"), 1) << schedule_;
@@ -211,8 +214,8 @@ TEST_F(Sass, OutputsOf16BitsAreStoredInPairs) {
   for (const char* type : {"bf16", "f16"})
     for (const auto& changes : {copied_by_threads(), copied_in_bulk()}) {
       ASSERT_NO_FATAL_FAILURE(compile(type, changes));
-      // One conversion and one store for two of the results of each of 128 threads for each 64
-      // rows.
+      // For each 64 rows, each of 128 threads has one conversion and one store for each two of its
+      // results.
       const int64_t pairs = factor("product n") / 4 * factor("product m.1") / 64;
       EXPECT_EQ(count("F2FP"), pairs) << schedule_;
       EXPECT_EQ(count("STG.E "), pairs);
@@ -221,7 +224,7 @@ TEST_F(Sass, OutputsOf16BitsAreStoredInPairs) {
     }
 }
 
-// Each thread copies 16 bytes of the staged results at once.
+// Each thread copies staged results 16 bytes at a time.
 TEST_F(Sass, StagedOutputsOf16BitsAreStoredInVectors) {
   for (const char* type : {"bf16", "f16"}) {
     ASSERT_NO_FATAL_FAILURE(

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The shared memory of a block, which notices accesses that a GPU does not order:
-//   - an access to bytes that an asynchronous copy still writes;
-//   - a read of what another thread wrote, or a write over what another thread read, where that
-//     thread has not passed a barrier since;
-//   - a write over what a wgmma still reads;
-//   - a read by the asynchronous proxy (wgmma) of what threads wrote without
+// The shared memory of a block. It detects accesses that a GPU does not order:
+//   - an access to bytes that an asynchronous copy is still writing;
+//   - a read of bytes that another thread wrote, or a write to bytes that another thread read or
+//     wrote, if that thread has not passed a barrier since then;
+//   - a write to bytes that a wgmma is still reading;
+//   - a read by the asynchronous proxy (wgmma) of bytes that threads wrote without
 //     fence.proxy.async.
-// It remembers the last writer and the last reader of each byte, so it finds many races, not all.
-// It never reports one that is none.
+// It remembers only the last writer and the last reader of each byte, so it finds many races but
+// not all. Each race that it reports is one.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,13 +18,14 @@
 
 namespace tw::ptx {
 
-/// Something that PTX leaves undefined, or a program that goes on forever.
+/// Thrown for an effect that PTX leaves undefined, and for a program that never ends.
 class Fault : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// A thread, and how often it has made its accesses visible to others by a barrier.
+/// A thread, and the number of times that it has made its accesses visible to others, for example
+/// by a barrier.
 struct Accessor {
   int thread = -1;
   uint32_t step = 0;
@@ -33,25 +34,26 @@ struct Accessor {
 class SharedMemory {
  public:
   SharedMemory() = default;
-  /// Bytes begin with a pattern that is no result.
+  /// Fills the memory with a pattern that no kernel computes.
   SharedMemory(int64_t base, int64_t bytes);
 
   void load(const std::vector<struct Thread>& threads, Accessor by, int64_t at, int64_t bytes,
             void* to);
   void store(const std::vector<struct Thread>& threads, Accessor by, int64_t at, int64_t bytes,
              const void* from);
-  /// An asynchronous copy into these bytes begins; nobody may access them until it ends.
+  /// Begins an asynchronous copy into these bytes. No thread may access them until the copy ends.
   void begin_copy(const std::vector<struct Thread>& threads, Accessor by, int64_t at,
                   int64_t bytes);
-  /// It ends. `by` has written them by the generic proxy, or, if its thread is -1, the copy engine.
+  /// Ends the copy. `by` has written the bytes by the generic proxy; if its thread is -1, the copy
+  /// engine has.
   void end_copy(Accessor by, int64_t at, int64_t bytes, const std::byte* content);
-  /// The thread's writes until now become visible to the asynchronous proxy.
+  /// Makes the thread's writes until now visible to the asynchronous proxy.
   void fence_proxy(int thread);
-  /// A wgmma reads these bytes, until unlock().
+  /// Returns these bytes for a wgmma to read, and locks them until unlock().
   const std::byte* lock(const std::vector<struct Thread>& threads, Accessor by, int64_t at,
                         int64_t bytes);
   void unlock(Accessor by, int64_t at, int64_t bytes);
-  /// Takes bytes for an mbarrier, which is accessed by its own instructions only.
+  /// Reserves bytes for an mbarrier. Only instructions for mbarriers may access them.
   void reserve(int64_t at, int64_t bytes);
 
  private:

@@ -7,14 +7,16 @@
 namespace tw::ptx {
 namespace {
 
-/// The processor converts where the rounding mode says; the compiler must not do it before.
+/// Converts in the rounding mode that is set. `volatile` keeps the compiler from converting
+/// earlier.
 float as_f32(double value) {
   const volatile double input = value;
   const volatile float result = static_cast<float>(input);
   return result;
 }
 
-/// Rounds to a binary format with so many bits after the point and this least normal exponent.
+/// Rounds to a binary format with `digits` bits after the point and this least exponent of normal
+/// numbers.
 double rounded_to(double value, int digits, int least_exponent) {
   if (value == 0 || !std::isfinite(value)) return value;
   const int exponent = std::max(std::ilogb(value), least_exponent);

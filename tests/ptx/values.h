@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Values of registers as numbers. Pure, except for the rounding mode of the processor, which
-// RoundingMode restores.
+// Registers' values as numbers. The functions are pure, except that they depend on the processor's
+// rounding mode, which RoundingMode sets and restores.
 
 #include <fenv.h>
 
@@ -13,7 +13,7 @@
 
 namespace tw::ptx {
 
-/// The register's value, extended to 64 bits by its type.
+/// Returns the register's value, extended to 64 bits by its type.
 inline int64_t extended(uint64_t value, Type type) {
   const int unused = 64 - bits_of(type);
   if (is_signed(type)) return static_cast<int64_t>(value << unused) >> unused;
@@ -28,34 +28,34 @@ inline float read_f32(const Thread& t, const Operand& operand) {
   return std::bit_cast<float>(static_cast<uint32_t>(t.read(operand)));
 }
 
-/// 2 for a register that holds two numbers.
+/// Returns 2 for a type whose registers hold two numbers, else 1.
 inline int parts_of(Type type) { return type == Type::F16x2 || type == Type::BF16x2 ? 2 : 1; }
 
 double f16_value(uint16_t bits);
-/// To the nearest, ties to even.
+/// Rounds to the nearest number, and ties to even.
 uint16_t f16_bits(double value);
 inline double bf16_value(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
 }
 uint16_t bf16_bits(double value);
 
-/// A number of the type from its bits.
+/// Returns the number that these bits mean in the type.
 double float_value(uint64_t bits, Type type, int part = 0);
 inline double read_float(const Thread& t, const Operand& operand, Type type, int part) {
   return float_value(t.read(operand), type, part);
 }
 
-/// Rounds as the instruction says, and writes; of two parts, the other one stays.
+/// Rounds as the instruction says, and writes the result. Writing one of two parts keeps the other.
 void write_float(Thread& t, const Operand& to, Type type, int part, double value,
                  const Instruction& i);
 void write_integer_as_float(Thread& t, const Operand& to, Type type, int64_t value,
                             bool is_signed_value, const Instruction& i);
-/// a b + c, rounded once to f32 or f64 as the instruction says.
+/// Returns a b + c, rounded once to f32 or f64 as the instruction says.
 double rounded_fma(const Instruction& i, double a, double b, double c);
-/// The lesser; of one NaN the other, unless NaN is to stay.
+/// Returns the lesser number. If one is a NaN, returns the other, or the NaN if `nan_stays`.
 double least(double a, double b, bool nan_stays);
 
-/// The processor rounds as the instruction says while this lives.
+/// While it lives, the processor rounds as the instruction says.
 class RoundingMode {
  public:
   explicit RoundingMode(const Instruction& i) {

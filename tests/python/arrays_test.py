@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Calling kernels on arrays of every kind."""
+"""Tests calls of kernels on arrays of every kind."""
 import concurrent.futures
 import os
 import pathlib
@@ -15,7 +15,7 @@ M, N, K = 8, 12, 10
 
 
 class OnlyDlpack:
-    """An array of another library: all that it has is DLPack."""
+    """Stands for an array of another library, which supports only DLPack."""
 
     def __init__(self, array):
         self._array = array
@@ -39,7 +39,7 @@ class Arrays(unittest.TestCase):
         random = np.random.default_rng(1)
         self.a = random.integers(-4, 5, (M, K)).astype(np.float32)
         self.w = random.integers(-4, 5, (K, N)).astype(np.float32)
-        self.expected = self.a @ self.w  # exact: small integers
+        self.expected = self.a @ self.w  # exact, because the integers are small
 
     def test_fault10_strides_of_any_kind(self):
         a, w, expected = self.a, self.w, self.expected

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Two schedules side by side."""
+"""Tests comparisons of two schedules side by side."""
 import pathlib
 import re
 import tempfile
@@ -49,10 +49,11 @@ class Comparing(unittest.TestCase):
         page = records.Markup(bundle["text/html"])
         for part in ("steps of mine", "loops of tuned", "vectorize out n.1", "vector n.1 in 0..16", "predicted"):
             self.assertIn(part, page.text)
-        # The loop that became a vector differs on three lines; its statements are the same.
+        # The two programs differ in three lines of the loop that became a vector. Its statements
+        # are equal.
         marked = re.findall("<td[^>]*background:#.*?</td>", bundle["text/html"])
         self.assertEqual(len(marked), 2 * 3 + 1)
-        for cell in marked:  # notebooks give code a background of its own, which would cover the mark
+        for cell in marked:  # in notebooks, the background of code would cover the mark
             self.assertRegex(cell, "<pre[^>]*background:none")
 
     def test_schedules_of_a_gpu_have_its_limits(self):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Declaring operators with Python's operators, and what they mean."""
+"""Tests declarations of operators with Python's operators, and the meaning of the declarations."""
 import math
 import unittest
 
@@ -196,20 +196,22 @@ class Computes(unittest.TestCase):
     def test_errors_name_what_is_wrong(self):
         i = tw.Axis("i", 3)
         with self.assertRaisesRegex(tw.InvalidError, "a"):
-            tw.workload(tw.compute("c", i, tw.input("a", "f32", [i, i])[i]))  # of rank 2
-        with self.assertRaises(ValueError):  # what an InvalidError is, too
+            tw.workload(tw.compute("c", i, tw.input("a", "f32", [i, i])[i]))  # a has rank 2
+        with self.assertRaises(ValueError):  # an InvalidError is a ValueError too
             tw.parse_compute("out: f32[i=3] = b[i]")
         with self.assertRaisesRegex(TypeError, "'double' is no element type"):
             tw.input("a", "double", [i])
 
     def test_expressions_that_nothing_could_walk_over_are_refused_where_they_are_made(self):
-        """Without a bound, printing or deleting them overflows the stack, or fills the memory."""
+        """Without a bound on their size, printing or deleting expressions overflows the stack or
+        fills the memory."""
         i = tw.Axis("i", 8)
         x = tw.input("x", "f32", [i])
         g = tw.input("g", "i64", [i])
 
         def repeated(step, value):
-            """The levels at which `step` refuses to build further, printing what it built last."""
+            """Returns the number of steps after which `step` refuses to build further. Expects that
+            the last expression that was built can be printed."""
             for levels in range(1, 100_000):
                 try:
                     value = step(value)
@@ -224,7 +226,7 @@ class Computes(unittest.TestCase):
                      lambda e: tw.cast("f32", tw.cast("f16", e))):
             self.assertIn(repeated(step, x[i]), range(200, 500))
         self.assertIn(repeated(lambda e: g[e], g[i]), range(400, 500))
-        # A tree of 2^n nodes, though of few levels.
+        # The tree has few levels, but about 2^n nodes after n steps.
         self.assertIn(repeated(lambda e: e * e, x[i]), range(10, 20))
 
     def test_chains_of_tensors_may_be_long(self):

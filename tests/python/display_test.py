@@ -15,7 +15,7 @@ DENSE = tw.make_workload("dense", m=16, n=32, k=24)
 
 
 def shown(value):
-    """The value's HTML, parsed; its text form is plain."""
+    """Returns the value's HTML, parsed. Expects that its text form is plain."""
     bundle = value._repr_mimebundle_()
     assert bundle["text/plain"] == display.visible(repr(value))
     return records.Markup(bundle["text/html"])
@@ -75,8 +75,8 @@ class Values(unittest.TestCase):
 class Assembly(unittest.TestCase):
     TEXT = ("0000000000000010 <kernel>:\n"
             "  10:\tpush   %rbx\n"
-            "  12:\tvmovss (%rdi),%xmm0\n"          # the outer loop
-            "  16:\tvfmadd231ps %zmm0,%zmm1,%zmm2\n"  # the inner one
+            "  12:\tvmovss (%rdi),%xmm0\n"          # start of the outer loop
+            "  16:\tvfmadd231ps %zmm0,%zmm1,%zmm2\n"  # start of the inner loop
             "  1c:\tjne    16 <kernel+0x6>\n"
             "  1e:\tcall   10 <kernel>\n"
             "  22:\tjb     12 <kernel+0x2>\n"

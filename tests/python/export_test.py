@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels as shared objects that other languages and libraries call."""
+"""Tests kernels as shared objects that other languages and libraries call."""
 import ctypes
 import os
 import pathlib

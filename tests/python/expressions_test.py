@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Expressions as a user writes them: declared, tuned for a few trials, compared with NumPy."""
+"""Tests expressions that are written as a user would: they are declared, tuned for a few trials,
+and compared with NumPy."""
 import math
 import os
 import pathlib
@@ -13,7 +14,7 @@ import numpy as np
 import tilewright as tw
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NIGHTLY = "TW_NIGHTLY" in os.environ  # as tests/nightly.h says
+NIGHTLY = "TW_NIGHTLY" in os.environ  # as in tests/nightly.h
 
 random = np.random.default_rng(7)
 
@@ -37,7 +38,8 @@ class Expressions(unittest.TestCase):
         cls.folder.cleanup()
 
     def expect(self, outputs, arrays, expected, rtol=2e-5, atol=2e-5):
-        """Tunes the outputs and compares the kernel's arrays, called with `arrays` by name."""
+        """Tunes the outputs, calls the kernel with `arrays`, which are given by name, and compares
+        its results with `expected`."""
         workload = tw.workload(outputs)
         kernel = tw.tune(workload, db=self.store, trials=2, budget=600, timeout=60).kernel()
         given = [arrays[name] for name in workload.compute.inputs]
@@ -80,7 +82,7 @@ class Expressions(unittest.TestCase):
         self.expect(out, {"a": values, "scale": factors}, [values / np.sqrt(mean + 1e-5) * factors])
 
     def test_rotary_embedding(self):
-        """Pairs of neighbouring elements are turned by an angle that grows with the position."""
+        """Turns pairs of neighbouring elements by an angle that grows with the position."""
         t, h, d = axes(t=40, h=2, d=32)
         q = tw.input("q", "f32", [t, h, d])
         frequency = tw.pow(10000.0, tw.cast("f32", d // 2) * (-2.0 / 32.0))
@@ -146,7 +148,8 @@ class Expressions(unittest.TestCase):
                          tw.cast("f32", whole[m, n]) * row_scale[m] * column_scale[n])
 
         values = normal(16, 48)
-        # Powers of two divide exactly, so that no rounding depends on the order of operations.
+        # The scales are powers of two. Division by them is exact, so no rounding depends on the
+        # order of operations.
         scales = np.exp2(np.ceil(np.log2(np.abs(values).max(axis=1) / 127))).astype(np.float32)
         weights = random.integers(-127, 128, size=(48, 32), dtype=np.int8)
         columns = normal(32)
@@ -157,7 +160,8 @@ class Expressions(unittest.TestCase):
         self.expect(out, arrays, [expected])
 
     def test_product_with_weights_of_four_bits(self):
-        """Two weights a byte, the even row in the low bits: the example of docs/expressions.md."""
+        """Tests the example of docs/expressions.md: a byte holds two weights, that of the even row
+        in the low bits."""
         text = (ROOT / "docs" / "expressions.md").read_text()
         (example,) = [block for block in re.findall(r"^```tw\n(.*?)^```", text, re.M | re.S) if "packed" in block]
         workload = tw.parse_workload(example)
@@ -169,7 +173,8 @@ class Expressions(unittest.TestCase):
         np.testing.assert_allclose(kernel(a=values, packed=packed, scale=scale), values @ weights * scale, rtol=2e-4, atol=2e-3)
 
     def test_a_table_of_sixteen_entries(self):
-        """Weights of four bits that name an entry: the mask is what proves that it is in the table."""
+        """A weight of four bits is the index of a table entry. The mask (& 15) proves that the
+        index is within the table."""
         i, t = axes(i=64, t=16)
         codes, table = tw.input("codes", "u8", [tw.Axis("j", 32)]), tw.weight("table", "f32", [t])
         nibble = codes[i // 2] >> tw.cast("u8", i % 2 * 4) & 15
@@ -184,7 +189,7 @@ class Expressions(unittest.TestCase):
         largest = tw.compute("largest", i, tw.argmax(j, a[i, j]))
         smallest = tw.compute("smallest", i, tw.argmin(j, a[i, j]))
         computed = tw.compute("computed", i, tw.argmax(j, a[i, j] / 3.0))
-        values = random.integers(-9, 9, size=(24, 50)).astype(np.float32)  # with ties
+        values = random.integers(-9, 9, size=(24, 50)).astype(np.float32)  # has ties
         values[::3, ::7] = np.nan
         values[1::3, 20] = np.inf
         values[5] = np.nan
@@ -199,7 +204,8 @@ class Expressions(unittest.TestCase):
         self.expect(out, {"a": values}, [np.cumsum(values, axis=1)], atol=1e-4)
 
     def test_prefix_sum_by_comparison(self):
-        """As sums of what lies before each element: the loops end where the comparison says."""
+        """Sums the elements up to each element. The comparison in the term makes the loops end
+        there."""
         i, j, k = axes(i=8, j=64, k=64)
         a = tw.input("a", "f32", [i, k])
         out = tw.compute("out", [i, j], tw.sum(k, tw.select(k <= j, a[i, k], 0.0)))
@@ -213,7 +219,8 @@ class Expressions(unittest.TestCase):
                     self.expect_scans(shape, d)
 
     def expect_scans(self, shape, d):
-        """Running sums, sums without the own term, products and extremes along axis `d`."""
+        """Tests running sums along axis `d`, sums without the element itself, running products and
+        running extremes."""
         dims = [tw.Axis("xyz"[n], extent) for n, extent in enumerate(shape)]
         a, k = tw.input("a", "f32", dims), tw.Axis("k")
         term = a[tuple(k if n == d else dim for n, dim in enumerate(dims))]
@@ -251,7 +258,7 @@ class Expressions(unittest.TestCase):
         self.expect([real, imaginary], arrays, [(a @ b).real, (a @ b).imag], atol=1e-4)
 
     def test_histogram(self):
-        """As a sum of comparisons; bins of 7 values by dividing integers."""
+        """Computes each bin as a sum of comparisons. Integer division puts 7 values into a bin."""
         bins, i = axes(bin=12, i=500)
         data, width = tw.input("data", "i32", [i]), tw.input("width", "i32", [])
         hit = tw.select(tw.cast("i64", data[i] // width[()]) == bins, tw.constant("i32", 1), 0)
@@ -262,7 +269,8 @@ class Expressions(unittest.TestCase):
         self.expect(out, arrays, [expected.astype(np.int32)], rtol=0, atol=0)
 
     def test_mandelbrot_of_16_steps(self):
-        """Counts the steps within a radius of 2; a point that has left it stays where it is."""
+        """Counts the steps within a radius of 2. A point that has left this radius stays where it
+        is."""
         y, x = axes(y=24, x=32)
         cr = tw.cast("f32", x) * 0.09375 - 2.0
         ci = tw.cast("f32", y) * 0.09375 - 1.125

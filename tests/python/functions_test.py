@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of tensors that are called on arrays."""
+"""Tests functions of tensors that are called on arrays."""
 import concurrent.futures
 import pathlib
 import tempfile
@@ -12,7 +12,7 @@ import tilewright as tw
 
 
 def product(a, b):
-    """The product of two matrices."""
+    """Returns the product of two matrices."""
     (m, k), (rows, n) = a.axes, b.axes
     if rows.extent != k.extent:
         raise ValueError(f"a has {k.extent} columns, b has {rows.extent} rows")
@@ -20,7 +20,7 @@ def product(a, b):
 
 
 def numbers(*shape):
-    """Small whole numbers, whose products are exact."""
+    """Returns small whole numbers, whose products are exact."""
     return np.random.default_rng(1).integers(-4, 5, shape).astype(np.float32)
 
 
@@ -103,7 +103,7 @@ class Running(unittest.TestCase):
         np.testing.assert_array_equal(kernel(self.a, self.b), self.a @ self.b)
 
         records = len(tw.Store(str(self.database)))
-        again = tw.kernel(db=self.database)(product)  # as in another process
+        again = tw.kernel(db=self.database)(product)  # as another process would
         out = np.empty((16, 32), np.float32)
         self.assertIs(again(self.a, self.b, out=out), out)
         np.testing.assert_array_equal(out, self.a @ self.b)
@@ -153,7 +153,7 @@ class Running(unittest.TestCase):
 
     def test_fault64_32_threads_call_one_kernel_at_once(self):
         tw.kernel(db=self.database)(product).tune(self.a, self.b, trials=1)
-        kernel = tw.kernel(db=self.database)(product)  # loaded by whoever comes first
+        kernel = tw.kernel(db=self.database)(product)  # loaded by the first thread that calls it
         with concurrent.futures.ThreadPoolExecutor(32) as pool:
             results = list(pool.map(lambda _: kernel(self.a, self.b), range(320)))
         for result in results:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The notebooks of docs/notebooks run from the first cell to the last, their cells show what their metadata
-names, and they are stored without outputs."""
+"""Tests the notebooks of docs/notebooks: they run from the first cell to the last, their cells show
+the words that their metadata names, and they are stored without outputs."""
 import html
 import json
 import os
@@ -15,7 +15,7 @@ from tilewright import paths
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
-CELL_TIMEOUT_S = 300  # within which whatever is not stuck has ended, on any machine
+CELL_TIMEOUT_S = 300  # longer than any cell takes that is not stuck
 
 sys.path.insert(0, str(ROOT / "tools"))
 from clean_notebook import cleaned  # noqa: E402
@@ -28,7 +28,8 @@ except ImportError:
 
 
 def text_of(cell):
-    """The text that a reader sees below a cell. Joins the pieces of a stream, which may end within a word."""
+    """Returns the text that a reader sees below a cell. Joins the pieces of a stream, which may end
+    within a word."""
     parts = ["".join(output.get("text", "") for output in cell["outputs"])]
     for output in cell["outputs"]:
         data = output.get("data", {})
@@ -76,7 +77,7 @@ class Runs(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def environment(self):
-        """That of `./tw notebook`, in a home of its own."""
+        """Returns the environment variables of `./tw notebook`, with a home of the test's own."""
         programs = str(pathlib.Path(paths.program()).parent)
         return {**os.environ, "HOME": str(self.folder), "PATH": f"{programs}:{os.environ['PATH']}",
                 **{name: str(self.folder / name) for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "XDG_CACHE_HOME",

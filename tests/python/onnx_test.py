@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Networks from ONNX models: read, tuned, called; and what is wrong with models becomes which exception."""
+"""Tests networks from ONNX models: reading, tuning and calling them, and the exceptions for faulty
+models."""
 import contextlib
 import io
 import os
@@ -21,7 +22,7 @@ M, K, N = 3, 8, 4
 
 
 def network(op="Relu", weights=None, port=writer.port):
-    """y = relu(x w)."""
+    """Returns the model y = op(x w)."""
     weights = np.ones((K, N), np.float32) if weights is None else weights
     k, n = weights.shape
     return writer.model(
@@ -35,7 +36,7 @@ class Onnx(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        # The program's database and predictions are not those of whoever runs the test.
+        # The program's database and predictions are not those of the user who runs the test.
         places = {"XDG_DATA_HOME": folder.name, "XDG_CACHE_HOME": folder.name}
         patch = unittest.mock.patch.dict(os.environ, places)
         patch.start()
@@ -147,7 +148,7 @@ class Onnx(unittest.TestCase):
 
     def test_an_interrupt_returns_the_best_network_so_far(self):
         weights = np.ones((512, 512), np.float32)
-        large = tw.onnx.loads(network(weights=weights))  # has a space for minutes
+        large = tw.onnx.loads(network(weights=weights))  # its space is large enough for minutes
         threading.Timer(3, lambda: signal.raise_signal(signal.SIGINT)).start()
         begun = time.monotonic()
         model = large.tune(budget=500, effort="full", db=self.folder / "tuning.db", progress=False)
@@ -328,7 +329,7 @@ class Onnx(unittest.TestCase):
 
 
 def with_symbolic_batch(name, element_type, shape):
-    """A port whose first dimension is named."""
+    """Returns a port whose first dimension is symbolic."""
     part, whole = writer._part, writer._whole
     dimensions = part(1, part(2, "batch")) + b"".join(part(1, whole(1, extent)) for extent in shape[1:])
     return part(1, name) + part(2, part(1, whole(1, element_type) + part(2, dimensions)))

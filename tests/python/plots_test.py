@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Plots: what their specifications hold, and that Vega-Lite takes them."""
+"""Tests the contents of the plots' specifications, and that Vega-Lite accepts them."""
 import json
 import pathlib
 import tempfile
@@ -18,14 +18,15 @@ except ImportError:
 
 
 def layers_of(view, mark):
-    """The rows of the layers with this mark."""
+    """Returns the rows of each layer with this mark."""
     return [layer["data"]["values"] for layer in view["layer"]
             if (layer["mark"] if isinstance(layer["mark"], str) else layer["mark"]["type"]) == mark]
 
 
 class Plots(unittest.TestCase):
     def check(self, plot):
-        """It is plain JSON without NaN, and Vega-Lite compiles and draws it."""
+        """Checks that the specification is JSON without NaN, and that Vega-Lite compiles and draws
+        it. Returns the specification."""
         json.dumps(plot.spec, allow_nan=False)
         self.assertEqual(plot._repr_mimebundle_()[plots.VEGA_LITE_MIME], plot.spec)
         if vl_convert is None:
@@ -51,7 +52,7 @@ class Plots(unittest.TestCase):
         scale = spec["layer"][0]["encoding"]["color"]["scale"]
         self.assertEqual(scale["domain"], ["ok", "unstable", "no time"])
         self.assertEqual(len(set(scale["range"])), 3)
-        self.assertNotIn(plots.ORANGE, scale["range"])  # that of lines for bounds
+        self.assertNotIn(plots.ORANGE, scale["range"])  # the colour of lines for bounds
         ticks = next(layer for layer in spec["layer"] if layer["mark"]["type"] == "tick")
         self.assertEqual(ticks["encoding"]["color"]["scale"], scale)
         self.assertEqual({row["kind"] for row in ticks["data"]["values"]}, {"no time"})
@@ -70,7 +71,7 @@ class Plots(unittest.TestCase):
 
     def test_best_so_far_over_time_joins_sessions(self):
         second = records.search(4, session="s2")
-        for begun_ms in (1, 1_000_000):  # at the same time, and later
+        for begun_ms in (1, 1_000_000):  # at the same time as the first search, and later
             for record in second:
                 record.created_ms += begun_ms
             spec = self.check(plots.best_so_far(records.search(4) + second, over="time"))
@@ -146,7 +147,7 @@ class Plots(unittest.TestCase):
         self.assertEqual({row["roof"].split(",")[0] for row in layers_of(spec, "line")[0]},
                          {"peak"} | {level.name for level in roofs.levels})
         for row in layers_of(spec, "line")[0]:
-            self.assertLessEqual(row["gflops"], 100.5)  # the peak that was measured
+            self.assertLessEqual(row["gflops"], 100.5)  # the measured peak
 
     def test_operators_of_a_roofline_look_different(self):
         trials = [records.record(op=f"op{i}", workload=tw.make_workload("dense", m=16 + i, n=32, k=24).key)
@@ -186,7 +187,7 @@ class Plots(unittest.TestCase):
                       for row in spec["vconcat"][0]["data"]["values"]}
         self.assertGreater(importance["out.x_tile"], 0.95)
         self.assertLess(importance["out.y_tile"], 0.2)
-        self.assertNotIn("out.strategy", importance)  # all trials have one
+        self.assertNotIn("out.strategy", importance)  # it is the same in all trials
         self.check(plots.knobs([records.record(configuration="")]))
 
     def test_configurations(self):
@@ -232,7 +233,7 @@ class Plots(unittest.TestCase):
                               records.argument("b", "arena 4096", is_output=True)),
             records.make_step("both", "conv2d n=1", 1, records.argument("concat", "arena 0", channels=32),
                               records.argument("c", "arena 8192", is_output=True)),
-            # The memory of the pieces is used again, by one tensor.
+            # A single tensor uses the memory of both pieces again.
             records.make_step("later", "conv2d n=1", 1, records.argument("c", "arena 8192"),
                               records.argument("d", "arena 0", is_output=True, channels=32)),
             records.make_step("last", "conv2d n=1", 1, records.argument("d", "arena 0", channels=32),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Importing, forking, starting processes, and ending them at bad moments."""
+"""Tests importing the package, forking, starting processes, and ending them at bad moments."""
 import concurrent.futures
 import multiprocessing
 import os
@@ -16,7 +16,7 @@ import numpy as np
 
 import tilewright as tw
 
-PATIENCE_S = 300  # within which whatever is not stuck has ended, on any machine
+PATIENCE_S = 300  # longer than any process takes that is not stuck
 
 
 def numbers(*shape):
@@ -53,10 +53,10 @@ class Processes(unittest.TestCase):
         tuned = tw.tune(cls.workload, db=cls.folder / "tuning.db", trials=2)
         cls.kernel, cls.path = tuned.kernel(), str(cls.folder / "dense.twart")
         tuned.save(cls.path)
-        np.testing.assert_array_equal(cls.kernel(A, W, threads=2), A @ W)  # the pool of threads runs
+        np.testing.assert_array_equal(cls.kernel(A, W, threads=2), A @ W)  # starts the pool of threads
 
     def in_child(self, action):
-        """Runs the action in a child of fork, which must return True."""
+        """Runs the action in a child of fork. Expects that the action returns True."""
         child = os.fork()
         if child == 0:
             signal.alarm(PATIENCE_S)
@@ -113,8 +113,8 @@ sys.stdin.readline()
         self.assertEqual(holder.stdout.readline(), "locked\n")
         with concurrent.futures.ThreadPoolExecutor() as pool:
             opened = pool.submit(tw.Store, database)
-            time.sleep(0.1)  # By then the thread waits. A thread that kept the GIL would wait for a minute, in vain.
-            holder.communicate("\n")  # gives the lock back
+            time.sleep(0.1)  # by then the thread waits; with the GIL it would wait a minute in vain
+            holder.communicate("\n")  # releases the lock
             self.assertEqual(len(opened.result(PATIENCE_S)), 0)
 
     def test_fault65_the_interpreter_ends_while_the_pool_of_threads_lives(self):
@@ -144,7 +144,7 @@ tw.tune(tw.make_workload("dense", m=64, n=64, k=64), db={str(database)!r}, budge
                 break
         child.kill()
         child.communicate(timeout=PATIENCE_S)
-        for _ in range(2):  # the same cell twice
+        for _ in range(2):  # as when a notebook's cell runs twice
             tuned = tw.tune(tw.make_workload("dense", m=64, n=64, k=64), db=database, trials=1)
             self.assertEqual(tuned.best.status, "ok")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Watching a run from Python: on a terminal, in a log, in a notebook."""
+"""Tests how a run's progress is shown from Python: on a terminal, in a log, in a notebook."""
 import contextlib
 import io
 import pathlib
@@ -37,7 +37,7 @@ class Clock:
 
 
 class Notebook:
-    """IPython's display(), and the handle that it returns."""
+    """Stands for IPython's display() and for the handle that it returns."""
 
     def __init__(self):
         self.bundles = []

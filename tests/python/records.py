@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records, plans and pages for tests: as values, and as a database."""
+"""Makes records, plans and pages for tests, as values and as a database."""
 import hashlib
 import html.parser
 import json
@@ -10,7 +10,7 @@ import types
 import tilewright as tw
 from tilewright import paths
 
-# A name that would be a script, would end an attribute or a style, and would be read backwards.
+# As HTML it would be a script, would end an attribute or a style, and would show text backwards.
 HOSTILE = """<script>document.title='owned'</script>"'&</style>\u202egnp\u2066\x07\nnext"""
 DENSE = tw.make_workload("dense", m=16, n=32, k=24).key
 _TEXTS = ("op", "target", "device", "toolchain", "layouts", "status", "program_version", "host",
@@ -21,7 +21,8 @@ _FIELDS = ("op target device toolchain codegen_abi threads layouts status latenc
 
 
 def record(**changes):
-    """A record as Store.query() gives it, as far as Python reads it."""
+    """Returns a record like those of Store.query(), with the fields that the Python package
+    reads."""
     made = dict.fromkeys(_TEXTS, "")
     made.update(op="dense", target="x86-64-linux-avx2-fma", device="a processor", toolchain="a",
                 codegen_abi=4, threads=1, status="ok", latency_ns=1500.5, flops=24576.5,
@@ -46,7 +47,8 @@ def failed(**changes):
 
 
 def search(count=24, **changes):
-    """A search: every fourth trial fails, the others get faster with larger tiles."""
+    """Returns the records of a search. Every fourth trial fails; the others are faster if x_tile is
+    larger."""
     made = []
     for i in range(count):
         tile = 1 << i % 4
@@ -59,7 +61,8 @@ def search(count=24, **changes):
 
 
 def _line(made):
-    """The line of JSON that `tilewright db export` would write (docs/database_format.md)."""
+    """Returns the line of JSON that `tilewright db export` would write
+    (docs/database_format.md)."""
     def text(value):
         if isinstance(value, list):
             return " ".join(map(text, value))
@@ -79,7 +82,7 @@ def write_database(path, records):
 
 
 def argument(tensor, place, layout="", is_output=False, is_constant=False, channels=16):
-    """An array of a step; 4096 bytes of it are 16 channels."""
+    """Returns an argument of a step. An array with 16 channels has 4096 bytes."""
     return types.SimpleNamespace(tensor=tensor, dtype="f32", shape=[1, channels, 8, 8], place=place,
                                  layout=layout, is_output=is_output, is_constant=is_constant)
 
@@ -90,7 +93,8 @@ def make_step(name, workload, ns, *arguments):
 
 
 def plan(name="net", step="conv"):
-    """Two kernels, the second of which reads a copy in another layout, and the input again."""
+    """Returns a plan of three steps: a copy of the input to another layout, a kernel that reads the
+    copy, and a kernel that adds the input to the result."""
     steps = [make_step(f"{step}: NCHW -> NCHW16c", "transpose n=1", 500, argument("x", "input 0"),
                        argument("x", "arena 0", "NCHW16c", is_output=True)),
              make_step(step, "conv2d n=1", 3000, argument("x", "arena 0", "NCHW16c"),
@@ -103,7 +107,8 @@ def plan(name="net", step="conv"):
 
 
 class Markup(html.parser.HTMLParser):
-    """The elements and the text of a piece of HTML; a ValueError where tags do not match."""
+    """Parses a piece of HTML into the names of its elements and its text. Raises a ValueError if
+    tags do not match."""
 
     VOID = {"meta", "br"}
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The report: what its page says, that it asks for nothing, and that a browser draws all of it."""
+"""Tests the report: the contents of its page, that the page requests nothing, and that a browser
+draws all of it."""
 import contextlib
 import html
 import importlib.util
@@ -37,14 +38,15 @@ class Report(unittest.TestCase):
         self.page = self.folder / "page.html"
 
     def write(self, trials, *arguments):
-        """The page about a database with these trials."""
+        """Makes the report about a database with these trials, and returns its HTML."""
         records.write_database(self.database, trials)
         code = report.main(["--db", str(self.database), "--output", str(self.page), *arguments])
         self.assertEqual(code, 0)
         return self.page.read_text(encoding="utf-8")
 
     def opened(self):
-        """The page's elements after its scripts have run, and what the browser's console says."""
+        """Opens the page in a browser. Returns the HTML after its scripts have run, and the lines
+        of the browser's console."""
         done = subprocess.run(
             [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
              f"--user-data-dir={self.folder / 'browser'}", "--virtual-time-budget=120000",
@@ -92,8 +94,9 @@ class Report(unittest.TestCase):
         self.assertEqual(sentence in report._note_beyond_peak(beyond), True)
 
     def test_every_page_has_the_same_best(self):
-        """The report, the plots, the web view and the program name the same record and the same time: the slower one
-        of two trials of a schedule counts, whatever the clock of its session."""
+        """The report, the plots, the web view and the program name the same record with the same
+        time. A schedule with two trials counts with the slower one, even if the clock rates of
+        their sessions differ."""
         schedules = ["tw1\nsplit out m 2\n", "tw1\nsplit out n 4\n"]
         trials = [records.record(schedule=schedules[0], trial=1, created_ms=1000, latency_ns=58_500.5),
                   records.record(schedule=schedules[1], trial=2, created_ms=2000, latency_ns=61_600.5),
@@ -104,7 +107,7 @@ class Report(unittest.TestCase):
         best, _ = plots.ranked(store.query())
         self.assertEqual(best.latency_ns, 61_400.5)
         self.assertIn(f"best: 61.4 µs, record {best.hash[:12]}", page)
-        self.assertIn("61.4 µs after 4 trials", page)  # the chart's line ends there
+        self.assertIn("61.4 µs after 4 trials", page)  # the end of the chart's line
         self.assertEqual([r.hash for r in plots.best_of_each(store.query())], [best.hash])
 
         def program(*arguments):
@@ -137,13 +140,13 @@ class Report(unittest.TestCase):
     def test_asks_for_nothing(self):
         text = self.write(records.search(4))
         self.assertIn("default-src 'none'", text)
-        page = text.replace(text[text.index("<script>"):], "")  # without the charts' script
+        page = text.replace(text[text.index("<script>"):], "")  # leaves out the charts' script
         for part in ("src=", "href=\"http", "url(", "@import"):
             self.assertNotIn(part, page)
 
     def test_hostile_names_are_text(self):
         hostile = records.HOSTILE
-        device = hostile.replace("\x07\n", " ")  # with control characters the record would be left out
+        device = hostile.replace("\x07\n", " ")  # control characters would exclude the record
         trials = records.search(8, workload=hostile, op=hostile, device=device, session="s\u202e<b>")
         trials.append(records.failed(workload=hostile, device=device, op=hostile, trial=99,
                                      reason=hostile, schedule="tw1\n" + hostile))
@@ -208,7 +211,7 @@ class Report(unittest.TestCase):
 
     def test_at_the_end_of_tuning(self):
         small = ("--op", "dense", "--shape", "m=16,n=32,k=24", "--trials", "3", "--budget", "10m")
-        (self.folder / "tilewright").mkdir()  # a package of the working directory is not the one that is run
+        (self.folder / "tilewright").mkdir()  # a package in the working directory must not be run
         (self.folder / "tilewright" / "__init__.py").write_text("raise ImportError('not this one')")
         done = self.tune(*small)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -216,7 +219,7 @@ class Report(unittest.TestCase):
         page = records.Markup(self.page.read_text(encoding="utf-8"))
         self.assertEqual(page.tags.count("section"), 1)
         self.assertIn("dense m=16 n=32 k=24", page.text)
-        # A run that measures nothing has a page about what is known.
+        # A run that measures nothing makes a page about the records that are known.
         self.page.unlink()
         self.assertEqual(self.tune(*small[:4], "--effort", "none").returncode, 0)
         self.assertIn("dense m=16 n=32 k=24", self.page.read_text(encoding="utf-8"))
@@ -229,7 +232,8 @@ class Report(unittest.TestCase):
         text = records.Markup(self.page.read_text(encoding="utf-8")).text
         for part in ("planted_mixed_blocks", "relu_1", "conv2d", "sessions"):
             self.assertIn(part, text)
-        # A session without trials, as when all kernels were known before, has a page about the network alone.
+        # For a session without trials, the page shows the network alone. This happens if all
+        # kernels were known before.
         self.assertEqual(report.main(["--db", str(self.database), "--session", "none", "--model",
                                       str(self.folder / "net.twart"), "--output", str(self.page)]), 0)
         self.assertIn("has no trials of session none", self.page.read_text(encoding="utf-8"))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Schedules by hand."""
+"""Tests schedules that are written by hand."""
 import unittest
 
 import tilewright as tw

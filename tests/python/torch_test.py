@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile(backend="tilewright") where PyTorch is installed, which the project does not do: the checks of
-bench/models/torch_compile.py without its networks."""
+"""Runs the checks of bench/models/torch_compile.py without its networks: they test
+torch.compile(backend="tilewright"). Needs PyTorch, which the project does not install."""
 import importlib.util
 import os
 import pathlib

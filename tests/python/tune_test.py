@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tuning, interrupting it, and the database."""
+"""Tests tuning, its interruption, and the database."""
 import json
 import os
 import pathlib
@@ -121,7 +121,7 @@ class Tuning(unittest.TestCase):
                          "[tune] threads is 64: the machine has 2")
         cache = self.folder / "cache"
         cache.mkdir()
-        with self.assertRaisesRegex(tw.NoCandidateError, "\n  tilewright tune --db '"):  # a line for a shell
+        with self.assertRaisesRegex(tw.NoCandidateError, "\n  tilewright tune --db '"):  # a line to paste into a shell
             tw.Session(self.database, cache).kernel(small().key)
 
     def test_databases_are_paths_in_folders_that_are_there(self):
@@ -257,7 +257,7 @@ class Tuning(unittest.TestCase):
 
 
 class Fault83(unittest.TestCase):
-    """While a run lasts, its database is read by its callback and by other threads."""
+    """During a run, its callback and other threads read the run's database."""
 
     PRELUDE = """
 import signal, sys, threading
@@ -268,7 +268,8 @@ heard = []
 """
 
     def run_script(self, body):
-        """The output of the script. It runs in a process of its own, which can be ended if it waits for a lock."""
+        """Runs the script and returns the words of its output. It has its own process, which is
+        ended if it waits for a lock."""
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run([sys.executable, "-c", self.PRELUDE + body, folder + "/tuning.db"], text=True,
                                   capture_output=True, timeout=200)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The Python of docs/tutorial.md runs, and says what its comments say."""
+"""Tests that the Python code of docs/tutorial.md runs and prints what its comments say."""
 import contextlib
 import io
 import pathlib

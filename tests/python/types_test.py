@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 CHECKED = r"(script|__init__|commands|errors|functions|onnx|onnx_writer|options|paths|signatures)\.py"
 
-# Definitions on which the examples of docs/python.md rely.
+# Definitions that the examples of docs/python.md use.
 PRELUDE = """
 import numpy as np
 
@@ -33,7 +33,8 @@ class Types(unittest.TestCase):
         cls.folder = pathlib.Path(folder.name)
 
     def check(self, text):
-        """Lines of errors of mypy --strict in the script `text` or in the fully annotated modules."""
+        """Returns the lines of errors that mypy --strict finds in the script `text` and in the
+        fully annotated modules."""
         script = self.folder / "script.py"
         script.write_text(text)
         environment = {**os.environ, "MYPYPATH": os.environ["PYTHONPATH"].split(os.pathsep)[0]}

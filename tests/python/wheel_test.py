@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel that `./tw wheel` makes is installed without a compiler and serves Python, the commands, C and C++
-programs, all of it also where the checkout is gone. Needs a package index; builds for minutes, so it runs in the
-nightly run, or with TW_TEST_WHEEL, which names a wheel that is built already."""
+"""Tests the wheel that `./tw wheel` makes. It is installed without a compiler, and serves Python,
+the commands, and programs in C and C++, even if the checkout is absent. Needs a package index. A
+build takes minutes, so the test runs in the nightly run, or if TW_TEST_WHEEL names a wheel that is
+built already."""
 import json
 import os
 import pathlib
@@ -18,7 +19,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "tools"))
 import outside  # noqa: E402
 
-# Says which of these libraries the process has opened, tunes for so long that the cost model learns, and says it again.
+# Prints which of these libraries the process has opened, tunes for so long that the cost model
+# learns, and prints them again.
 SCRIPT = """
 import numpy as np
 import tilewright as tw
@@ -36,7 +38,8 @@ print(*opened())
 
 
 def built_wheel():
-    """The path of the wheel, which is built where TW_TEST_WHEEL names none."""
+    """Returns the path of the wheel that TW_TEST_WHEEL names. Without this variable, builds the
+    wheel."""
     given = os.environ.get("TW_TEST_WHEEL", "")
     if given:
         return pathlib.Path(given)
@@ -60,7 +63,7 @@ class Wheel(unittest.TestCase):
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
         cls.bin = venv / "bin"
         cls.environment = {"HOME": folder.name, "PATH": f"{cls.bin}:/usr/bin:/bin", "LANG": "C.UTF-8"}
-        # Without programs besides those of the environment, so without a compiler.
+        # PATH has only the programs of the virtual environment, so no compiler is found.
         index = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL_"))}
         done = subprocess.run([cls.bin / "python", "-m", "pip", "install", "--only-binary", ":all:", cls.wheel],
                               env={**index, "HOME": os.environ.get("HOME", ""), "PATH": str(cls.bin)},
@@ -72,7 +75,8 @@ class Wheel(unittest.TestCase):
 
     @classmethod
     def run_installed(cls, program, *arguments):
-        """The finished process; in a name space without the checkout, where one can be made."""
+        """Runs a program and returns the finished process. If possible, the process has a mount
+        namespace without the checkout."""
         command = [cls.bin / program, *arguments]
         hidden = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs none "{ROOT}" && exec "$@"', "sh"]
         if subprocess.run([*hidden, "true"], capture_output=True).returncode == 0:

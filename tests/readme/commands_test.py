@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of README.md run, on small shapes and with small budgets, and so does its Python."""
+"""Runs the commands and the Python code of README.md, on small shapes and with small budgets."""
 
 import os
 import pathlib
@@ -12,16 +12,19 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "README.md").read_text()
 PROGRAM, PYTHON = os.environ.get("TW_TEST_PROGRAM", ""), os.environ.get("TW_TEST_PYTHON", "")
-# Verbs of the script `tw` itself, and `doctor`, whose exit code depends on the machine.
+# Verbs that are not run: those of the script `tw` itself, and `doctor`, whose exit code depends on
+# the machine.
 NOT_RUN = {"test", "wheel", "doctor", "bench", "python"}
-# Small shapes and networks in place of those of the page, and searches that end after a few trials.
+# Replacements that put small shapes and networks in place of those of the page, and end searches
+# after a few trials.
 SMALL = [(r"--shape \S+", "--shape n1c8h6w6k8r3s3p1"), (r"--budget \S+", "--budget 5m --trials 2"),
          (r"--model resnet\d+", "--model planted_shared_transforms"),
          (r"--op conv2d --target host", "--op conv2d --shape n1c8h6w6k8r3s3p1 --budget 5m --trials 2")]
 
 
 def commands():
-    """Lines such as `$ ./tw tune --op conv2d   # why`, without `./tw` and the comment."""
+    """Returns the words of each line such as `$ ./tw tune --op conv2d   # why`, without `./tw` and
+    the comment."""
     return [shlex.split(line, comments=True) for line in re.findall(r"^\$ \./tw (.*)$", PAGE, re.MULTILINE)]
 
 

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each example in C and C++ of the pages and of the public headers compiles. An example takes names from the
-program around it: EXAMPLES declares them, for each file. Those of docs/runtime.md that call a kernel of a processor
-also run; tests/readme/readme_test.cpp runs that of docs/api.md.
+"""Compiles each example in C and C++ of the pages and of the public headers. An example may use
+names of the program around it; EXAMPLES and EXAMPLES_IN_C declare these names for each file. The
+examples of docs/runtime.md that call a kernel of a processor also run. tests/readme/readme_test.cpp
+runs the example of docs/api.md.
 
-An example of a page is a block of ```c or ```cpp. One of a header is an indented part of a comment before the first
-declaration, with a statement in it. Whole programs are not among them: tests/tools/install_test.py builds and runs that
-of docs/api.md. Several examples of one file are a function, each in a block of its own inside of
-the one before, so that later ones may use the names of earlier ones, and declare them anew."""
+An example of a page is a block of ```c or ```cpp. An example of a header is an indented part of a
+comment before the first declaration, with a statement in it. Whole programs in C++ are not among
+them: tests/tools/install_test.py builds and runs the program of docs/api.md. The examples in C++ of
+one file become one function. Each example is in a block of its own inside of the block of the
+example before it, so that later examples may use the names of earlier examples or declare them
+anew."""
 
 import os
 import pathlib
@@ -23,7 +26,8 @@ SESSION = ["tw_session* session"]
 CALL = ["const char* cache, *workload", "tw_kernel* kernel", "tw_buffer buffers[3]"]
 MODEL = ["float* x, *y", "std::vector<DeviceArray> on_device", "DeviceStream stream"]
 
-# For each file of examples in C++: the namespaces that it is in, and declarations of the names that it takes.
+# For each file of examples in C++: the namespaces that the examples use, and declarations of the
+# names that they expect from the program around them.
 EXAMPLES = {
     "docs/api.md": ("tw::dsl tw::db tw::tuner tw::runtime",
                     ["Environment environment", "OnProgress on_progress", "float* a_data, *b_data, *c_data", "ThreadPool pool"]),
@@ -64,7 +68,8 @@ EXAMPLES = {
                                               "ReferenceKernel reference"]),
 }
 
-# The same for each example in C, by its file and its place in it.
+# Declarations of the names that each example in C expects. The key is the file and the example's
+# index in the file.
 EXAMPLES_IN_C = {
     ("docs/networks.md", 0): ["tw_buffer buffers[2]"],
     ("docs/runtime.md", 0): ["const char* cache_directory, *workload", "tw_buffer buffers[3]"],
@@ -84,7 +89,8 @@ def examples_of_page(path, language):
 
 
 def examples_of_header(path, mark):
-    """The indented parts of the comment at the top of a header, whose lines begin with `mark`."""
+    """Returns the examples in the comment at the top of a header: its indented parts that have a
+    statement. The lines of the comment begin with `mark`."""
     parts, part = [], []
     for line in path.read_text().splitlines():
         if line.startswith("#include"):
@@ -108,7 +114,7 @@ def pages():
 
 
 def found_in_cxx():
-    """The examples in C++ of each file that has some."""
+    """Returns the examples in C++ of each file that has at least one."""
     found = {page: [example for example in examples_of_page(ROOT / page, "cpp") if "#include" not in example]
              for page in pages()}
     found |= {header: examples_of_header(ROOT / header, "//") for header in public_headers()}
@@ -116,7 +122,7 @@ def found_in_cxx():
 
 
 def found_in_c():
-    """Each example in C, by its file and its place in it."""
+    """Returns the examples in C by file and index in the file."""
     found = {page: examples_of_page(ROOT / page, "c") for page in pages()}
     found["runtime/tilewright.h"] = examples_of_header(ROOT / "runtime" / "tilewright.h", r" \*")
     return {(file, place): example for file, examples in found.items() for place, example in enumerate(examples)}
@@ -127,7 +133,7 @@ def in_cxx(number, file, examples):
     lines = [f"namespace example_{number} {{"]
     lines += [f"using namespace {namespace};" for namespace in ["tw", *namespaces.split()]]
     lines += [f"extern {name};" for name in names]
-    is_program = "int main(" in examples[0]  # a function by itself
+    is_program = "int main(" in examples[0]  # the example is a function by itself
     lines += [] if is_program else ["Status example() {"]
     for place, example in enumerate(examples):
         lines += ["{"] * (place > 0) + [f'#line 1 "example {place + 1} of {file}"', example]
@@ -172,7 +178,8 @@ class Examples(unittest.TestCase):
 
 @unittest.skipIf(not PROGRAM, "[SKIP] the code generator was not built")
 class RunExamples(unittest.TestCase):
-    """The product of docs/runtime.md, which is tuned by two trials, called by its examples in C."""
+    """Tunes the product of docs/runtime.md by two trials and calls it as the examples in C of that
+    page do."""
 
     SHAPE = "--op dense --shape m=64,n=32,k=128"
     BEFORE = """#include <stdio.h>
@@ -231,7 +238,8 @@ int main(void) {
 
 
 def one_by_one(declaration):
-    """Parameters of a declaration of several names: "float* a, *b" is "float* a" and "float* b"."""
+    """Splits a declaration of several names into one per name: "float* a, *b" gives "float* a" and
+    "float* b"."""
     first, *others = declaration.split(", ")
     kind = re.match(r"(const )?\w+", first).group()
     return [first, *(f"{kind} {other}" for other in others)]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sample of docs/api.md compiles, runs, and computes what it says.
+// Tests that the sample of docs/api.md compiles, runs, and computes the result that the page
+// promises.
 
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@ std::vector<float> product(const std::vector<float>& a, const std::vector<float>
   return c;
 }
 
-/// Small whole numbers: their products are exact in any order.
+/// Returns small whole numbers. Sums of their products are exact in any order.
 std::vector<float> numbers(size_t count) {
   std::vector<float> values(count);
   for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i * 7 % 13) - 6.0f;
@@ -31,7 +32,7 @@ class Readme : public testing::Test {
   void SetUp() override {
     if (!tuner::can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
     before_ = std::filesystem::current_path();
-    std::filesystem::current_path(folder_.path());  // the sample names files
+    std::filesystem::current_path(folder_.path());  // the sample uses relative file names
   }
   void TearDown() override {
     if (!before_.empty()) std::filesystem::current_path(before_);
@@ -44,7 +45,7 @@ class Readme : public testing::Test {
 
 TEST_F(Readme, TheSampleTunesAProductAndRunsIt) {
   std::vector<float> a = numbers(64 * 128), b = numbers(128 * 32), c(64 * 32, 0.0f);
-  // The sample's minute is cut short after a few trials.
+  // The sample has a budget of a minute. The test interrupts it after a few trials.
   std::atomic<int> interrupts = 0;
   tuner::Environment environment = tuner::test_environment();
   environment.interrupts = &interrupts;

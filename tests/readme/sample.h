@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The sample of docs/api.md as a function of what it takes from the program around it.
+// The sample of docs/api.md as a function. Its parameters are the names that the sample expects
+// from the program around it.
 
 #include "base/result.h"
 #include "runtime/thread_pool.h"

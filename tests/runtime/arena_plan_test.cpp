@@ -13,7 +13,7 @@
 namespace tw::runtime {
 namespace {
 
-/// The largest sum of bytes that are alive at one step, counted step by step.
+/// Returns the largest sum of padded bytes that are alive at one step. It is counted step by step.
 int64_t lower_bound_of(const std::vector<Lifetime>& lifetimes) {
   int64_t most = 0;
   for (const Lifetime& at : lifetimes) {
@@ -106,11 +106,12 @@ TEST(ArenaPlan, OtherOrdersAreTriedWhereSizeMisleads) {
   EXPECT_GE(reached, 90);
 }
 
-/// Lifetimes of the results of operators that run one after the other.
+/// Collects the lifetimes of the results of operators that run one after the other.
 struct Results {
   std::vector<Lifetime> lifetimes;
 
-  /// The next operator: reads earlier results and writes one; the number of the result.
+  /// Adds an operator that reads earlier results and writes a new result. Returns the index of the
+  /// new result.
   size_t run(int64_t bytes, const std::vector<size_t>& inputs) {
     const int now = static_cast<int>(lifetimes.size());
     for (const size_t input : inputs) lifetimes[input].last = now;
@@ -119,7 +120,7 @@ struct Results {
   }
 };
 
-// Sizes in KB of the results at batch 1, from the papers' tables.
+// Sizes are the KB of each result at batch 1, from the tables of the papers.
 Results residual_network() {
   Results net;
   size_t x = net.run(3136, {});
@@ -203,7 +204,7 @@ TEST(ArenaPlan, ManyArraysArePlannedToo) {
   for (int step = 0; step < 3000; ++step)
     lifetimes.push_back({64 * (1 + random.below(100)), step, step + 1});
   const ArenaPlan plan = plan_arena(lifetimes);
-  EXPECT_GE(plan.bytes, 12000);  // two large neighbours
+  EXPECT_GE(plan.bytes, 12000);  // two large neighbours are alive at a time
   EXPECT_LE(plan.bytes, 20000);
 }
 

@@ -21,7 +21,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// An artifact whose object is no code: what is read only is never loaded.
+/// Returns an artifact whose object has no code. Tests only read it and never load it.
 Artifact small_artifact() {
   Artifact artifact;
   artifact.info.workload = "copy(x[4])";
@@ -115,7 +115,7 @@ TEST_F(ArtifactTest, MissingFileIsNotCompiled) {
   EXPECT_EQ(read_artifact(directory_ / "none/other.twart").error().code, ErrorCode::NotCompiled);
 }
 
-// Whoever deleted the file as a damaged kernel would lose a tuned network.
+// Without this message, somebody could take a tuned network for a damaged kernel and delete it.
 TEST_F(ArtifactTest, ANetworkIsNamedAsOne) {
   ASSERT_TRUE(write_model(path_, tiny_model_without_code()));
   expect_refused("it is a network: open it by Model::open() or tw_model_open()");
@@ -218,7 +218,7 @@ TEST_F(ArtifactTest, Fault55_AnotherAbiVersionIsRefused) {
   expect_refused("kernel ABI is version 4, this runtime's is 3");
 }
 
-/// With buffers that are computed from the input x.
+/// Returns the small artifact with a preparation: it computes a buffer `u` from the input x.
 Artifact small_prepared_artifact() {
   Artifact artifact = small_artifact();
   artifact.info.arguments[0].only_prepares = true;
@@ -311,7 +311,7 @@ TEST_F(ArtifactTest, NumbersThatAreNoIntegersAreRefused) {
 }
 
 TEST_F(ArtifactTest,
-       AnUntouchedRewriteIsAccepted) {  // so that the refusals above are not the helper's
+       AnUntouchedRewriteIsAccepted) {  // shows that the helper causes none of the refusals above
   write_bytes(path_, with_header(read_bytes(path_), [](auto&) {}));
   EXPECT_TRUE(read_artifact(path_));
 }
@@ -370,7 +370,7 @@ TEST_F(ArtifactTest, PtxStandsBehindACubinAndNowhereElse) {
   EXPECT_THAT(write_artifact(path_, artifact).error().message, HasSubstr("PTX and the target"));
 }
 
-/// An artifact for a GPU, with a tensor map.
+/// Returns an artifact for a GPU, with a tensor map.
 Artifact artifact_with_map() {
   Artifact artifact = small_artifact();
   artifact.info.target = "cuda:sm_90a";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C interface as a deployment meets it: the shared library, a program in C, and what both link.
+// Tests the C interface as a deployment uses it: the shared library, a program in C, and the
+// libraries that both link.
 #include <dlfcn.h>
 #include <dlpack/dlpack.h>
 #include <fmt/format.h>
@@ -175,7 +176,8 @@ TEST_F(CApiTest, KernelsOfTheProcessorTakeNoDeviceMemory) {
   EXPECT_THAT(tw_last_error(), HasSubstr("'gpu' is no device"));
 }
 
-/// The matrix, the vector and the result of a call, on a device or not.
+/// Returns the buffers of a call: the matrix, the vector and the result. The memory may be of a
+/// device.
 std::vector<tw_buffer> buffers_of(void* a, void* x, void* y) {
   static constexpr int64_t shape[] = {64, 5};
   return {{a, TW_FLOAT32, 2, shape, nullptr},
@@ -187,7 +189,8 @@ class OnDevice : public CApiTest {
  protected:
   void SetUp() override { keep_pocl_cache_apart(); }
 
-  /// False, with the reason, where there is no such device.
+  /// Loads the kernel on the device. Returns false if there is no such device; tw_last_error() then
+  /// says why.
   bool opens(const char* device, const Artifact& artifact) {
     EXPECT_TRUE(write_artifact(artifact_, artifact));
     if (tw_session_open_device(nullptr, nullptr, device, &session_) != TW_OK) return false;
@@ -210,7 +213,7 @@ TEST_F(OnDevice, AKernelRunsOnOpenCl) {
   expect_call();
   void* queue = nullptr;
   ASSERT_EQ(tw_session_queue(session_, &queue), TW_OK);
-  tw_session_close(session_);  // the kernel keeps what it needs
+  tw_session_close(session_);  // the kernel stays usable
   session_ = nullptr;
   OpenClLibrary library(queue);
   const auto a = library.make_memory(known_.a), x = library.make_memory(known_.x),
@@ -223,7 +226,7 @@ TEST_F(OnDevice, AKernelRunsOnOpenCl) {
 
 TEST_F(OnDevice, ExampleProgramRunsOnOpenCl) {
   if (!opens("opencl", matvec_for_opencl())) GTEST_SKIP() << "[SKIP] " << tw_last_error();
-  // PoCL never frees what it made, which builds with LeakSanitizer would tell.
+  // PoCL never frees the memory that it allocates, so LeakSanitizer is turned off.
   const Outcome outcome =
       run_command(fmt::format("ASAN_OPTIONS=detect_leaks=0 {} {} opencl", TW_EXAMPLE, artifact_));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
@@ -240,7 +243,7 @@ TEST_F(OnDevice, AKernelRunsOnCuda) {
   void* queue = nullptr;
   ASSERT_EQ(tw_session_queue(session_, &queue), TW_OK);
   fake.launches.clear();
-  // The memory of this driver is that of the process.
+  // The memory of the fake driver is memory of the process, so the test can pass its own arrays.
   alignas(16) float y[64] = {};
   std::vector<float> a = known_.a, x = known_.x;
   const auto buffers = buffers_of(a.data(), x.data(), y);
@@ -264,7 +267,7 @@ TEST_F(OnDevice, AKernelRunsOnCuda) {
   EXPECT_EQ(second, nullptr);
 }
 
-// A deployment carries no compiler and no learner.
+// A deployment needs no compiler and no machine learning library.
 TEST(Linkage, RuntimeNeedsFewLibraries) {
   const Outcome outcome = run_command(fmt::format("ldd {}", TW_RUNTIME_LIBRARY));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
@@ -285,10 +288,10 @@ TEST(Linkage, RuntimeExportsTheCInterfaceOnly) {
   }
 }
 
-/// Runs the program with its first allocation failing, then with its fourth, and so on, by night
-/// with each of them, until none fails any more. The program ends by itself with a message and not
-/// by a signal, except in the destructor of nlohmann's values (3.11), which allocates, and aborts
-/// if that fails.
+/// Runs the program again and again, each time with another allocation that fails: the first, the
+/// fourth, and so on, and at night each one, until 20 runs succeed in a row. A program whose
+/// allocation fails must exit with 0 or 1 and not die by a signal. The only exception is the
+/// destructor of nlohmann's values (3.11), which allocates and aborts if that fails.
 void expect_errors_of_failing_allocations(const std::string& program, const std::string& success,
                                           int most_allocations, int most_aborts) {
   if (has_shadow_memory) GTEST_SKIP() << "the sanitizer has its own allocator";
@@ -497,7 +500,7 @@ TEST_F(NetworkInC, ASessionOfADeviceRunsTheNetworksOfItsKind) {
                                {y.data(), TW_FLOAT32, 1, shape, nullptr}};
   EXPECT_EQ(tw_model_call(model, buffers, 2, 0), TW_OK) << tw_last_error();
   EXPECT_EQ(y, tiny_result(x));
-  // The driver's memory is the process's, so its kernels can be given these arrays.
+  // The memory of the fake driver is memory of the process, so its kernels can use these arrays.
   alignas(16) float on_device[8] = {2, 2, 2, 2};
   const tw_buffer arrays[] = {{on_device, TW_FLOAT32, 1, shape, nullptr},
                               {on_device + 4, TW_FLOAT32, 1, shape, nullptr}};

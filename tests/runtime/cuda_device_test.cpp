@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device through CUDA's driver, for which tests/runtime/fake_cuda.h stands in.
+// Tests Device with CUDA's driver interface. tests/runtime/fake_cuda.h stands in for the driver.
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>
@@ -93,7 +93,7 @@ TEST_F(CudaDevice, RunsAKernelAndGivesEverythingBack) {
     const std::vector<Launch> launches = {
         {saxpy, 4, 128, 0, arguments}, {saxpy, 0, 128, 0, arguments}, {saxpy, 1, 64, 0, arguments}};
     ASSERT_TRUE(device->launch(launches));
-    device.reset();  // the objects that are left keep it open
+    device.reset();  // the remaining objects keep the device open
     ASSERT_TRUE(y.read(results.data(), 2048));
   }
   for (size_t i = 0; i < 512; ++i) EXPECT_EQ(results[i], (i < 64 ? 4 : 2) * numbers[i]) << i;
@@ -102,7 +102,7 @@ TEST_F(CudaDevice, RunsAKernelAndGivesEverythingBack) {
   EXPECT_EQ(fake_->current, 0);
 }
 
-/// 20 rows of 44 floats from byte 64 on, in boxes of 8 rows of 16.
+/// Returns a map of 20 rows of 44 floats that begin at byte 64, with boxes of 8 rows of 16 floats.
 TensorMap small_map() {
   return {.argument = 1, .offset = 64, .extents = {44, 20}, .strides = {176}, .box = {16, 8}};
 }
@@ -172,7 +172,7 @@ TEST_F(CudaDevice, TensorMapsThatAreWrongAreRefusedBeforeTheLaunch) {
   EXPECT_THAT(error_of([](Launch& l) { l.maps[0].argument = 2; }),
               HasSubstr("a tensor map of argument 2, expected one of 2"));
   EXPECT_THAT(error_of([](Launch& l) { l.maps[0].box[0] = 6; }), HasSubstr("rows of 24 bytes"));
-  // Memory of a caller's, which only the driver sees.
+  // The address is in memory of the caller, so only the driver can see that it is not aligned.
   EXPECT_THAT(error_of([&](Launch& l) { l.arguments[1] = static_cast<char*>(x.address()) + 4; }),
               HasSubstr("cannot describe argument 1 of boxes_p0 to its copy engine"));
 }
@@ -216,7 +216,7 @@ TEST_F(CudaDevice, TimesWorkOfOtherLibraries) {
   EXPECT_THAT(left, Each(0.0F));
   EXPECT_THAT(device->time_work_ns(work, {.repeats = 2, .graph = true}).value(),
               AllOf(SizeIs(2), Each(DoubleNear(7000, 1))));
-  EXPECT_EQ(ran, 4 + 1 + 2);  // once to keep the queue busy
+  EXPECT_EQ(ran, 4 + 1 + 2);  // one more call keeps the queue busy
   EXPECT_EQ(fake_->graphs, 1);
   const auto refused =
       device->time_work_ns([](void*) { return fail(ErrorCode::Unsupported, "[it] cannot"); });
@@ -290,7 +290,7 @@ TEST_F(CudaDevice, SamplesAreTheDevicesTimeOfTheLaunchesAlone) {
   EXPECT_THAT(
       device->time_ns(launches, {.repeats = 2, .before = {&before, 1}, .graph = true}).value(),
       ElementsAre(DoubleNear(6000, 0.01), DoubleNear(6000, 0.01)));
-  EXPECT_EQ(fake_->launches.size(), 2 + 2 * 3);  // once to keep the queue busy
+  EXPECT_EQ(fake_->launches.size(), 2 + 2 * 3);  // one more round keeps the queue busy
   EXPECT_EQ(fake_->graphs, 1);
 }
 
@@ -447,7 +447,7 @@ TEST_F(CudaDevice, Fault67_ALostDeviceLeavesTheProcessAndItsOtherDevicesUsable) 
     ASSERT_FALSE(device->synchronize());
   }
   EXPECT_EQ(fake_->live, 0);
-  fake_->sticky = 0;  // like after a reset of the GPU
+  fake_->sticky = 0;  // as after a reset of the GPU
   const auto device = open().value();
   EXPECT_FALSE(device->lost());
   EXPECT_TRUE(buffer_of(*device, {1.0F}).fill(0));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeviceKernel on the driver of tests/runtime/fake_cuda.h, and on whatever OpenCL the machine has.
+// Tests DeviceKernel on the driver of tests/runtime/fake_cuda.h, and on any OpenCL device that the
+// machine has.
 #include "runtime/devices/device_kernel.h"
 
 #include <dlfcn.h>
@@ -62,7 +63,7 @@ class OnCuda : public testing::Test {
   Matvec known_ = Matvec::make();
 };
 
-/// Arrays of a call in memory of the device.
+/// Arrays of a call, in memory of the device.
 struct Given {
   DeviceBuffer a, x, y;
   std::vector<DeviceArray> arrays() const {
@@ -88,7 +89,7 @@ TEST_F(OnCuda, CopiesArraysOfTheProcessorInAndOut) {
 }
 
 TEST_F(OnCuda, ArraysOfTheProcessorMayHaveStrides) {
-  // a is given transposed, y backwards with gaps.
+  // The array of a is transposed. The array of y runs backwards and has gaps.
   std::vector<float> transposed(320), gaps(128, -1.0F);
   for (size_t i = 0; i < 64; ++i)
     for (size_t j = 0; j < 5; ++j) transposed[j * 64 + i] = known_.a[i * 5 + j];
@@ -126,7 +127,7 @@ TEST_F(OnCuda, MemoryMayBeginInsideOfAnother) {
   EXPECT_EQ(values_of(given.y), known_.y);
 }
 
-// Work on different streams may run at once, on one it does not.
+// Calls on different streams may run at the same time, calls on one stream do not.
 TEST_F(OnCuda, EachStreamHasScratchMemoryOfItsOwn) {
   std::vector<void*> scratches;
   const auto plain = fake_->kernels["rows"];
@@ -388,7 +389,7 @@ TEST_F(OnOpenCl, WhatIsNotOfItsContextOrTooSmallIsRefused) {
   EXPECT_THAT(refused(arrays(), library_->make_queue(false).get()), HasSubstr("without order"));
 }
 
-// Two phases share one scratch memory: calls on one queue must not mix them.
+// The two phases share one scratch memory, so calls on one queue must not run interleaved.
 TEST_F(OnOpenCl, Fault64_ManyThreadsCallOneKernel) {
   std::atomic<int> wrong{0};
   std::vector<std::thread> callers;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models on the driver of tests/runtime/fake_cuda.h, and on whatever OpenCL the machine has.
+// Tests models on the driver of tests/runtime/fake_cuda.h, and on any OpenCL device that the
+// machine has.
 #include "runtime/devices/device_model.h"
 
 #include <dlfcn.h>
@@ -201,7 +202,7 @@ TEST_F(ModelOnCuda, EachStreamHasMemoryOfItsOwn) {
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(model.call_on(arrays));
     ASSERT_TRUE(model.call_on(arrays, nullptr));
-    ASSERT_TRUE(model.call_on(arrays, cuda_legacy_stream));  // the same queue
+    ASSERT_TRUE(model.call_on(arrays, cuda_legacy_stream));  // the same queue as nullptr
   }
   EXPECT_THAT(arenas, SizeIs(2));
 }
@@ -227,7 +228,7 @@ TEST_F(ModelOnCuda, ProfilesItsStepsByTheDevicesClock) {
   const auto times = load().profile(arrays_of(x_, y_), pool);
   ASSERT_TRUE(times) << times.error().message;
   ASSERT_THAT(times->steps, SizeIs(3));
-  // The clock advances by a microsecond a block.
+  // The clock advances by 1 us for each block.
   EXPECT_EQ(times->steps[0].end_ns, 2000);
   EXPECT_EQ(times->steps[1].begin_ns, 2000);
   EXPECT_EQ(times->steps[2].end_ns - times->steps[2].begin_ns, 4000) << "two phases";
@@ -379,7 +380,7 @@ TEST_F(ModelOnOpenCl, RetainsNoMemoryOfTheCallers) {
     ASSERT_TRUE(model_->call_on(
         std::vector<DeviceArray>{{x.get(), Float32, {4}}, {y.get(), Float32, {4}}}));
   EXPECT_EQ(library.read(queue, y.get(), 4), tiny_result(numbers));
-  // A driver may release the memory a moment after the work on it has ended.
+  // A driver may release the memory a moment after the work on the memory has ended.
   for (int i = 0; i < 1000 && library.references(x.get()) > 1; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_EQ(library.references(x.get()), 1);

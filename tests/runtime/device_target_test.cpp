@@ -26,7 +26,8 @@ TEST(TargetsOf, TheClosestComesFirst) {
   EXPECT_THAT(names_for("opencl"), ElementsAre("opencl"));
 }
 
-// A chip that is younger than our table runs what older ones do; before the table nothing does.
+// A chip that is newer than our table runs code of older chips. For a chip older than the table
+// there is no target.
 TEST(TargetsOf, ChipsThatAreNotInTheTable) {
   EXPECT_EQ(names_for("sm_103").front(), "cuda:sm_100");
   EXPECT_THAT(names_for("sm_70"), IsEmpty());

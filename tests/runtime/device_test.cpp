@@ -6,8 +6,8 @@
 namespace tw::runtime {
 namespace {
 
-// Code runs on devices of the same major number that are not older; code with one chip's own
-// instructions runs on that chip only.
+// Code for a chip runs on chips with the same major number that are not older. Code with
+// instructions of one chip, such as sm_100a, runs on this chip only.
 TEST(RunsOn, Fault52_FollowsCudasRules) {
   EXPECT_TRUE(runs_on("sm_80", "sm_80"));
   EXPECT_TRUE(runs_on("sm_80", "sm_89"));

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 constexpr DLDataType f32{kDLFloat, 32, 1};
 
-/// A tensor as another library hands it out; a test fails that deletes it.
+/// A tensor as another library lends it. The test fails if the tensor is deleted.
 struct Tensor {
   std::vector<int64_t> shape, strides;
   DLManagedTensor managed = {};
@@ -43,7 +43,8 @@ struct Tensors {
   std::vector<const void*> all() { return {&*a, &*x, &*y}; }
 };
 
-/// The error of a call after something is spoiled.
+/// Returns the error message of a call for which `spoil` has changed a tensor. The error must be
+/// Usage.
 std::string refused(Tensors& tensors, const std::function<Status()>& call,
                     const std::function<void()>& spoil) {
   const std::vector<DLTensor> before = {*tensors.a, *tensors.x, *tensors.y};
@@ -134,7 +135,8 @@ TEST_F(DlpackOnCpu, WhatIsWrongNamesTheArgument) {
   EXPECT_THAT(call_dlpack(kernel_, few, pool_).error().message, HasSubstr("2 arrays given"));
 }
 
-// A kernel of one input of each type says what it was given: each has its own name.
+// The kernel takes f32 and refuses the tensors. Its message names the type of the tensor, so each
+// type must have a name.
 TEST_F(DlpackOnCpu, TypesAreThoseOfDlpack) {
   const std::vector<std::pair<DLDataType, std::string>> types = {
       {{kDLFloat, 16, 1}, "f16"}, {{kDLBfloat, 16, 1}, "bf16"}, {{kDLInt, 8, 1}, "i8"},
@@ -156,7 +158,7 @@ class DlpackOnCuda : public testing::Test {
     *fake_ = {};
     fake_->devices = 2;
     fake_->kernels = matvec_for_fake_cuda();
-    // The pointers that the first phase is given.
+    // Records the pointers that are passed to the first phase.
     fake_->kernels["rows"].run = [this, run = fake_->kernels["rows"].run](void* const* given) {
       seen_.assign(given, given + 3);
       run(given);
@@ -175,7 +177,7 @@ class DlpackOnCuda : public testing::Test {
   std::shared_ptr<Device> device_;
   std::unique_ptr<DeviceKernel> kernel_;
   Matvec known_ = Matvec::make();
-  // The memory of this driver is that of the process.
+  // The memory of the fake driver is memory of the process, so the test can pass its own arrays.
   alignas(16) float a_[8 + 320] = {}, x_[8] = {}, y_[64] = {};
   Tensors tensors_ = {{a_, gpu, {64, 5}, {}, 32}, {x_, gpu, {5}, {1}}, {y_, gpu, {64}}};
 };

@@ -48,13 +48,13 @@ FakeFunction saxpy{"saxpy_p0", 3}, fault{"fault_p0", 1}, checksum{"checksum", 3}
     difference_bf16{"difference_bf16", 4};
 FakeFunction* const known_functions[] = {&saxpy,      &fault,          &checksum,
                                          &difference, &difference_f16, &difference_bf16};
-std::map<std::string, FakeFunction> added;  // functions of fake.kernels that have been looked up
+std::map<std::string, FakeFunction> added;  // kernels of fake.kernels that have been looked up
 std::map<Address, size_t> allocations;
 thread_local std::vector<Handle> contexts;
 char context;
 
-/// A thread as drivers for CUDA 12.8 and newer start them: it writes its name to a file of procfs
-/// and opens a local socket. They fail where either is refused.
+/// Starts a thread as drivers for CUDA 12.8 and newer do: the thread writes its name to a file of
+/// procfs and opens a local socket. Returns OperatingSystem if either is refused.
 Result start_thread() {
   Result result = Success;
   std::thread([&] {
@@ -68,7 +68,7 @@ Result start_thread() {
   return result;
 }
 
-/// Common beginning of calls on the current context.
+/// Common beginning of calls that need a current context. Returns the result of the call so far.
 Result enter() {
   ++fake.calls;
   return contexts.empty() ? InvalidContext : fake.sticky;
@@ -81,7 +81,8 @@ bool is_allocated(Address address, size_t bytes) {
   return address - begin <= size && bytes <= size - (address - begin);
 }
 
-/// Looks up a kernel in the library of a test that starts a program.
+/// Looks up a kernel in the library that TW_FAKE_CUDA_KERNELS names and adds it to fake.kernels.
+/// Tests that start a program use such a library.
 void find_kernel(const std::string& name) {
   const char* const path = getenv("TW_FAKE_CUDA_KERNELS");
   void* const library = path != nullptr ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
@@ -91,7 +92,7 @@ void find_kernel(const std::string& name) {
   if (count != nullptr && run != nullptr) fake.kernels[name] = {*count, run};
 }
 
-/// As codegen/compare_kernels.h has it; each word is summed up by the first thread.
+/// Computes the checksum of codegen/compare_kernels.h. The first thread sums all words.
 void run_checksum(const FakeLaunch& launch, const std::vector<void*>& arguments) {
   uint64_t words = 0;
   std::memcpy(&words, arguments[1], sizeof words);
@@ -101,7 +102,8 @@ void run_checksum(const FakeLaunch& launch, const std::vector<void*>& arguments)
   for (uint64_t i = 0; i < words; ++i) sums[0] += scrambled(i << 32 | data[i]);
 }
 
-/// The same for differences, of f32 only: those of other types are said not to be known.
+/// Computes the differences of codegen/compare_kernels.h for f32. For other types the result is
+/// NaN, i.e. not known.
 void run_difference(const FakeLaunch& launch, const std::vector<void*>& arguments) {
   uint64_t count = 0;
   std::memcpy(&count, arguments[2], sizeof count);
@@ -116,7 +118,7 @@ void run_difference(const FakeLaunch& launch, const std::vector<void*>& argument
   }
 }
 
-/// Runs a kernel. Its error is reported by the next call.
+/// Runs a kernel. If it fails, the next call reports the error.
 void run(const FakeLaunch& launch, const std::vector<void*>& arguments) {
   fake.launches.push_back(launch);
   fake.clock_us += launch.blocks;
@@ -139,9 +141,9 @@ void run(const FakeLaunch& launch, const std::vector<void*>& arguments) {
   for (size_t i = 0; i < count; ++i) y[i] += 2 * x[i];
 }
 
-/// Does the work at once, or adds it to the graph that the stream records.
+/// Runs the work at once, or adds it to the graph that the stream records.
 void put(Handle stream, std::function<void()> work) {
-  constexpr uintptr_t last_default = 2;  // 0 to 2 are the default streams
+  constexpr uintptr_t last_default = 2;  // handles 0 to 2 are the default streams
   auto* queue = static_cast<FakeStream*>(stream);
   if (reinterpret_cast<uintptr_t>(stream) > last_default && queue->capturing)
     queue->recorded.work.push_back(std::move(work));

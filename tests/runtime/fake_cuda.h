@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A driver in place of libcuda.so.1, which DeviceOptions::library names in tests: device memory is
-// memory of the process, launches run functions of the process as soon as they are submitted, and
-// each advances the clock that events read by as many microseconds as it has blocks. The driver
-// refuses what a real one would: work without a current context, memory that was not allocated,
-// dynamic shared memory above 48 KiB that was not allowed, tensor maps that are not aligned. When
-// it starts and when it loads a module it starts a thread that writes its name to procfs and opens
-// a local socket, and fails with CUDA_ERROR_OPERATING_SYSTEM where either is refused.
+// A driver that stands in for libcuda.so.1. Tests name it in DeviceOptions::library. Memory of the
+// device is memory of the process. A launch runs a function of the process as soon as it is
+// submitted, and advances the clock that events read by 1 us for each block. The driver refuses
+// what a real one would refuse: work without a current context, memory that was not allocated,
+// dynamic shared memory above 48 KiB that was not allowed, and tensor maps that are not aligned. At
+// its start and whenever it loads a module, it starts a thread that writes its name to procfs and
+// opens a local socket; if either is refused, it fails with CUDA_ERROR_OPERATING_SYSTEM.
 //
-// Kernels of any module: `saxpy_p0(x, y, scratch)`, y += 2 x for as many floats as there are
-// threads; `fault_p0(scratch)`, which reads an illegal address; the kernels of
-// codegen/compare_kernels.h; and what a test adds, to FakeCuda::kernels or, for a program that is
-// started, as a library that TW_FAKE_CUDA_KERNELS names: of a kernel `f` it has `int f_arguments`
-// and `void f(void* const* arguments)`. Libraries that stand in for NVIDIA's put their work on a
-// stream by fake_cuda_submit.
+// Each module has these kernels:
+// - `saxpy_p0(x, y, scratch)`: y += 2 x for as many floats as there are threads;
+// - `fault_p0(scratch)`: reads an illegal address;
+// - the kernels of codegen/compare_kernels.h;
+// - kernels that a test adds to FakeCuda::kernels;
+// - for a program that a test starts, kernels of the library that TW_FAKE_CUDA_KERNELS names. For a
+//   kernel `f` this library has `int f_arguments` and `void f(void* const* arguments)`.
+//
+// Libraries that stand in for NVIDIA's libraries put their work on a stream by fake_cuda_submit.
 
 #include <elf.h>
 
@@ -32,8 +35,8 @@ struct FakeLaunch {
   void* stream = nullptr;
 };
 
-/// A kernel of a test: a function of its pointer arguments. Tensor maps, which follow the other
-/// arguments, are pointers to FakeTensorMap.
+/// A kernel of a test: a function with pointer arguments. Its tensor maps follow the other
+/// arguments and are pointers to FakeTensorMap.
 struct FakeKernel {
   int arguments = 0;
   std::function<void(void* const* arguments)> run;
@@ -48,7 +51,8 @@ struct alignas(128) FakeTensorMap {
   uint64_t box[5];
 };
 
-/// One a process, `fake_cuda()` of the library. Not thread-safe.
+/// The state of the driver. Each process has one, which `fake_cuda()` of the library returns. Not
+/// thread-safe.
 struct FakeCuda {
   // Results that the driver returns.
   int init = 0;    ///< cuInit
@@ -67,10 +71,10 @@ struct FakeCuda {
   // Observed calls.
   int calls = 0;     ///< number of calls that need a context
   int64_t live = 0;  ///< memory, modules, streams, events, graphs and retained contexts
-  int current = 0;   ///< contexts that were made current and not given back
+  int current = 0;   ///< contexts that were made current and not popped
   std::vector<FakeLaunch> launches = {};
   std::string loaded = {};                ///< the first 4 bytes of the last module
-  int graphs = 0;                         ///< that were made
+  int graphs = 0;                         ///< number of graphs that were made
   int synchronizations = 0;               ///< waits for a stream
   std::vector<void*> graph_streams = {};  ///< of each launch of a graph
   double clock_us = 0;
@@ -78,11 +82,12 @@ struct FakeCuda {
 };
 
 using FakeCudaControl = FakeCuda*();  // fake_cuda
-/// fake_cuda_submit: runs at once what takes so many microseconds, or with the graph that the
-/// stream records.
+/// Type of fake_cuda_submit. It runs work that takes `microseconds`: at once, or with the graph
+/// that the stream records.
 using FakeCudaSubmit = void(void* stream, double microseconds, std::function<void()> work);
 
-/// No code, but the header that CUDA 13 or CUDA 12 gives to a cubin of this architecture.
+/// Returns a cubin without code. Its header is the one that CUDA 13 or CUDA 12 writes for this
+/// architecture.
 inline std::string cubin(int architecture, bool cuda13 = true) {
   Elf64_Ehdr header = {};
   std::memcpy(header.e_ident, ELFMAG, SELFMAG);

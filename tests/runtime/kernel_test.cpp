@@ -132,7 +132,7 @@ TEST_F(MatvecTest, Fault11_NullIsNamed) {
 
 TEST_F(MatvecTest, Fault12_OutputThatOverlapsAnInputNamesBoth) {
   auto given = buffers();
-  given[2].data = a_.data() + 300;  // 20 elements into the end of a
+  given[2].data = a_.data() + 300;  // y begins in the last 20 elements of a
   expect_error(given,
                AllOf(HasSubstr("output 'y'"), HasSubstr("input 'a'"), HasSubstr("shares memory")));
   void* const storage[] = {a_.data(), x_.data(), a_.data() + 319};
@@ -145,8 +145,8 @@ TEST_F(MatvecTest, Fault12_NeighboursAndSharedInputsAreFine) {
   std::copy(a_.begin(), a_.end(), block.begin() + 69);
   auto given = buffers();
   given[0].data = block.data() + 69;
-  given[1].data = block.data() + 69;  // x is the first row of a
-  given[2].data = block.data() + 5;   // ends where a begins
+  given[1].data = block.data() + 69;  // x shares memory with the first row of a
+  given[2].data = block.data() + 5;   // y ends where a begins
   EXPECT_TRUE(kernel_.call(given, pool_));
 }
 
@@ -233,8 +233,8 @@ TEST(BlockedKernel, PackAndUnpackAreInverse) {
   EXPECT_EQ(back, logical);
 }
 
-// Such an array may be larger in storage than the caller's is: reading it as it stands would
-// overrun.
+// A blocked array may be larger in storage than the caller's array. The kernel would read beyond
+// the end of the caller's array.
 TEST(BlockedKernel, ALayoutWithoutPackIsRefusedForLogicalArraysAndRunsOnStorage) {
   ThreadPool pool({.threads = 2});
   Artifact artifact = blocked_artifact();

@@ -27,7 +27,7 @@ int number_of(const Library& library) {
   return reinterpret_cast<Number>(library.symbol("number").value())();
 }
 
-// No directory is named, so nothing but memory can have served.
+// No directory is named, so the library can only have been loaded from memory.
 TEST(Library, Fault56_LoadsWithoutAnyDirectory) {
   const auto library =
       Library::load(object_that_returns(3), {.in_memory = true, .directories = {}});
@@ -54,7 +54,7 @@ TEST(Library, Fault56_NoPlaceIsAnErrorThatNamesEach) {
   EXPECT_THAT(library.error().message, HasSubstr("/proc: "));
 }
 
-// The system's loader knows objects by path: equal paths of different files must not be mixed up.
+// The system's loader identifies objects by path, so different files must not get equal paths.
 TEST(Library, DifferentObjectsStayDifferentWhileOthersComeAndGo) {
   std::vector<Library> kept;
   for (int i = 0; i < 6; ++i) {
@@ -90,7 +90,7 @@ TEST(Library, HoldsNoDescriptor) {
   EXPECT_EQ(number_of(in_directory), 2);
 }
 
-/// Lets the process open this many more descriptors during its life.
+/// While it lives, the process can open at most `more` further descriptors.
 class FewDescriptors {
  public:
   explicit FewDescriptors(rlim_t more) {
@@ -108,7 +108,7 @@ class FewDescriptors {
   rlimit before_ = {};
 };
 
-// With one descriptor the object can be written, but the system's loader cannot open it.
+// With one descriptor, the object can be written to memory but the system's loader cannot open it.
 TEST(Library, TooFewDescriptorsAreNoFaultOfTheObject) {
   const std::string object = object_that_returns(1);
   for (const rlim_t more : {0, 1}) {

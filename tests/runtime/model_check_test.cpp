@@ -28,7 +28,7 @@ using testing::HasSubstr;
 
 constexpr int64_t most_int = std::numeric_limits<int64_t>::max();
 
-/// The error message of check_model() for the tiny model after `change`; "" if the model is
+/// Returns the error message of check_model() for the tiny model after `change`; "" if the model is
 /// accepted. The tensors are x, w, h, rows, doubled, flat, y, in this order.
 std::string defect_of(const std::function<void(ModelFile&)>& change) {
   ModelFile model = tiny_model_without_code();
@@ -144,7 +144,8 @@ TEST(ModelCheck, StepsThatDoNotFitTheirKernelAreRefused) {
               HasSubstr("i32[4]"));
 }
 
-/// The tiny model whose h is stored as `tensor`, which its kernel calls `argument`.
+/// Returns the defect of the tiny model if h is stored in the layout `tensor` and its kernel's
+/// argument has the layout `argument`.
 std::string defect_with_layouts(const std::string& tensor, const std::string& argument) {
   return defect_of([&](ModelFile& m) {
     m.variants[0].tensors[2].layout = tensor;
@@ -203,7 +204,7 @@ TEST(ModelCheck, TensorsAreWrittenOnce) {
 }
 
 TEST(ModelCheck, TensorsAreNotOverwrittenWhileTheyAreNeeded) {
-  // doubled takes the place of h when twice has run, and then h is read again.
+  // `late` lies where h lies. The step `again` writes it, and then `add` reads h.
   EXPECT_THAT(defect_of([](auto& m) {
                 m.variants[0].tensors.push_back(m.variants[0].tensors[2]);
                 m.variants[0].tensors[7].name = "late";
@@ -212,7 +213,7 @@ TEST(ModelCheck, TensorsAreNotOverwrittenWhileTheyAreNeeded) {
                 m.variants[0].steps[3].arguments = {5, 2, 6};
               }),
               HasSubstr("step 3 'add' reads tensor 'h' where 'late' lies by then"));
-  // A tensor that overlaps a part of h is as bad.
+  // The same holds for a tensor that overlaps only a part of h.
   EXPECT_THAT(
       defect_of([](auto& m) {
         m.variants[0].tensors.push_back({"wide", Float32, {4, 8}, "", 128, Place::Arena, 0});
@@ -234,7 +235,7 @@ TEST(ModelCheck, TensorsAreNotOverwrittenWhileTheyAreNeeded) {
 }
 
 TEST(ModelCheck, AReshapeStandsForOneTensorOnly) {
-  // rows is read as h; when another tensor lies there it must not be read again.
+  // rows is a reshape of h. After `late` was written to the same place, no step may read rows.
   EXPECT_THAT(defect_of([](auto& m) {
                 m.variants[0].tensors.push_back(m.variants[0].tensors[2]);
                 m.variants[0].tensors[7].name = "late";
@@ -256,12 +257,12 @@ TEST(ModelCheck, AReshapeKeepsTheType) {
 }
 
 TEST(ModelCheck, InputsAndOutputsMayBeReshapedToo) {
-  EXPECT_EQ(defect_of([](auto& m) {  // twice reads x as {2, 2}
+  EXPECT_EQ(defect_of([](auto& m) {  // the step `twice` reads x as {2, 2}
               m.variants[0].tensors[3].place = Place::Input;
               m.variants[0].tensors[3].at = 0;
             }),
             "");
-  EXPECT_EQ(defect_of([](auto& m) {  // twice writes the output as {2, 2}
+  EXPECT_EQ(defect_of([](auto& m) {  // the step `twice` writes the output as {2, 2}
               m.variants[0].tensors[4].place = Place::Output;
               m.variants[0].tensors[4].at = 0;
               m.variants[0].steps.pop_back();
@@ -280,8 +281,8 @@ TEST(ModelCheck, LaterStepsMayReadOutputs) {
       "");
 }
 
-/// A network of random steps, each of which reads some tensors before it and writes one, in an
-/// arena that plan_arena() planned.
+/// Returns a network of random steps. Each step reads tensors that were written before and writes
+/// one tensor. plan_arena() has placed the tensors.
 ModelFile random_model(Random& random) {
   ModelFile model = tiny_model_without_code();
   model.variants[0].steps.clear();
@@ -298,7 +299,7 @@ ModelFile random_model(Random& random) {
     ModelStep call{"step", static_cast<int>(model.kernels.size()), {}, 0, 0};
     for (int64_t input = random.below(3); input >= 0; --input) {
       const auto read = static_cast<size_t>(random.below(step + 1));
-      const size_t tensor = read == 0 ? 0 : read + 1;  // behind x and y
+      const size_t tensor = read == 0 ? 0 : read + 1;  // index 0 is x, index 1 is y
       call.arguments.push_back(static_cast<int>(tensor));
       kernel.info.arguments.push_back({"in" + std::to_string(input), Float32, false,
                                        model.variants[0].tensors[tensor].shape, "",
@@ -321,8 +322,8 @@ ModelFile random_model(Random& random) {
   return model;
 }
 
-/// True if no tensor of the arena is overwritten before its last read. It is found by noting for
-/// each byte of the arena which tensor it holds.
+/// True if no tensor of the arena is overwritten before its last read. The function tracks which
+/// tensor each byte of the arena holds.
 bool keeps_what_is_needed(const ModelFile& model) {
   std::vector<int> holds(static_cast<size_t>(model.variants[0].arena_bytes), -1);
   const auto bytes_of = [&](int index) {
@@ -361,8 +362,8 @@ TEST(ModelCheck, RandomPlansAreSafeAndMovedTensorsAreJudgedByTheBytesTheyHold) {
   EXPECT_GT(refused, 100);
 }
 
-/// x -> left, right by multiply; both, side by side, are one tensor of 32 elements that a kernel
-/// reads; late is written when it was read.
+/// Returns a model that computes left and right from x. A kernel reads both as one tensor of 32
+/// elements, because they lie side by side. It writes `late`, from which y is computed.
 ModelFile joined_model() {
   ModelFile model = tiny_model_without_code();
   ModelVariant& variant = model.variants[0];
@@ -391,7 +392,8 @@ ModelFile joined_model() {
   return model;
 }
 
-/// The error message of check_model() for joined_model() after `change`; "" if it is accepted.
+/// Returns the error message of check_model() for joined_model() after `change`; "" if it is
+/// accepted.
 std::string defect_of_joined(const std::function<void(ModelVariant&)>& change) {
   ModelFile model = joined_model();
   change(model.variants[0]);
@@ -429,7 +431,7 @@ TEST(ModelCheck, PiecesAreNotOverwrittenWhileTheWholeIsNeeded) {
 TEST(ModelCheck, WhatIsReadAsOneCountsAsOneArray) {
   ModelFile model = joined_model();
   EXPECT_EQ(least_arena_bytes(model, model.variants[0]), 192);  // left, right and late
-  // Without a reader of both, left is free when right is written.
+  // If no step reads both as one, left is no longer needed when right is written.
   model.kernels[1].info.arguments[0].shape = {16};
   model.kernels[1].info.arguments[0].storage_elements = 16;
   model.variants[0].steps[2].arguments[0] = 3;
@@ -456,7 +458,7 @@ TEST(ModelCheck, VariantsTakeTheSameInputsInOtherShapes) {
 
 TEST(ModelCheck, TheBoundOfAnArenaIsTheLargestSumOfArraysNeededAtOnce) {
   const ModelFile tiny = tiny_model_without_code();
-  EXPECT_EQ(least_arena_bytes(tiny, tiny.variants[0]), 128);  // h beside doubled, each padded
+  EXPECT_EQ(least_arena_bytes(tiny, tiny.variants[0]), 128);  // h and doubled, each padded to 64
   const ModelFile chain = chain_model(9);
   EXPECT_EQ(least_arena_bytes(chain, chain.variants[0]), 128);
   const ModelFile one_step = one_step_model();
@@ -479,8 +481,8 @@ TEST(ModelCheck, ConstantsMayLieElsewhere) {
 
 // ---- loops ----------------------------------------------------------------------------------
 
-/// The error message of check_model() for loop_model_without_code(3) after `change`; "" if it is
-/// accepted. The tensors are s, x, w, first, h, next, row, hs, y, in this order.
+/// Returns the error message of check_model() for loop_model_without_code(3) after `change`; "" if
+/// it is accepted. The tensors are s, x, w, first, h, next, row, hs, y, in this order.
 std::string defect_of_loop(const std::function<void(ModelVariant&)>& change) {
   ModelFile model = loop_model_without_code(3);
   change(model.variants[0]);
@@ -568,12 +570,12 @@ TEST(ModelCheck, TripsMayReadSlicesOfWhatAStepWrote) {
   variant.loops[0].first = 2;
   const Status status = check_model(model);
   ASSERT_TRUE(status) << status.error().message;
-  EXPECT_EQ(least_arena_bytes(model, variant), 256);  // xs and hs, 16 bytes of each in a trip
+  EXPECT_EQ(least_arena_bytes(model, variant), 256);  // all of xs and all of hs
   variant.tensors[6].slide.begin = 8;
   EXPECT_THAT(check_model(model).error().message, HasSubstr("tensor 'row'"));
   variant.tensors[6].slide = {0, 8, 0};
   EXPECT_TRUE(check_model(model));
-  variant.tensors[9].at = 128;  // hs takes its place
+  variant.tensors[9].at = 128;  // hs then overwrites a part of xs
   variant.tensors[6].at = 128;
   EXPECT_FALSE(check_model(model));
 }
@@ -640,8 +642,8 @@ TEST(ModelCheck, RandomLoopsThatAreAcceptedAreSafe) {
 
 // ---- bands ----------------------------------------------------------------------------------
 
-/// The verdict of check_model() on branches_model_without_code(2) with a change. Tensors are x, w,
-/// h, d0, e0, d1, e1, f1, y.
+/// Returns the error message of check_model() for branches_model_without_code(2) after `change`; ""
+/// if it is accepted. The tensors are x, w, h, d0, e0, d1, e1, f1, y, in this order.
 std::string defect_of_branches(const std::function<void(ModelVariant&)>& change) {
   ModelFile model = branches_model_without_code(2);
   change(model.variants[0]);
@@ -670,7 +672,7 @@ TEST(ModelCheck, LoopsLieInOneChainOrOutsideOfBands) {
   const auto with = [](const ModelLoop& loop) {
     return defect_of_branches([&](ModelVariant& v) { v.loops = {loop}; });
   };
-  // Steps that run twice read and write the same again.
+  // A step that runs twice reads and writes the same arrays again, so these loops are legal.
   EXPECT_EQ(with({"l", 1, 2, 2}), "");
   EXPECT_EQ(with({"l", 4, 2, 2}), "");
   EXPECT_EQ(with({"l", 6, 1, 2}), "");
@@ -685,7 +687,7 @@ TEST(ModelCheck, ChainsDoNotUseWhatOthersWrite) {
     return defect_of_branches([&](ModelVariant& v) { v.tensors[tensor].at = at; });
   };
   const std::string beside = "chains 0 and 1 of band 0 run side by side, and one writes tensor ";
-  // Without the band d1 may take the place of d0, which nothing reads any more.
+  // Without the band, d1 may take the place of d0, because no later step reads d0.
   EXPECT_EQ(defect_of_branches([](ModelVariant& v) {
               v.tensors[5].at = v.tensors[3].at;
               v.bands.clear();
@@ -707,7 +709,7 @@ TEST(ModelCheck, ChainsDoNotUseWhatOthersWrite) {
 }
 
 TEST(ModelCheck, TensorsThatMoveTakeAllTheirPlacesInABand) {
-  // d1 moves over two places in its loop, of which the second one is that of d0.
+  // d1 has two places in its loop. With `begin` 0, the second place is that of d0.
   const auto with_begin = [](int64_t begin) {
     return defect_of_branches([&](ModelVariant& v) {
       v.loops = {{"l", 3, 1, 2}};
@@ -724,8 +726,8 @@ TEST(ModelCheck, TensorsThatMoveTakeAllTheirPlacesInABand) {
   EXPECT_THAT(with_begin(64), HasSubstr("run side by side"));
 }
 
-/// True if no byte that a chain of a band writes is read or written by another chain of the band.
-/// Requires: bands inside of the steps, no loops.
+/// True if no chain of a band reads or writes a byte that another chain of the band writes.
+/// Requires: the bands are inside of the steps, and there are no loops.
 bool are_chains_apart(const ModelFile& model) {
   const ModelVariant& variant = model.variants[0];
   for (const ModelBand& band : variant.bands) {

@@ -30,8 +30,8 @@ std::vector<std::string> kernels_of(const ModelFile& model) {
   return kernels;
 }
 
-/// The file of the model with other bytes for its kernels and a header that was changed, whose hash
-/// and padding agree with the change.
+/// Returns a file of the model with the given kernel bytes and a changed header. The hash of the
+/// header and the padding are made to agree with the change.
 std::string with_model_header(const ModelFile& model, const std::vector<std::string>& kernels,
                               const std::function<void(nlohmann::json&)>& change) {
   const std::string bytes = model_bytes(model).value();
@@ -190,7 +190,7 @@ TEST_F(ModelFileTest, UnsafeModelsAreNotRead) {
   expect_refused([](auto& json) { json["variants"][0]["arena_bytes"] = 64; }, "inside of 64 bytes");
 }
 
-TEST_F(ModelFileTest, AnUntouchedRewriteIsAccepted) {  // so the refusals are not the helper's
+TEST_F(ModelFileTest, AnUntouchedRewriteIsAccepted) {  // so the helper causes no refusal
   EXPECT_EQ(with_model_header(model_, kernels_of(model_), [](auto&) {}), read_bytes(path_));
 }
 
@@ -243,7 +243,7 @@ TEST_F(ModelFileTest, Fault54_ChangedConstantsAreNoticedUnlessTheyAreTrusted) {
 
 TEST_F(ModelFileTest, Fault54_AnotherKernelIsRefused) {
   ModelFile other = model_;
-  other.kernels[1].object.back() ^= 1;  // the kernel's own header and hash agree with it
+  other.kernels[1].object.back() ^= 1;  // the kernel's own header and hash agree with the change
   const std::string before = model_bytes(model_).value(), after = model_bytes(other).value();
   const auto header = nlohmann::json::parse(header_text(before, "TWNETF03", 1 << 20).value());
   ASSERT_EQ(before.size(), after.size());
@@ -341,7 +341,8 @@ TEST_F(ModelFileTest, KeepsBands) {
                 }));
     expect_refused("band 0 has");
   }
-  // A file without bands, as a runtime reads it that does not know them, is the network in order.
+  // A file without bands is the network in order. A runtime that does not know bands reads the file
+  // like this.
   write_bytes(path_, with_model_header(model, kernels_of(model), [](auto& json) {
                 EXPECT_EQ(json["variants"][0].erase("bands"), 1u);
               }));

@@ -21,11 +21,12 @@
 #include "tests/sanitizers.h"
 
 namespace {
-thread_local int new_calls = 0;  // of this thread
+thread_local int new_calls = 0;  // number of calls of operator new in this thread
 }  // namespace
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-// Not inlined: the compiler would see free() called on what operator new returned, and warn.
+// Not inlined, because the compiler would otherwise see that free() is called for memory of
+// operator new, and warn.
 [[gnu::noinline]] void* operator new(size_t bytes) {
   ++new_calls;
   if (void* const memory = std::malloc(bytes > 0 ? bytes : 1)) return memory;
@@ -140,10 +141,10 @@ TEST_F(ModelTest, AChainOfStepsTakesTwoArrays) {
 }
 
 TEST_F(ModelTest, ArraysOfTheCallersAreUsedInPlace) {
-  // A chain of one step: the kernel sees the caller's arrays and nothing else.
+  // The model has one step, so its kernel gets the caller's arrays and nothing else.
   const Model model = Model::load(one_step_model()).value();
   std::vector<float> line(9);
-  std::copy(x_.begin(), x_.end(), line.begin() + 1);  // aligned to the element and no more
+  std::copy(x_.begin(), x_.end(), line.begin() + 1);  // aligned to an element only
   const std::vector<Buffer> given = {{line.data() + 1, Float32, {4}, {1}},
                                      {line.data() + 5, Float32, {4}, {}}};
   ASSERT_TRUE(model.call(given, pool_));
@@ -222,7 +223,7 @@ TEST_F(ModelTest, Fault12_AnOutputThatOverlapsAnInputNamesBoth) {
   given[1].data = line.data() + 3;
   expect_error(given,
                AllOf(HasSubstr("output 'y'"), HasSubstr("input 'x'"), HasSubstr("shares memory")));
-  given[0].strides = {2};  // the same for arrays that are copied
+  given[0].strides = {2};  // arrays that are copied are checked too
   expect_error(given, AllOf(HasSubstr("output 'y'"), HasSubstr("shares memory")));
   given = buffers();
   given[1].data = given[0].data;
@@ -344,7 +345,7 @@ TEST_F(ModelVariants, TheShapesOfTheInputsChoose) {
   EXPECT_EQ(both_.variant_of(of_shape({4})), 0u);
   EXPECT_EQ(both_.variant_of(of_shape({2, 2})), 1u);
   EXPECT_THAT(both_.arguments(1)[0].shape, ElementsAre(2, 2));
-  EXPECT_EQ(both_.call_bytes(1), 64 + 64);  // pointers, arrays
+  EXPECT_EQ(both_.call_bytes(1), 64 + 64);  // the pointers and arrays
 }
 
 TEST_F(ModelVariants, StridedArraysChooseToo) {
@@ -495,7 +496,7 @@ TEST(Model, StepsOfALoopRunOnceATrip) {
     const Status called = model->call(arrays, pool);
     ASSERT_TRUE(called) << called.error().message;
     EXPECT_EQ(y, expected);
-    // A trip that fails names its step.
+    // If a trip fails, the error names its step.
     x.back() = -1;
     EXPECT_THAT(model->call(arrays, pool).error().message, HasSubstr("step 1 'next'"));
   }
@@ -527,7 +528,7 @@ TEST(Model, AStepOfABandIsOnItsChainsThreadInATrace) {
 
 // ---- bands ----------------------------------------------------------------------------------
 
-/// Calls of branches_model() in a pool.
+/// A fixture that calls branches_model() in a pool with as many threads as the parameter says.
 class Branches : public testing::TestWithParam<int> {
  protected:
   static constexpr int chains = 5;
@@ -609,7 +610,7 @@ TEST_P(Branches, LoopsRunWithinTheirChain) {
 }
 
 TEST_P(Branches, AStepThatFailsIsNamed) {
-  // w = 0 and h = w w = 0, so that d = x and only the steps that compute e fail where x is -1.
+  // With w = 0, h = w w = 0 and d = x. So only the steps that compute e fail if x has a -1.
   ModelFile file = branches_model(chains);
   file.constants = std::string(16, '\0');
   file.variants[0].steps[0].arguments[0] = 1;

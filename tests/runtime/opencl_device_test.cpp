@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device through OpenCL, on whatever device the machine has: PoCL makes its processor one.
+// Tests Device with OpenCL, on any OpenCL device that the machine has. With PoCL, the processor is
+// such a device.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +21,8 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::SizeIs;
 
-// y = 2 x + y, and block i of z is block i of the new y backwards, through local memory.
+// Computes y = 2 x + y. Block i of z is block i of the new y in reverse order, by way of local
+// memory.
 constexpr const char* saxpy = R"(
 __kernel void saxpy_p0(__global const float* x, __global float* y, __global float* z,
                        __global void* scratch) {
@@ -92,7 +94,8 @@ TEST_F(OpenClDevice, LaunchesRunInOrderAndArgumentsAreTakenAtTheCall) {
                      y = buffer_of(std::vector<float>(64, 0.0F)),
                      z = buffer_of(std::vector<float>(64, 0.0F));
   const DeviceFunction function = saxpy_function();
-  // y = 2; z backwards y = 2; x += 2 z = 5; y += 2 x = 12.
+  // The launches compute y = 2; z = 2 (y in reverse); then x = 5 and z = 5; then y = 12 and z = 12
+  // + 1000.
   const std::vector<Launch> launches = {
       {function, 1, 64, 0, {x.address(), y.address(), z.address(), nullptr}},
       {function, 1, 64, 0, {z.address(), x.address(), z.address(), nullptr}},
@@ -104,7 +107,7 @@ TEST_F(OpenClDevice, LaunchesRunInOrderAndArgumentsAreTakenAtTheCall) {
   EXPECT_THAT(values_of(z), Each(1012.0F));
 }
 
-// Arguments belong to the function in OpenCL: calls must not mix theirs up.
+// In OpenCL, a kernel object stores its arguments. Calls of several threads must not mix them up.
 TEST_F(OpenClDevice, ThreadsLaunchTheSameFunctionWithArgumentsOfTheirOwn) {
   constexpr int launches = 1000;
   const DeviceFunction function = saxpy_function();

@@ -53,7 +53,7 @@ class SessionTest : public testing::Test {
     ASSERT_EQ(summary->inserted, 1) << db::check(sealed).error().message;
   }
 
-  /// The only record of the schedule.
+  /// Returns the only record of the schedule.
   db::Record record_of(const std::string& schedule) {
     auto store = db::Store::open(database_, db::OpenMode::ReadOnly);
     std::vector<db::Record> found;
@@ -70,7 +70,7 @@ class SessionTest : public testing::Test {
            artifact_name(artifact_.info.workload, schedule, artifact_.info.target,
                          current_codegen_abi);
   }
-  /// The command that compiles the record of the schedule.
+  /// Returns the command that compiles the record of the schedule.
   std::string compile_line(const std::string& schedule) {
     return "tilewright compile --db '" + directory_.path() + "/it'\\''s.db' --cache '" + cache_ +
            "' " + record_of(schedule).hash.substr(0, 16);
@@ -142,7 +142,7 @@ TEST_F(SessionTest, NoArtifactNamesTheLineThatCompiles) {
               AllOf(HasSubstr(compile_line("tw1\nfast")), HasSubstr(artifact_path("tw1\nfast"))));
 }
 
-// By its workload alone, `compile` finds the record of one thread, or none.
+// If only the workload is given, `compile` looks for a record of one thread.
 TEST_F(SessionTest, TheLineThatCompilesNamesTheRecordOfTheThreads) {
   record(100, "tw1\none", 1);
   record(150, "tw1\ntwo", 2);

@@ -35,7 +35,7 @@ TEST(Strided, GatherAndScatterAgreeWithIndexArithmeticOnRandomViews) {
     gather(view, packed.data());
     ASSERT_EQ(packed, expected);
     const std::vector<char> before = memory;
-    scatter(packed.data(), view);  // writes the elements back to their places
+    scatter(packed.data(), view);  // writes the elements back to the places that they came from
     ASSERT_EQ(memory, before);
   }
 }

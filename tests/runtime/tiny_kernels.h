@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Kernels for the tests of the runtime, compiled from C by the system's compiler when they are
-// asked for, and the directories that they are kept in.
+// Kernels for tests of the runtime. The system's C compiler compiles them when a test asks for
+// them. Also the temporary directories that hold them.
 
 #include <gtest/gtest.h>
 
@@ -34,18 +34,20 @@ class TemporaryDirectory {
 std::string read_bytes(const std::string& path);
 void write_bytes(const std::string& path, std::string_view bytes);
 
-/// The bytes of the shared object that `cc -shared -nostdlib` makes of the source.
+/// Returns the bytes of the shared object that `cc -shared -nostdlib` makes from the source.
 std::string compile_c(std::string_view source);
 
-/// Canonical text of a target that this machine certainly is: its architecture without features.
+/// Returns the canonical text of a target that this machine certainly has: its architecture without
+/// features.
 std::string plain_target();
 
-/// y = a x for a of {64, 5}: rows into scratch by 64 tasks, then scratch into y by 4 others, so
-/// that a missing barrier or a lost task gives a wrong y.
+/// Returns a kernel y = a x, where a has the shape {64, 5}. 64 tasks compute the rows into scratch
+/// memory, and 4 tasks copy it to y, so a missing barrier or a lost task gives a wrong y.
 Artifact matvec_artifact();
 
-/// The same for an OpenCL device; and for an NVIDIA GPU, as a cubin without code: a test must give
-/// its kernels to the fake driver (fake_cuda.h).
+/// These return the kernel of matvec_artifact() for devices. matvec_for_opencl() is in OpenCL C.
+/// matvec_for_cuda() is a cubin without code, so a test must give the functions of
+/// matvec_for_fake_cuda() to the fake driver (fake_cuda.h).
 Artifact matvec_for_opencl();
 Artifact matvec_for_cuda(const std::string& architecture);
 std::map<std::string, FakeKernel> matvec_for_fake_cuda();
@@ -54,22 +56,25 @@ std::map<std::string, FakeKernel> matvec_for_fake_cuda();
 struct Matvec {
   std::vector<float> a, x, y;
   static Matvec make();
-  /// The arrays of a call, whose y is `to`.
+  /// Returns the arrays of a call that writes y to `to`.
   std::vector<Buffer> arrays(std::vector<float>& to);
 };
 
-/// y = 2 x for {3, 5}, both stored as [2][3][4]: the last axis in blocks of 4, padded.
+/// Returns a kernel y = 2 x for the shape {3, 5}. Both are stored as [2][3][4]: the last axis is in
+/// blocks of 4, padded.
 Artifact blocked_artifact();
 
-/// y = x u for {4}, with u = w w + 1 prepared in two phases from the input w, which calls do not
-/// read; and the same for an OpenCL device.
+/// Returns a kernel y = x u for the shape {4}. Two phases of its preparation compute u = w w + 1
+/// from the input w, which calls do not read. prepared_for_opencl() is the same for an OpenCL
+/// device.
 Artifact prepared_artifact();
 Artifact prepared_for_opencl();
 
-/// One phase that fails with 7 in task 3 of 8.
+/// Returns a kernel of one phase with 8 tasks, of which task 3 fails with 7.
 Artifact failing_artifact();
 
-/// y = x for f32 {4} with `scratch_bytes` of scratch that it does not touch.
+/// Returns a kernel y = x for f32 {4}. It asks for `scratch_bytes` of scratch memory and does not
+/// touch them.
 Artifact copy_artifact(int64_t scratch_bytes = 0);
 
 }  // namespace tw::runtime

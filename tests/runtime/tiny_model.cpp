@@ -109,7 +109,7 @@ Artifact multiply_kernel() {
                      {{"multiply", 4}});
 }
 
-/// y = 2 x for f32 {2, 2} by kernel 1, which is twice.
+/// Returns the variant y = 2 x for f32 {2, 2}. It uses kernel 1, `twice`.
 ModelVariant square_variant() {
   ModelVariant square;
   square.tensors = {tiny_tensor("x", {2, 2}, Place::Input, 0),
@@ -167,7 +167,7 @@ ModelFile tiny_model() {
 ModelFile tiny_model_for(const std::string& target) {
   ModelFile model = tiny_model_without_code();
   model.target = target;
-  // Sub-buffers of OpenCL must begin at multiples of this alignment.
+  // Arrays of the arena must begin at this alignment, because OpenCL needs it for sub-buffers.
   for (ModelTensor& tensor : model.variants[0].tensors)
     if (tensor.place == Place::Arena && tensor.at > 0) tensor.at = device_tensor_alignment;
   model.variants[0].arena_bytes = device_tensor_alignment + 16;

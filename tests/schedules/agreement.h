@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The check that most tests of this folder end in: a Program computes what its Compute means.
+// The check that ends most tests of this folder: running a Program gives the values that its
+// Compute defines.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -40,7 +41,8 @@ inline void set(dsl::Array& array, int64_t position, int64_t value) {
   array.set_int(position, value);
 }
 
-/// Integers from -2 to 2 (0 to 2 where unsigned): exact in every type and every order of reduction.
+/// Returns inputs of random integers from -2 to 2, or from 0 to 2 for unsigned types. Sums and
+/// products of so small integers are exact in every type and in every order of reduction.
 inline dsl::Arrays exact_inputs(const dsl::Compute& compute, uint64_t seed) {
   Random random(seed);
   dsl::Arrays arrays;
@@ -55,8 +57,9 @@ inline dsl::Arrays exact_inputs(const dsl::Compute& compute, uint64_t seed) {
   return arrays;
 }
 
-/// The bytes of `array` in the argument's layout. Elements that the layout's rounding adds hold
-/// `padding`: 77s in inputs, which no result may show.
+/// Returns the bytes of `array` in the argument's layout. The layout may round extents up to whole
+/// blocks. The elements that this adds hold `padding`. In inputs that is 77, a value that must not
+/// influence any result.
 inline std::vector<std::byte> packed(const Argument& argument, const dsl::Array& array,
                                      int64_t padding = 77) {
   dsl::Array storage = dsl::Array::make(argument.buffer.type, argument.buffer.extents).value();
@@ -70,8 +73,9 @@ inline std::vector<std::byte> packed(const Argument& argument, const dsl::Array&
   return storage.data;
 }
 
-/// The reason why `program` does not compute `compute`, or nullopt if it does. `tolerance` is
-/// relative to the expected element, or absolute if that is below 1; 0 asks for equality.
+/// Runs `program` on exact_inputs() and compares its outputs with those of the interpreter. Returns
+/// the first difference or error, or nullopt if all outputs agree. `tolerance` is relative to the
+/// expected element, or absolute if that element is below 1 in magnitude; 0 requires equality.
 inline std::optional<std::string> disagreement(const dsl::Compute& compute, const Program& program,
                                                uint64_t seed = 1, double tolerance = 0) {
   const dsl::Arrays inputs = exact_inputs(compute, seed);

@@ -22,7 +22,8 @@ Space space_for(const std::string& workload, const char* name = target) {
       .value();
 }
 
-/// The word that a configuration begins with, or "direct".
+/// Returns the name of the algorithm that a configuration begins with, such as "winograd_4", or
+/// "direct" if it begins with a stage.
 std::string algorithm_of(const Space& space, const Point& point) {
   const std::string text = space.to_string(point);
   const std::string first = text.substr(0, text.find(';'));
@@ -43,7 +44,7 @@ TEST(Algorithms, AreOfferedWhereTheAccuracyClassAllowsThemAndProductsOutnumberTr
   EXPECT_EQ(algorithms_of(space_for("conv2d n=1 c=64 h=7 w=9 k=64 r=1 s=7 pad_left=3 pad_right=3 "
                                     "f32 fast")),
             all);
-  // Tiles of 6 are larger than the frame.
+  // The result has 5 x 5 pixels, fewer than a tile of 6 x 6 computes.
   EXPECT_EQ(algorithms_of(space_for("conv2d n=1 c=32 h=5 w=5 k=32 r=3 s=3 pad=1 f32 fast")),
             (Names{"direct", "winograd_2", "winograd_4"}));
   for (const char* workload :
@@ -110,12 +111,13 @@ TEST(Algorithms, AreTheFirstWordOfAConfiguration) {
     const std::string text = space.to_string(point);
     EXPECT_EQ(space.parse(text), point) << text;
     if (algorithm_of(space, point) == "direct") continue;
-    // The same stages without the word, or with that of another algorithm, are another point or
-    // none.
+    // The text without the name of the algorithm, or with the name of an unknown algorithm, is not
+    // parsed as this point.
     EXPECT_NE(space.parse(text.substr(text.find(';') + 2)), point);
     EXPECT_FALSE(space.parse("strassen" + text.substr(text.find(';'))));
   }
-  // Records of direct schedules keep their text.
+  // A direct schedule has the same text in a space with other algorithms as in one without, so that
+  // records of direct schedules stay valid.
   const Space direct = space_for("conv2d n=1 c=32 h=14 w=14 k=32 r=3 s=3 pad=1 f32 strict");
   const std::string text = direct.to_string(direct.default_point());
   const auto point = space.parse(text);
@@ -129,7 +131,8 @@ TEST(Algorithms, PointsAreFoundBackFromTheirSteps) {
   EXPECT_GE(found_back(space_for(conv), 12, 7), 11);
 }
 
-/// Random schedules of the problem's algorithms compute the problem's compute, up to rounding.
+/// Checks that random schedules of all algorithms other than the direct one compute the problem's
+/// compute within `tolerance`.
 void expect_agreement(const Problem& problem, const char* name, double tolerance) {
   const auto space = Space::derive(problem, *parse_target(name));
   ASSERT_TRUE(space) << space.error().message;
@@ -150,7 +153,8 @@ void expect_agreement(const Problem& problem, const char* name, double tolerance
   EXPECT_GT(legal, samples / 4);
 }
 
-// Consumers, layouts that are asked for, and shapes of which no tile, strip or vector is a divisor.
+// The cases have consumers of the convolution, layouts that are asked for, and extents that no
+// tile, strip or vector divides.
 TEST(Algorithms, RandomSchedulesComputeWhatTheComputeMeans) {
   const struct {
     const char* workload;
@@ -176,8 +180,8 @@ TEST(Algorithms, RandomSchedulesComputeWhatTheComputeMeans) {
   }
 }
 
-// A signal, a chain of consumers that read the convolution twice, and weights that are no
-// constants.
+// The cases are a one-dimensional convolution, consumers that read the convolution twice, and
+// weights that are an input, not a constant.
 TEST(Algorithms, RandomSchedulesOfExpressionsComputeWhatTheyMean) {
   for (const char* text : {R"(input a: f32[2, 24, 23]
            weight w: f32[16, 24, 3]
@@ -199,8 +203,8 @@ TEST(Algorithms, RandomSchedulesOfExpressionsComputeWhatTheyMean) {
   }
 }
 
-/// A small convolution with a stride of 1, some of whose consumers and layouts are chosen by
-/// chance.
+/// Returns a small convolution with a stride of 1. Groups, padding, bias, relu and layouts are
+/// chosen at random.
 Problem random_convolution(Random& random) {
   const auto pick = [&](std::vector<std::string> texts) {
     return texts[static_cast<size_t>(random.below(static_cast<int64_t>(texts.size())))];
@@ -231,7 +235,8 @@ Problem random_convolution(Random& random) {
 
 class RandomAlgorithms : public testing::TestWithParam<int> {};
 
-// Whole numbers, whose sums are whole: errors beyond a tenth are no rounding.
+// The inputs are integers, so the exact results are integers, too. The tolerance is at most 0.1,
+// because a larger difference cannot be rounding.
 TEST_P(RandomAlgorithms, SchedulesOfRandomConvolutionsAgree) {
   constexpr const char* targets[] = {target, "x86-64-v3", "x86-64-linux-sse4_1"};
   Random random(static_cast<uint64_t>(GetParam()));

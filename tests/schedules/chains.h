@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Computes of many stages, each of which reads the one before several times: written out in one
-// expression they would grow exponentially.
+// Computes with many stages, in which each stage reads its predecessor several times. If they were
+// written as a single expression, it would grow exponentially with the number of stages.
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 namespace tw::schedules {
 
-/// Iterations of z = z^2 + c in real and imaginary parts: two stages each.
+/// Returns iterations of z = z^2 + c. Each has two stages, the real and the imaginary part of z.
 inline std::string mandelbrot(int iterations, int rows = 8, int columns = 40) {
   const std::string axes = fmt::format("f32[y={}, x={}]", rows, columns);
   std::string text = fmt::format("input cr: f32[{0}, {1}]; input ci: f32[{0}, {1}]", rows, columns);
@@ -24,7 +24,7 @@ inline std::string mandelbrot(int iterations, int rows = 8, int columns = 40) {
   return text + fmt::format("; out: {} = {}[y, x] + {}[y, x]", axes, re, im);
 }
 
-/// A chain of blurs along rows; each stage reads three elements of the one before.
+/// Returns a chain of blurs along rows. Each stage reads three elements of its predecessor.
 inline std::string blurs(int stages, int rows = 8, int columns = 40) {
   std::string text = fmt::format("input a: f32[{}, {}]", rows, columns), before = "a";
   for (int i = 1; i <= stages; ++i) {
@@ -38,7 +38,7 @@ inline std::string blurs(int stages, int rows = 8, int columns = 40) {
   return text;
 }
 
-/// A chain of matrix products; each stage multiplies the result of the one before.
+/// Returns a chain of matrix products. Each stage multiplies the result of its predecessor by w.
 inline std::string products(int stages, int extent = 12) {
   std::string text = fmt::format("input a: f32[{0}, {0}]; weight w: f32[{0}, {0}]", extent),
               before = "a";

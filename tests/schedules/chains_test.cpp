@@ -32,7 +32,7 @@ ComputePlan plan_of(const dsl::Compute& compute) {
   return plan_stages({compute}, *parse_target("x86-64-v3")).value();
 }
 
-/// A chain of stages, each of which reads the one before once.
+/// Returns a chain of stages, each of which reads its predecessor once.
 std::string maxima(int stages) {
   std::string text = "input a: f32[64]", before = "a";
   for (int i = 1; i <= stages; ++i) {
@@ -42,7 +42,7 @@ std::string maxima(int stages) {
   return text;
 }
 
-// The size of a plan is at most that of the text times a constant, whatever the number of stages.
+// The plan has at most 64 times as many expression nodes as the compute, for any number of stages.
 TEST(Chains, Fault77_PlansAreAsLargeAsTheirText) {
   constexpr int64_t most_growth = 64;
   for (const int stages : {4, 16, 64})
@@ -52,7 +52,8 @@ TEST(Chains, Fault77_PlansAreAsLargeAsTheirText) {
     }
 }
 
-// Two stages would be inlined for an element each of what one of them computes alone.
+// A chain of one blur is planned as a single stage. Of eight blurs at least four stages stay,
+// because an inlined stage would be computed again for each of its three reads.
 TEST(Chains, Fault77_WhatIsReadAtSeveralPlacesIsNotComputedForEach) {
   EXPECT_EQ(plan_of(parsed(blurs(1))).compute.stages.size(), 1u);
   const size_t kept = plan_of(parsed(blurs(8))).compute.stages.size();
@@ -76,7 +77,8 @@ TEST(Chains, WhatIsReadOnceIsInlinedHoweverManyTheyAre) {
 }
 
 TEST(Chains, Fault77_DefaultsAndSamplesAgreeWithTheInterpreter) {
-  // A number that is squared over and over leaves f32 within a few iterations: those are exact.
+  // The chains are short, because z, squared again and again, is exact in f32 for a few iterations
+  // only.
   for (const std::string& text : {mandelbrot(3), blurs(10), products(3)}) {
     const dsl::Compute compute = parsed(text);
     const Space space = space_of(compute, "x86-64-v3");
@@ -109,7 +111,8 @@ TEST(Chains, Fault91_AStopEndsPlanningWithoutAPlan) {
   }
 }
 
-// In computes with many tiled stages hardly any random point meets the constraints of all stages.
+// If a compute has many tiled stages, hardly any random point meets the constraints of all stages.
+// Even so, samples must be allowed and differ from each other.
 TEST(Chains, Fault77_SamplesOfManyStagesDiffer) {
   const Space space = space_of(parsed(products(16)), "x86-64-v3");
   Random random(7);
@@ -131,7 +134,8 @@ TEST(Chains, Fault91_TheDefaultIsTheSameHoweverOftenItIsAskedForOrThereIsNone) {
   }
 }
 
-// The spatial weight of a bilateral filter: a product of indices is no multiple of a variable.
+// An index expression with products of variables, such as the spatial weight of a bilateral filter,
+// is not affine. Simplification must still keep its value.
 TEST(Chains, ProductsOfIndicesAreSimplified) {
   const dsl::Compute compute =
       parsed("input a: i64[9]; out: i64[y=9, x=7] = (x - 3) * (x - 3) + (y - x) * y + a[y]");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hashes of the default schedules, with which searches begin, for every operator at its example
-// shape and a few expressions: they show which defaults a change of a strategy affects. Run with
-// TW_UPDATE_GOLDEN=1 to rewrite the file if a change is intended.
+// Compares the hashes of default schedules, with which searches begin, with a golden file. It
+// covers every operator at its example shape and a few expressions. A difference shows which
+// defaults a change of a strategy affects. If the change is intended, run with TW_UPDATE_GOLDEN=1
+// to rewrite the file.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// docs/schedules.md, docs/tutorial.md and the files of golden/ show what the code prints. Run the
-// tests with TW_UPDATE_GOLDEN=1 to rewrite them, and read the difference.
+// The examples in docs/schedules.md and docs/tutorial.md and the files of golden/ must show what
+// the code prints. Run the tests with TW_UPDATE_GOLDEN=1 to rewrite these files, then review the
+// changes.
 
 #include <gtest/gtest.h>
 
@@ -28,14 +29,16 @@ std::string contents(const fs::path& path) {
   return text.str();
 }
 
-/// Compares, or writes `actual` where the caller of the test asks for it.
+/// Expects the file to contain `actual`. If TW_UPDATE_GOLDEN is set, writes `actual` to the file
+/// first.
 void expect_file(const fs::path& path, const std::string& actual) {
   if (std::getenv("TW_UPDATE_GOLDEN")) std::ofstream(path) << actual;
   EXPECT_EQ(contents(path), actual) << path;
 }
 
-/// The lines of `program` from the one that `head` begins with to the next of that indentation; all
-/// of them where `head` is empty.
+/// Returns the part of `program` from the text `head` up to the next line that begins with "phase".
+/// Returns the whole program if `head` is empty, begins with "kernel" or "preparation", or does not
+/// occur.
 std::string part_of(const std::string& program, const std::string& head) {
   if (head.empty() || head.starts_with("kernel") || head.starts_with("preparation")) return program;
   const size_t begin = program.find(head);
@@ -49,7 +52,8 @@ struct Page {
   int blocks = 0;
 };
 
-/// The page with each `program` and `error` block as the blocks before it make it.
+/// Returns the page with the contents of its `program` and `error` blocks computed again, from the
+/// last `tw` block (compute) and `tw1` block (steps) before each.
 Page regenerated(const std::string& page) {
   Page result;
   std::string compute, steps;
@@ -107,7 +111,8 @@ TEST(Docs, EveryStrategyIsShown) {
         << strategy.name;
 }
 
-/// A golden file: the key of a workload, the schedule, and under a line `---` the program.
+/// A golden file has the key of a workload, the schedule, a line `---`, and the program to which
+/// the schedule must be lowered.
 TEST(Golden, SchedulesLowerToTheirPrograms) {
   int files = 0;
   for (const auto& entry : fs::directory_iterator(TW_SOURCE_DIR "/tests/schedules/golden")) {

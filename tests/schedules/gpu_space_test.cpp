@@ -21,7 +21,8 @@
 namespace tw::schedules {
 namespace {
 
-/// Every kind of stage, at sizes that the interpreters take and blocks do not divide.
+/// Operators and shapes that have every kind of stage. The sizes are small enough for the
+/// interpreters, and blocks do not divide them.
 constexpr std::pair<std::string_view, std::string_view> small[] = {
     {"conv2d", "n=2 c=5 h=9 w=7 k=6 r=3 s=3 stride=2 pad=1"},
     {"conv2d", "n=1 c=4 h=6 w=6 k=4 r=3 s=3 stride=1 pad=1 groups=4"},
@@ -77,7 +78,7 @@ TEST_P(GpuSpace, PointsComputeWhatTheComputeMeans) {
   }
 }
 
-// Sums are of f32, and what is stored is not.
+// The reduction of a row sums in one type, such as f32, and the result is stored in another.
 TEST_P(GpuSpace, ReductionsOfRowsMayStoreAnotherType) {
   const Target target = *parse_target(GetParam());
   for (const DType type : {Float16, BFloat16}) {
@@ -137,7 +138,9 @@ TEST(GpuSpaceOfProducts, OperandsPassThroughSharedMemory) {
                                     (rows + padding("rows") + columns + padding("columns")) * 4);
 }
 
-/// The tensor tile that a search begins with, "none", or "no tile" where the space has none.
+/// Returns the name of the tensor tile of the space's default point, which a search measures first.
+/// Returns "none" if the default point has no tensor tile, and "no tile" if the space offers no
+/// choice of strategies, so that no point has one.
 std::string first_tile(std::string_view op, std::string_view shape, DType type,
                        const std::string& target) {
   const auto workload = dsl::make_workload(op, *dsl::parse_shape(shape, op), type);
@@ -178,8 +181,8 @@ TEST(GpuSpaceOfProducts, BeginWithTensorTilesWhereTheyAreFaster) {
             "mma_m16n8k16_bf16");
 }
 
-/// Samples that have the knob of a product at another value than 1 compute what the compute
-/// means.
+/// Samples points in which the named knob of a product is not 1, and checks that three of them
+/// compute what the compute means.
 void expect_agreement_with(std::string_view knob, std::string_view op, std::string_view shape,
                            DType type) {
   const auto workload = dsl::make_workload(op, *dsl::parse_shape(shape, op), type);
@@ -222,7 +225,8 @@ TEST(GpuSpaceOfProducts, SearchesBeginWithEnoughBlocks) {
   EXPECT_GE(tasks("dense", "m=1 n=1000 k=2048"), 66);
 }
 
-/// The operands that TMA copies in some of 400 points, sorted.
+/// Returns the sorted names of the operands that TMA copies in at least one of 400 points: 200
+/// samples and 200 mutations of the default point.
 std::string boxes_of(const Space& space) {
   Random random(1);
   std::set<std::string> operands;
@@ -238,7 +242,7 @@ std::string boxes_of(const Space& space) {
   return join(std::vector<std::string>(operands.begin(), operands.end()), " ");
 }
 
-/// The operands of a product that TMA copies in some of 400 points, sorted.
+/// Returns boxes_of() for a named operator.
 std::string boxes_in(std::string_view op, std::string_view shape, DType type = Float32,
                      const std::string& target = "cuda:sm_90a") {
   const auto workload = dsl::make_workload(op, *dsl::parse_shape(shape, op), type);
@@ -247,8 +251,8 @@ std::string boxes_in(std::string_view op, std::string_view shape, DType type = F
 }
 
 TEST(GpuSpaceOfProducts, OperandsThatAreBoxesMayBeCopiedInBulk) {
-  // The first operand is contiguous along the reduction, which tensor tiles take; the second
-  // across.
+  // The first operand is contiguous along the reduction, as tensor tiles read it. The second is
+  // contiguous across the reduction.
   EXPECT_EQ(boxes_in("dense", "m=64 n=64 k=64"), "a b");
   EXPECT_EQ(boxes_in("dense", "m=64 n=64 k=64", Float32, "cuda:sm_120"), "a b");
   EXPECT_EQ(boxes_in("dense", "m=64 n=64 k=64", Float32, "cuda:sm_80"), "");
@@ -264,7 +268,7 @@ TEST(GpuSpaceOfProducts, OperandsThatAreBoxesMayBeCopiedInBulk) {
   EXPECT_EQ(boxes_in("conv2d", "n=1 c=64 h=14 w=14 k=64 r=3 s=3 pad=1"), "");
 }
 
-/// The operands of a convolution of bf16 that TMA copies in some of 400 points, sorted.
+/// Returns boxes_of() for a convolution with layouts that are asked for.
 std::string boxes_in_convolution(std::string_view shape, std::string_view layouts,
                                  const std::string& target = "cuda:sm_90a",
                                  std::string_view type = "bf16") {
@@ -288,13 +292,14 @@ TEST(GpuSpaceOfProducts, PixelsWhoseChannelsAreLastAreBoxes) {
   EXPECT_EQ(boxes_in_convolution(padded, "in=NCHW8c out=NHWC"), "");
   EXPECT_EQ(boxes_in_convolution(padded, "in=NHWC out=NHWC", "cuda:sm_80"), "");
   EXPECT_EQ(boxes_in_convolution(padded, "in=NHWC out=NHWC", "cuda:sm_90a", "f32"), "");
-  // Pixels of 120 bytes.
+  // A pixel has 120 bytes, which is no multiple of 16.
   EXPECT_EQ(boxes_in_convolution("n=2 c=60 h=14 w=14 k=64 r=3 s=3 stride=1 pad=1 dilation=1 "
                                  "groups=1",
                                  "in=NHWC out=NHWC"),
             "");
-  // Pixels may be several apart, and padded on one side. The padded pixels of a stride have as many
-  // neighbours in each phase of the stride.
+  // Strides and padding on one side are allowed. With a stride of 2 and padding, even and odd
+  // pixels are separate parts of the image and must have the same extents: 28 pixels are 14 and 14,
+  // but 27 are 14 and 13.
   EXPECT_EQ(boxes_in_convolution("n=2 c=64 h=15 w=15 k=64 r=3 s=3 stride=2 pad=0 dilation=1 "
                                  "groups=1",
                                  "in=NHWC out=NHWC"),
@@ -336,7 +341,8 @@ TEST(GpuSpaceOfProducts, ConvolutionsBeginWithRectanglesOfPixels) {
     EXPECT_NE(steps.find(" wgmma_m64k16_bf16"), steps.npos) << steps;
     EXPECT_NE(steps.find("\nspecialise "), steps.npos) << steps;
     EXPECT_NE(steps.find("\nset_layout w OHWI"), steps.npos) << steps;
-    // The rectangles cover the pixels but for those of 7 x 7, of which 8 x 8 are computed.
+    // The rectangles cover each pixel once. Images of 7 x 7 pixels are an exception: rectangles
+    // compute 8 x 8 pixels.
     const auto program = schedule.program(limits_of(target));
     ASSERT_TRUE(program) << program.error().message;
     const int64_t rows = value_of(space, space.default_point(), "block.rows"),
@@ -376,7 +382,7 @@ TEST(GpuSpaceOfProducts, RandomBoxConvolutionsAreLegal) {
   EXPECT_GE(specialised * 4, cases);
 }
 
-/// True if the default point is allowed with other values of some knobs of the product.
+/// True if the default point, with split=1, raster=1 and the given values of knobs, is allowed.
 bool allows(std::string_view op, std::string_view shape, DType type, KnobChanges values) {
   const auto workload = dsl::make_workload(op, *dsl::parse_shape(shape, op), type);
   EXPECT_TRUE(workload) << workload.error().message;
@@ -402,18 +408,19 @@ TEST(GpuSpaceOfProducts, WarpgroupsReadBothOperandsAsTheyAreCopied) {
   EXPECT_TRUE(dense("m=256 n=256 k=256", BFloat16, 64, 1));
   EXPECT_TRUE(dense("m=256 n=256 k=256", BFloat16, 64, 2));
   EXPECT_TRUE(dense("m=256 n=256 k=256", BFloat16, 16, 1));
-  // The last block of several groups has whole ones.
+  // If a block has several groups of columns, the last block may be cut off to whole groups only.
   EXPECT_TRUE(dense("m=256 n=288 k=256", BFloat16, 64, 2));
   EXPECT_FALSE(dense("m=256 n=296 k=256", BFloat16, 64, 2));
   EXPECT_TRUE(dense("m=256 n=320 k=256", BFloat16, 128, 1));
   EXPECT_FALSE(dense("m=256 n=328 k=256", BFloat16, 128, 1));
   EXPECT_TRUE(dense("m=256 n=328 k=256", BFloat16, 64, 1));
-  // The instruction transposes 16 bits alone.
+  // The instruction transposes factors of 16-bit types only.
   EXPECT_FALSE(dense("m=256 n=256 k=256", Int8, 128, 1));
 }
 
-/// A large product of bf16 on sm_90a, and its configuration with copies by producers, blocks of 128
-/// by 256 and four stages, which is the fastest shape of CUTLASS's kernels for it.
+/// A large product of bf16 on sm_90a with two points. `first` is the default. `fast` has blocks of
+/// 128 by 256, three pipeline stages, and TMA copies by the producers of persistent blocks.
+/// CUTLASS's fastest kernels for this product have that shape.
 struct LargeProduct {
   Space space = Space::derive(dsl::parse_workload("dense m=4096 n=4096 k=4096 bf16 fast")->compute,
                               *parse_target("cuda:sm_90a"));
@@ -421,7 +428,8 @@ struct LargeProduct {
   Point fast = changed(space, first,
                        {{"block.rows", 128}, {"block.columns", 256}, {"stages", 3}, {"copies", 3}})
                    .value();
-  /// Number of chains of mutations, out of `chains`, that come to that block by producers.
+  /// Starts `chains` chains of at most `mutations` mutations at `from`. Returns how many reach a
+  /// point with the blocks and the copies of `fast`.
   int reached(const Point& from, int chains, int mutations) const {
     Random random(1);
     int count = 0;
@@ -457,9 +465,10 @@ TEST(GpuSpaceOfProducts, LargeBlocksByProducersAreNearTheDefault) {
   for (size_t d = 0; d < product.fast.choices.size(); ++d)
     differences += product.fast.choices[d] != product.first.choices[d];
   EXPECT_LE(differences, 2);
-  // Two decisions of some twenty: one chain in a few hundred gets there by two mutations.
+  // The two points differ in at most two of some twenty decisions, so that about one chain in a few
+  // hundred leads from one point to the other by two mutations.
   EXPECT_GE(product.reached(product.first, 2000, 2), 10);
-  // From copies by threads it is one decision more.
+  // A point in which threads copy the operands is one decision further away.
   const Point plain = changed(product.space, product.first, {{"copies", 0}}).value();
   ASSERT_TRUE(product.space.allowed(plain));
   EXPECT_GE(product.reached(plain, 4000, 4), 10);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Products by tiles of warpgroups whose factors are contiguous across the reduction (MN-major):
-// what a search on sm_90a begins with, but for some knobs.
+// Products by warpgroup tiles with factors that are contiguous across the reduction (MN-major).
+// Their schedules are the default points on sm_90a with the values of some knobs changed.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -54,7 +54,8 @@ inline Schedule schedule_of(const MnMajorProduct& p) {
   return space.schedule(*point);
 }
 
-/// Knob values with which TMA copies both operands.
+/// Returns knob values with which TMA copies both operands. If `specialise`, producer warps issue
+/// the copies.
 inline KnobChanges in_bulk(int64_t stages, bool specialise, KnobChanges more = {}) {
   KnobChanges knobs = {{"stages", stages}, {"copies", specialise ? 2 : 1}};
   knobs.insert(knobs.end(), more.begin(), more.end());
@@ -75,7 +76,8 @@ inline std::vector<MnMajorProduct> mn_major_products() {
     return more;
   };
   std::vector<MnMajorProduct> products = {
-      // Copied by threads: one group of columns, two, of two warpgroups, and tails of all three.
+      // Threads copy the operands. The blocks have one group of 64 columns, two groups, two
+      // warpgroups, or sizes that leave tails.
       {64, 64, 64, threads(1, blocks(64, 64, 1, 1, 1))},
       {128, 128, 128, threads(2, blocks(128, 128, 2, 1, 4))},
       {64, 256, 96, threads(3, blocks(64, 256, 1, 1, 2))},
@@ -84,7 +86,7 @@ inline std::vector<MnMajorProduct> mn_major_products() {
       {64, 64, 96, threads(2, blocks(64, 32, 1, 1, 4))},
       {70, 72, 104, threads(3, blocks(64, 16, 1, 1, 1))},
       {128, 104, 80, threads(2, blocks(64, 64, 1, 2, 2))},
-      // With TMA copies.
+      // TMA copies the operands.
       {64, 72, 136, in_bulk(3, true, blocks(64, 32, 1, 1, 2))},
       {64, 96, 136, in_bulk(2, true, blocks(64, 64, 1, 2, 4))},
       {64, 72, 64, in_bulk(2, false, blocks(64, 16, 1, 1, 1))},
@@ -97,7 +99,8 @@ inline std::vector<MnMajorProduct> mn_major_products() {
       {70, 72, 200, in_bulk(4, true, blocks(64, 64, 1, 1, 2))},
       {70, 264, 136, in_bulk(2, true, blocks(128, 64, 2, 1, 4))},
   };
-  // The first factor is MN-major, or both are.
+  // In the products above only the second factor is MN-major. Here the first factor is, or both
+  // are.
   const auto add = [&](MnMajorProduct p, bool across_b, DType type) {
     p.across_a = true;
     p.across_b = across_b;
@@ -116,7 +119,8 @@ inline std::vector<MnMajorProduct> mn_major_products() {
   return products;
 }
 
-/// A random point of the space of such a product; half of the points use TMA copies.
+/// Returns a random product with at least one MN-major factor and a random schedule with a
+/// warpgroup tile. In half of the cases TMA copies an operand.
 inline std::pair<dsl::Compute, Schedule> random_mn_major_product(Random& random) {
   const Target target = *parse_target("cuda:sm_90a");
   const auto size = [&](int64_t more) {

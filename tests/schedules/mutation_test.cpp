@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutants: programs with one planted mistake. Each is rejected by the legality check, or by running
-// it against what the compute means, before anybody would time it.
+// Tests the tests: mutants are programs with one planted mistake. The legality check must reject
+// each mutant, or its results must differ from what the compute means.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,8 @@ struct Mutant {
   Block body;
 };
 
-/// `expr` with the n-th node that `change` accepts replaced, for each n.
+/// Returns copies of `expr`. In the n-th copy, the n-th node for which `change` returns an
+/// expression is replaced by that expression.
 std::vector<Expr> variants(const Expr& expr,
                            const std::function<std::optional<Expr>(const Expr&)>& change) {
   int64_t count = 0;
@@ -159,10 +160,12 @@ std::vector<Mutant> mutants_of(const Block& body) {
 
 struct Subject {
   std::string compute, steps;
-  /// Mutants that mean the same: what a lost guard writes is written again; a maximum over all
-  /// lanes does not ask in which lane; an iteration more of an outer loop whose inner loop is then
-  /// empty, or of threads whose element is padding; a zero that the other operand has too, and
-  /// any literal in its place there or in a row of padding; a block of zeros ahead of the end.
+  /// Expected number of mutants that compute the same results although they were changed:
+  ///   - without its guard, a store only repeats a value that is stored anyway;
+  ///   - a maximum over all lanes does not depend on the order of the lanes;
+  ///   - one more iteration of an outer loop finds its inner loop empty, or computes padding;
+  ///   - a zero or another literal stands where the other factor is 0, or in a row of padding;
+  ///   - a block of zeros is copied ahead of the end.
   int64_t equivalent = 0;
 };
 
@@ -204,7 +207,8 @@ const std::vector<Subject>& subjects() {
   return table;
 }
 
-/// True if the program is wrong for one of several inputs: one maximum may hide another.
+/// True if the program is wrong for one of 16 inputs. A single input is not enough: a maximum may
+/// hide a wrong element that is smaller.
 bool is_wrong(const dsl::Compute& compute, const Program& program) {
   for (uint64_t seed = 1; seed <= 16; ++seed)
     if (disagreement(compute, program, seed)) return true;

@@ -22,7 +22,7 @@ const std::string chain =
     "+ u[i + 1]";
 const std::string square = "input a: f32[10, 8]; out: f32[i=10] = sum(j=8) a[i, j]";
 
-/// The loops of a stage after the steps.
+/// Returns the loops of a stage after the steps, or the error.
 std::string loops_after(const std::string& compute, const std::string& steps,
                         const std::string& stage) {
   const auto schedule = parse_schedule(dsl::parse_compute(compute).value(), "tw1;" + steps);
@@ -53,13 +53,14 @@ TEST(Nest, StepsChangeLoops) {
   EXPECT_EQ(loops_after(chain, "compute_at u out i", "u"), "u: for i in 0..2");
 }
 
-// The last of five tiles of three is cut off at element 12: its region is that of the others.
+// Each of five tiles reads three elements. The last tile's reads are cut off at element 12, but its
+// region is as long as the regions of the other tiles.
 TEST(Nest, RegionsOfReadsThatAreCutOffAtTheEndAreAsLongAsOthers) {
   const std::string tiles =
       "input a: f32[13]; u: f32[i=13] = a[i] + 1; "
       "out: f32[t=5] = u[3 * t] + u[min(3 * t + 2, 12)] * u[min(3 * t + 1, 12)]";
   EXPECT_EQ(loops_after(tiles, "compute_at u out t", "u"), "u: for i in 0..3");
-  // Nothing is known to be read near the end: from 0 on.
+  // Here the reads are not known to lie near the end of u, so that the region is all of u.
   const std::string far =
       "input a: f32[13]; u: f32[i=13] = a[i] + 1; "
       "out: f32[t=5] = u[t] + u[min(3 * t + 1, 12)]";
@@ -211,7 +212,7 @@ TEST(Nest, StepsBuiltInCodeAreCheckedLikeText) {
   EXPECT_TRUE(Schedule(compute).cache_write("c", "m", Scope::Argument).error());
 }
 
-// ---- regressions: each of these computed something else, or could not be proved -------------
+// ---- regressions: schedules that were lowered wrongly or refused for want of a proof ----------
 
 class NestAgrees : public ::testing::TestWithParam<NestCase> {};
 
@@ -227,12 +228,14 @@ TEST_P(NestAgrees, WithTheCompute) {
 INSTANTIATE_TEST_SUITE_P(
     Table, NestAgrees,
     ::testing::Values(
-        // There is nothing to reduce, and the initialisation depends on the reduction loop.
+        // The reduction is empty, and the initialisation of the result is inside of the reduction
+        // loop.
         NestCase{"input a: f32[5, 0]; r: f32[i=5] = sum(j=0) a[i, j]; out: f32[i=5] = r[i] + 1.0",
                  "epilogue out r; cache_write r j", ""},
         NestCase{"input a: i32[5, 0]; r: i32[i=5] = prod(j=0) a[i, j]",
                  "reorder r j i; cache_write r j", ""},
-        // A cached sum of what reads nothing, or whose held factors lack a guarded axis.
+        // A sum with an accumulator that reads no tensor, or with staged factors that do not depend
+        // on an axis that has a guard.
         NestCase{"c: f32[y=5] = sum(k=4) select(y + k < 6, 1.0, 0.0)", "cache_write c y", ""},
         NestCase{"c: f32[y=5] = sum(k=4) select(y + k < 6, 1.0, 0.0)",
                  "split c k 3; cache_write c y", ""},
@@ -248,7 +251,7 @@ INSTANTIATE_TEST_SUITE_P(
         NestCase{"input a: f32[4, 3]; r: f32[i=4] = sum(j=3) a[i, j]; t: f32[i=4] = a[i, 0] * 2.0; "
                  "out: f32[i=4] = r[i] + t[i]",
                  "epilogue out r", ""},
-        // A rounded-up reduction of padded taps.
+        // A padded window is reduced in parts, whose number of taps is rounded up.
         NestCase{
             "input in: f32[9]; weight w: f32[3]; "
             "out: f32[x=5] = sum(s=3) select(0 <= x * 2 + s - 1 && x * 2 + s - 1 < 9, in[x * 2 + "
@@ -256,7 +259,7 @@ INSTANTIATE_TEST_SUITE_P(
             "rfactor out s 2", ""},
         NestCase{gemm, "rfactor c k 3 blocks; parallel c.rf k_rf", ""},
         NestCase{"input a: f32[10]; out: f32[] = sum(j=10) a[j]", "rfactor out j 6 blocks", ""},
-        // A fused loop below a guarded one.
+        // A fused loop inside of a loop with a guard.
         NestCase{"input a: f32[8]; out: f32[i=15] = a[i % 8]",
                  "split out i 3; split out i.0 2; fuse out i.0.1 i.1", ""},
         // A strided window in a blocked layout.
@@ -265,21 +268,21 @@ INSTANTIATE_TEST_SUITE_P(
             "- 1 < 8, "
             "a[y * 2 + r - 1], 0.0)",
             "set_layout a H2h", ""},
-        // Guards on narrow integers, which wrap: a - b <= 3 is not a <= b + 3.
+        // Guards on narrow integers, whose arithmetic wraps: a - b <= 3 does not mean a <= b + 3.
         NestCase{"input a: u8[6, 8]; input b: u8[6, 8]; input x: i32[6, 8]; "
                  "out: i32[i=8] = sum(k=6) select(a[k, i] - b[k, i] <= 3, x[k, i], 0)",
                  "reorder out k i", ""},
         NestCase{"input a: u8[6, 8]; input x: i32[6, 8]; "
                  "out: i32[i=8] = sum(k=6) select(i8(a[k, i] + 127) < 0, x[k, i], 0)",
                  "reorder out k i", ""},
-        // Clamped reads, copied for a shifted tile.
+        // Clamped reads of an input that is copied for a tile whose last iteration is shifted back.
         NestCase{"input a: i32[11]; out: i32[i=11] = a[min(max(i + 2, 0), 10)]",
                  "split out i 4 shift; split out i.1 2; cache_read a out i.1.0", ""},
-        // A padded read of a clamped one.
+        // A clamped read of a stage that pads its input.
         NestCase{"input a: f32[4]; t: f32[i=4] = select(0 <= i - 3 && i - 3 < 4, a[i - 3], 1.0); "
                  "out: f32[i=4] = t[min(max(i + 1, 0), 3)]",
                  "inline t", ""},
-        // A box whose begin is rounded.
+        // The region that an iteration reads begins at an index that is rounded down.
         NestCase{"input a: i8[5]; t: i8[i=5] = a[i] + 1; out: i8[i=9] = t[(i + 1) / 3]",
                  "split out i 4 shift; reorder out i.1 i.0; compute_at t out i.1", ""}));
 

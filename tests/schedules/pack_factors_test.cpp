@@ -121,7 +121,8 @@ TEST(PackFactors, SaysWhyItDoesNotApply) {
   EXPECT_EQ(split.error()->message.find("[pack_factors] 'conv' has steps already"), 0u);
 }
 
-/// A sum of products of an input, or of what a stage makes of it, with a padding in some.
+/// Returns a sum of products of a weight and u8 or i16 elements. The elements are an input's or
+/// those of a stage that doubles the input; in some cases a select pads them with zeros.
 dsl::Compute random_sum(Random& random) {
   const int64_t k = 1 + random.below(7), m = 1 + random.below(5), n = 1 + random.below(9);
   const std::string type = random.chance(0.5) ? "u8" : "i16";
@@ -154,7 +155,7 @@ TEST(PackFactors, RandomSchedulesAgree) {
   EXPECT_GT(packed, 100);
 }
 
-/// The steps of the algorithm `packed_dot`, or nothing.
+/// Returns the steps of the algorithm `packed_dot`, or "" if it is not offered.
 std::string packing(const dsl::Compute& compute, const Target& target) {
   for (const Rewritten& rewritten : apply_algorithms(compute, target))
     if (rewritten.algorithm == "packed_dot") {
@@ -171,19 +172,21 @@ TEST(PackedDot, IsOfferedWhereDotProductsFitPaddedAxesAlone) {
             "tw1\npack_factors conv c 4");
   EXPECT_EQ(packing(conv_of_bytes(stem), parse_target("x86-64-v3").value()),
             "tw1\npack_factors conv c 2 i16");
-  // Elements that fit, and are narrower than what the instruction reads.
+  // The axis c needs no padding, but the elements are narrower than those that the instruction
+  // reads.
   EXPECT_EQ(
       packing(conv_of_bytes("n=1 c=8 h=9 w=9 k=8 r=3 s=3"), parse_target("x86-64-v3").value()),
       "tw1\npack_factors conv c 2 i16");
   EXPECT_EQ(packing(conv_of_bytes("n=1 c=8 h=9 w=9 k=8 r=3 s=3"), with_vnni()), "");
-  // c = 6 has dot products of two terms, and those of four take two thirds of their time.
+  // Without packing, c = 6 allows dot products of two terms. Padded to 8, it allows those of four
+  // terms, which take two thirds of the time.
   EXPECT_EQ(packing(conv_of_bytes("n=1 c=6 h=9 w=9 k=16 r=1 s=1"), with_vnni()),
             "tw1\npack_factors conv c 4");
-  // Weights that vary with the lanes are no constants.
+  // The elements that vary with the vector's lanes (i) must be constants, and here they are data.
   const auto data = dsl::parse_compute(
       "input a: u8[64, 3]; weight w: i8[3]; out: i32[i=64] = sum(c=3) i32(a[i, c]) * i32(w[c])");
   EXPECT_EQ(packing(data.value(), with_vnni()), "");
-  // Both sums are padded, the second one's weights are computed from constants.
+  // Both sums have axes that are padded. The weights of the second sum are computed from constants.
   const auto two = dsl::parse_compute(
       "input a: u8[20, 3]; weight v: i8[3, 16]; weight w: i8[7, 16]; input b: u8[20, 7]\n"
       "first: i32[i=20, n=16] = sum(c=3) i32(a[i, c]) * i32(v[c, n])\n"

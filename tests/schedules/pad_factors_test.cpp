@@ -24,7 +24,8 @@ dsl::Compute conv(const std::string& shape) {
   return dsl::parse_workload("conv2d " + shape + " f32 fast").value().compute;
 }
 
-/// A row of pixels, with `condition` for an element to be inside.
+/// Returns a convolution of a row of pixels, where `condition` says that index `at` is inside the
+/// row.
 std::string row_of(const std::string& condition, const std::string& at = "x + s - 1") {
   return fmt::format(
       "input in: i8[8, 6]; weight w: i8[5, 8, 3]; out: i32[k=5, x=6] = sum(c=8, s=3) "
@@ -80,7 +81,7 @@ TEST(PadFactors, OfRandomConvolutionsComputeWhatTheComputeMeans) {
 
 TEST(PadFactors, NeedsAConditionThatIsOfThePadding) {
   EXPECT_EQ(refusal_to_pad(row_of("0 <= x + s - 1 && x + s - 1 < 6")), "");
-  // One side alone is padded.
+  // Only one side of the row is padded.
   EXPECT_EQ(refusal_to_pad(row_of("x + s < 6", "x + s")), "");
   EXPECT_THAT(refusal_to_pad(row_of("1 <= x + s - 1 && x + s - 1 < 6")),
               HasSubstr("more than that the indices are within it"));
@@ -101,7 +102,7 @@ TEST(PadFactors, NeedsAConditionThatIsOfThePadding) {
               HasSubstr("'out' has steps already"));
 }
 
-/// Names of the algorithms that match.
+/// Returns the names of the algorithms that match the compute on a target with the instruction set.
 std::vector<std::string> matching(const std::string& text, const std::string& isa) {
   const Target target = parse_target(target_text_of_isa(isa)).value();
   std::vector<std::string> names;
@@ -118,7 +119,7 @@ TEST(PaddedTile, IsForTilesOfACore) {
                        "sum(c=8) i32(in[c, x]) * i32(w[k, c])",
                        "amx"),
               testing::Not(testing::Contains("padded_tile")));
-  // Each element that is copied is used three times.
+  // A copied element would be used only three times, too few for a copy to pay.
   EXPECT_THAT(matching("input in: i8[8, 6]; weight w: i8[8, 3]; out: i32[x=6] = sum(c=8, s=3) "
                        "i32(select(0 <= x + s - 1 && x + s - 1 < 6, in[c, x + s - 1], 0i8)) * "
                        "i32(w[c, s])",

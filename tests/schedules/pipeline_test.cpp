@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// pipeline, pad and swizzle: copies into shared memory that are ahead of what uses them, and where
-// they lie there.
+// Tests of the steps pipeline, pad and swizzle: copies into shared memory that run ahead of the
+// iterations that use them, and the addresses of the copied elements.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,8 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A product in blocks of 3 along k, its operands in shared memory, whose sizes nothing divides.
+/// Returns a product with both operands in shared memory, in blocks of 3 terms. Tiles do not divide
+/// m and n.
 Schedule product(int64_t k) {
   const auto compute = dsl::parse_compute(fmt::format(R"(input a: f32[10, {0}]
 weight b: f32[{0}, 9]
@@ -70,7 +71,7 @@ TEST_P(Pipelines, ComputeWhatTheProductMeans) {
     ASSERT_TRUE(program) << program.error().message;
     EXPECT_EQ(disagreement(schedule.compute(), *program), std::nullopt) << to_string(*program);
     EXPECT_EQ(shared_bytes(*program->phases[0].body), std::min(depth, trips) * (3 * 8 + 3 * 4) * 4);
-    // One an iteration.
+    // There is one barrier per iteration.
     EXPECT_EQ(count<Barrier>(*program->phases[0].body), 1) << to_string(*program);
   }
 }
@@ -104,8 +105,8 @@ c: f32[m=10] = sum(k=13) a[m, k])");
   EXPECT_EQ(disagreement(*compute, *program), std::nullopt) << to_string(*program);
 }
 
-/// The program with its n-th statement of the kind replaced by what `change` makes of it; nothing
-/// where there are fewer.
+/// Returns the program with its n-th statement of type T replaced by the statements that `change`
+/// returns for it, or nullopt if there are fewer statements of this type.
 template <typename T, typename F>
 std::optional<Program> changed(const Program& program, int n, F&& change) {
   bool found = false;
@@ -197,7 +198,7 @@ TEST(Pipeline, ABarrierBeforeTheWaitIsTooEarly) {
 }
 
 TEST(Pipeline, CopiesOneSlotFurtherMeetWhatIsRead) {
-  // One slot fewer than the copies are ahead: they overwrite what other threads still read.
+  // With two slots instead of three, copies overwrite elements that other threads still read.
   const Schedule schedule = pipelined(20, 3);
   Program program = schedule.program().value();
   program.phases[0].body = block(map_expressions(*program.phases[0].body, [](const Expr& expr) {
@@ -211,7 +212,7 @@ TEST(Pipeline, CopiesOneSlotFurtherMeetWhatIsRead) {
   EXPECT_FALSE(check_legal(program));
 }
 
-/// The loops of the program that are pipelines.
+/// Returns the pipelines of all loops of the program that have one.
 std::vector<LoopPipeline> pipelines_of(const Program& program) {
   std::vector<LoopPipeline> found;
   for_each(*program.phases[0].body, [&](const Stmt& stmt) {
@@ -293,7 +294,8 @@ TEST(Pipeline, AsynchronousCopiesGoToSharedBuffers) {
   EXPECT_THAT(status.error().message, HasSubstr("what is asynchronous is a copy into a shared"));
 }
 
-/// The first line of why the schedule is illegal, when its last step is made or when it is lowered.
+/// Returns "legal", or the first line of the reason why the schedule is illegal. The error may come
+/// from the last step or from lowering.
 std::string why(const Schedule& schedule) {
   const auto program = schedule.program();
   return program ? "legal" : program.error().message.substr(0, program.error().message.find('\n'));
@@ -361,7 +363,7 @@ TEST(Pad, SaysWhyNot) {
             "[pad] 'a@c' is padded already");
 }
 
-/// The operands of an iteration are 256 and 512 bytes.
+/// Returns a product with operands of 256 and 512 bytes for one iteration of k.0.
 Schedule even_product() {
   const auto compute = dsl::parse_compute(R"(input a: f32[8, 48]
 weight b: f32[48, 16]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// prefetch: the lines that it requests are those that the next iteration reads, and values stay as
-// they are.
+// Tests of the step prefetch: it requests the cache lines that the next iteration reads, and does
+// not change results.
 
 #include "schedules/lowering/prefetch.h"
 
@@ -20,7 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A product in tiles of `rows` by 16, with b packed in panels of 16 columns.
+/// Returns a product in tiles of `rows` by 16, in which b is packed into panels of 16 columns.
 Schedule panels(int64_t m, int64_t n, int64_t k, int64_t rows, int64_t block) {
   const auto compute = dsl::parse_compute(fmt::format(R"(input a: f32[{0}, {2}]
 weight b: f32[{2}, {1}]
@@ -67,8 +67,8 @@ INSTANTIATE_TEST_SUITE_P(Tails, Prefetches,
                                            Product{12, 41, 16, 4, 4}, Product{12, 48, 15, 4, 4},
                                            Product{5, 33, 7, 6, 2}, Product{6, 32, 16, 6, 4}));
 
-/// Byte offsets in b of the cache lines that a task requests while it computes panel `panel`, one
-/// entry per request.
+/// Returns the byte offsets in b of the cache lines that a task requests while it computes panel
+/// `panel`. An offset occurs once for each request.
 std::multiset<int64_t> requested(const Schedule& schedule, int64_t panel) {
   const auto program = schedule.program();
   EXPECT_TRUE(program) << program.error().message;
@@ -85,14 +85,16 @@ std::multiset<int64_t> requested(const Schedule& schedule, int64_t panel) {
 }
 
 TEST(Prefetch, RequestsEachLineOfTheNextPanelOnce) {
-  // 3 row tiles of 4 blocks, and 32 lines a panel: 3 a turn, of which the last turn repeats some.
+  // A panel has 32 cache lines. While it is computed, 3 tiles of rows x 4 blocks of k are 12
+  // iterations, each of which requests 3 lines of the next panel. As 12 x 3 > 32, the last
+  // iteration repeats some.
   const Schedule schedule = panels(12, 64, 32, 4, 8).prefetch("c", "b", "n.0", "k.0");
   const std::multiset<int64_t> bytes = requested(schedule, 1);
   const std::set<int64_t> distinct(bytes.begin(), bytes.end());
   EXPECT_EQ(distinct.size(), 32);
   EXPECT_EQ(*distinct.begin(), 2 * 32 * 64);
   EXPECT_EQ(*distinct.rbegin(), 3 * 32 * 64 - 64);
-  // With 16 turns of 2 lines nothing is requested twice.
+  // If 16 iterations request 2 lines each, no line is requested twice.
   EXPECT_EQ(requested(panels(16, 64, 32, 4, 8).prefetch("c", "b", "n.0", "k.0"), 1).size(), 32);
 }
 
@@ -101,12 +103,14 @@ TEST(Prefetch, IsPlacedInTheOutermostLoopThatRequestsFewLines) {
     const Nest& nest = schedule.nest();
     return prefetch_site(nest, nest.stages.front(), "b", "n.0", few_lines);
   };
-  // 32 lines a panel: 11 in each of 3 tiles of rows, or 3 in each of their 4 blocks.
+  // A panel has 32 cache lines. That is 11 lines for each of 3 tiles of rows, or 3 lines for each
+  // of the 12 blocks of all tiles.
   const Schedule product = panels(12, 64, 32, 4, 8);
   EXPECT_EQ(site(product, 16), "m.0");
   EXPECT_EQ(site(product, 10), "k.0");
   EXPECT_EQ(site(product, 1), "k.0");
-  // 256 lines a panel: more than 64 in the only tile of rows, 4 in each of 64 blocks.
+  // A panel has 256 cache lines. There is only one tile of rows, which would request all of them,
+  // more than 64. It has 64 blocks, each of which requests 4 lines.
   EXPECT_EQ(site(panels(4, 64, 256, 4, 4), 100), "k.0");
   EXPECT_EQ(site(product.set_layout("b", "AB"), 16), std::nullopt);
 }
@@ -131,7 +135,7 @@ TEST(Prefetch, StaysInsideAtTheEnd) {
   EXPECT_EQ(*bytes.rbegin(), 4 * 32 * 64 - 64);
 }
 
-// A condition that leaves a loop, or trims it, does so beside a prefetch too.
+// A prefetch does not prevent a guard from being moved out of a loop or from shortening a loop.
 TEST(Prefetch, DoesNotKeepGuardsInside) {
   const std::string with =
       to_string(panels(13, 48, 15, 4, 4).prefetch("c", "b", "n.0", "k.0").program().value());
@@ -208,8 +212,9 @@ TEST(Prefetch, OutsideOfItsBufferIsAnErrorOfTheInterpreter) {
 
 // ---- the search -------------------------------------------------------------------------------
 
-/// Schedules with a prefetch among 40 direct samples of the space of a workload, on x86-64-v4 with
-/// an L2 of this size. All of them are legal.
+/// Samples 40 points without algorithms from the space of a workload on x86-64-v4 with an L2 of
+/// this size. Returns the legal schedules that have a prefetch. An illegal schedule with a prefetch
+/// fails the test, unless it unrolls to too many statements.
 std::vector<Schedule> proposed(const std::string& workload_text, int64_t l2_bytes = 1 << 20) {
   const auto workload = dsl::parse_workload(workload_text);
   EXPECT_TRUE(workload) << workload.error().message;

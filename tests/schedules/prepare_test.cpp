@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stages that are computed when constants are loaded: what they may read, the programs that they
-// become, and that these compute what the compute means.
+// Tests of the step prepare, which computes stages when constants are loaded: which tensors such a
+// stage may read, its program, and the results.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ dsl::Compute constants_compute(const std::string& text) {
   return std::move(*compute);
 }
 
-/// The program of a schedule that computes what it should.
+/// Returns the program of a schedule, after checking that it computes what the compute means.
 Program prepared_program(const std::string& text, const std::string& steps) {
   const dsl::Compute compute = constants_compute(text);
   const auto schedule = parse_schedule(compute, "tw1\n" + steps);
@@ -200,7 +200,7 @@ out: f32[m=24, k=48] = p[m, k] / (t[k] + 1.0)
   }
 }
 
-// A product of `rows` rows by weights of 4 bits, which a stage of its own unpacks.
+// Returns a product of `rows` rows by weights of 4 bits. A stage u unpacks the weights.
 std::string few_bits(int rows) {
   return fmt::format(R"(
 input a: f32[{0}, 32]
@@ -239,7 +239,7 @@ TEST(Prepare, ConstantsThatFewRowsShareAreUnpackedWhereTheyAreRead) {
   EXPECT_THAT(first_pick(64, "cuda:sm_90a"), HasSubstr("inline u"));
 }
 
-// A gather reads few of the rows that a stage of its own would unpack.
+// A gather reads 16 of 500 rows; a separate stage would unpack all of them.
 TEST(Prepare, ATableThatDataSelectFromIsUnpackedWhereItIsRead) {
   const Space space = Space::derive(constants_compute(R"(
 input index: i64[16]
@@ -252,7 +252,7 @@ out: f32[i=16, c=24] = sum(v=500) select(index[i] == v, t[v, c], 0)
   EXPECT_THAT(space.schedule(space.default_point()).to_string(), HasSubstr("inline t"));
 }
 
-// The transform of an algorithm reads the weights once, ahead of the calls.
+// The algorithm transforms the weights when they are loaded, so that they are unpacked then, too.
 TEST(Prepare, WeightsThatAnAlgorithmTransformsAreUnpackedAhead) {
   const dsl::Compute compute = constants_compute(R"(
 input in: f32[32, 18, 18]

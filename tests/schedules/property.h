@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The property of this module: a random compute under random legal steps computes what it means, on
-// small odd shapes, element by element.
+// The property that this module must have: a random compute on small odd shapes gives the right
+// elements under random legal steps.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,8 @@ struct Tally {
   std::map<std::string, int64_t> kinds;  ///< legal steps by name
 };
 
-/// Continues a schedule by the steps that leave a legal program behind.
+/// Makes random steps. Appends to the schedule those that leave its program legal, and counts all
+/// of them in `tally`.
 inline Schedule random_schedule(Random& random, Schedule schedule, Tally& tally,
                                 Favour favour = Favour::Nothing) {
   const int64_t count = (favour == Favour::Threads ? 10 : 2) + random.below(14);
@@ -53,7 +54,7 @@ inline std::optional<std::string> failure(const Schedule& schedule, double toler
   return disagreement(schedule.compute(), *program, 7, tolerance);
 }
 
-/// Drops steps one by one as long as what remains is legal and still fails.
+/// Drops steps one by one, as long as the schedule stays legal and computes wrong elements.
 inline Schedule shrink(Schedule schedule, double tolerance) {
   for (bool smaller = true; smaller;) {
     smaller = false;
@@ -76,7 +77,8 @@ inline std::string report(const Schedule& schedule, double tolerance) {
                      failure(schedule, tolerance).value_or("agrees"));
 }
 
-/// Adds a failure with the shortest failing schedule, up to three times.
+/// Tests `cases` random computes with random schedules. Reports up to three failures, each with its
+/// schedule shortened by shrink().
 inline Tally run_cases(uint64_t first_seed, int64_t cases) {
   Tally tally;
   int failures = 0;
@@ -103,12 +105,12 @@ inline Tally run_cases(uint64_t first_seed, int64_t cases) {
 }
 
 inline void expect_substance(const Tally& tally) {
-  // Half of the steps that are tried are legal, each kind occurs, and proofs hardly ever fail.
-  // Tensor tiles, swizzles, bulk copies, persistent blocks, sliding windows, prepared stages and
-  // Winograd's algorithm ask for more than steps at random make: they are in
-  // random_tensor_product.h, random_bulk_product.h, store_at_test.cpp, random_constants.h and
-  // winograd_test.cpp. Packed factors are in pack_factors_test.cpp, padded ones in
-  // pad_factors_test.cpp.
+  // At least half of the steps tried must be legal, each kind of step must occur, and proofs must
+  // hardly ever fail. Some kinds need more than random steps, and are tested elsewhere: tensor
+  // tiles and swizzles in random_tensor_product.h, bulk copies and persistent blocks in
+  // random_bulk_product.h, sliding windows in store_at_test.cpp, prepared stages in
+  // random_constants.h, Winograd's algorithm in winograd_test.cpp, packed factors in
+  // pack_factors_test.cpp, and padded factors in pad_factors_test.cpp.
   EXPECT_GE(tally.legal * 2, tally.steps) << tally.legal << " of " << tally.steps;
   EXPECT_LE(tally.unproved * 200, tally.legal);
   auto kinds = tally.kinds;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Random convolutions of images whose channels are last, and points of their spaces in which TMA
-// copies the pixels as rectangles: padded or not, with strides and dilated taps, on images that the
-// rectangles do not divide.
+// Random convolutions of images in NHWC layout, with random points in which TMA copies the pixels
+// as rectangles. Some images are padded, some windows have strides or dilation, and the rectangles
+// need not divide the images.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ struct BoxConvolutionCase {
   Schedule schedule;
 };
 
-/// A convolution that TMA can copy the pixels of, as a workload with layouts.
+/// Returns the key of a random convolution whose layouts allow TMA to copy the pixels.
 inline std::string random_box_convolution_key(Random& random) {
   const auto between = [&](int64_t low, int64_t high) {
     return low + random.below(high - low + 1);
@@ -33,7 +33,7 @@ inline std::string random_box_convolution_key(Random& random) {
   const int64_t r = between(1, 3), s = r == 1 ? between(2, 3) : between(1, 3);
   const bool is_padded = random.chance(0.7);
   const int64_t dilation = random.chance(0.2) ? 2 : 1;
-  // Padding on both sides of an axis, with windows that reach the image.
+  // Both sides of an axis are padded alike, and so little that each window reaches the image.
   const auto padding = [&](int64_t kernel) {
     return is_padded && kernel > 1 ? between(1, std::min<int64_t>((kernel - 1) * dilation, 2)) : 0;
   };
@@ -53,8 +53,9 @@ inline std::string random_box_convolution_key(Random& random) {
       columns, rows, columns, dilation, type, random.chance(0.8) ? "NHWC" : "NCHW", weights);
 }
 
-/// A legal point in which TMA copies the pixels; no more than a few convolutions have none. The
-/// points before it that are illegal are appended to `illegal`, if it is given.
+/// Returns a convolution and a legal schedule in which TMA copies the pixels. Makes up to 50
+/// convolutions, since a few have no such schedule. Appends the illegal schedules that it met to
+/// `illegal`, unless it is null.
 inline BoxConvolutionCase random_box_convolution(Random& random,
                                                  std::vector<std::string>* illegal = nullptr) {
   const Target target = *parse_target("cuda:sm_90a");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Random products whose operands are copied in bulk, in pipelines: matrices either way round, in
-// batches, and the pixels of a 1x1 convolution as rows, on sizes that blocks do not divide.
+// Random products with operands that TMA copies, in pipelines. The first operand is a matrix, a
+// batch of matrices, or an image whose pixels are the rows. The second operand is contiguous along
+// the terms or across them. Blocks do not divide the sizes.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@
 
 namespace tw::schedules {
 
-/// The operands that TMA copies, in the order of the steps.
+/// Returns the operands that TMA copies, in the order of the steps.
 inline std::vector<std::string> tma_operands(const Schedule& schedule) {
   std::vector<std::string> operands;
   for (const Step& step : schedule.steps())
@@ -26,7 +27,8 @@ inline std::vector<std::string> tma_operands(const Schedule& schedule) {
   return operands;
 }
 
-/// A point of a space whose product copies so many operands in bulk; none where hardly any does.
+/// Samples a point in which TMA copies at least `operands` operands. Returns nullopt if there is
+/// none in 2000 * operands^2 samples.
 inline std::optional<Point> bulk_point(const Space& space, Random& random, int operands = 1) {
   for (int tries = 0; tries < 2000 * operands * operands; ++tries) {
     Point point = space.sample(random);
@@ -40,8 +42,8 @@ struct BulkProductCase {
   Schedule schedule;
 };
 
-/// The product with results that go through shared memory: rows by columns, or columns by rows; the
-/// threads that copy them number one of the two.
+/// Adds a copy of the results to shared memory, with rows by columns or columns by rows. The
+/// threads that copy them back are bound to the loop over rows or to that over columns.
 inline Schedule with_staged_results(const Schedule& schedule, const std::string& row,
                                     Random& random) {
   const bool by_row = random.chance(0.5);
@@ -68,7 +70,8 @@ inline BulkProductCase random_bulk_product(Random& random) {
   const bool has_batch = rows == Batch, has_pixels = rows == PixelsLast || rows == ChannelsLast;
   const bool terms_last = random.chance(0.5);  // in the second operand
   const int64_t m = 1 + random.below(40), batch = 1 + random.below(3);
-  // A block of rows is of one image, and rows of what is contiguous are whole units.
+  // All rows of a block are pixels of one image. The contiguous dimension is a multiple of 16
+  // bytes.
   const int64_t images = has_pixels && random.chance(0.5) ? 2 : 1;
   const int64_t height = images == 2 ? 2 * block_rows / 8 : lanes, width = images == 2 ? 8 : 5;
   const std::string of_b = has_batch ? "b, " : "",
@@ -98,7 +101,7 @@ inline BulkProductCase random_bulk_product(Random& random) {
   }
   s = s.split("c", row, block_rows).split("c", "n", block_columns).split("c", "k", block_terms);
   std::vector<std::string> terms = {"k.1"}, outside;
-  // Boxes of three dimensions, where the reduction ends with a part.
+  // In some cases the block of the reduction is split further, so that boxes have three dimensions.
   const bool in_parts = rows != PixelsLast && block_terms > lanes && random.chance(0.4);
   if (in_parts) {
     s = s.split("c", "k.1", lanes);

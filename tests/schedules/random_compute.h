@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Random computes over small odd shapes: the structures that schedules must cope with. Results are
-// exact on integer inputs in any order of evaluation, except where `tolerance` says otherwise.
+// Random computes over small odd shapes, with the structures that schedules must cope with. On
+// integer inputs the results are exact in any order of evaluation, unless `tolerance` is above 0.
 
 #include <fmt/format.h>
 
@@ -133,8 +133,8 @@ class ComputeMaker {
     return text;
   }
 
-  /// tensor[... + offset ...] of a dimension with `extent` elements, clamped or padded or in its
-  /// middle.
+  /// Returns a read of `tensor` at `axis` + `offset` in its last dimension, which has `extent`
+  /// elements. The index is clamped to the dimension, or `fill` replaces elements outside of it.
   std::string tap(const std::string& tensor, const std::string& axis, int64_t offset,
                   int64_t extent, const std::string& before, const std::string& fill) {
     const std::string at = fmt::format("{} + {}", axis, offset);
@@ -215,7 +215,7 @@ class ComputeMaker {
     return text;
   }
 
-  /// Factors that lack some of the axes, or read nothing.
+  /// Returns a sum of one or two factors. A factor may lack some of the axes or read no tensor.
   std::string partial_product() {
     std::map<std::string, int64_t> extents;
     for (const char* axis : {"i", "j", "k", "l"})
@@ -242,7 +242,8 @@ class ComputeMaker {
     return text + fmt::format("r: {} = sum({}) {}\n", kept.axes(wide), reduced.bindings(), term);
   }
 
-  /// Guards over several variables: triangles, windows and strides.
+  /// Returns a reduction with a condition on its index j, and mostly on i too, such as a triangle,
+  /// a window or a stride.
   std::string masked_reduction() {
     const int64_t n = std::max<int64_t>(extent(), 1), k = std::max<int64_t>(extent(), 1);
     const std::string op = any({"sum", "sum", "max", "min"});
@@ -263,8 +264,8 @@ class ComputeMaker {
     return text;
   }
 
-  /// Gathers and scatters: data select the rows that are read or written. Indices may name no row,
-  /// or one several times.
+  /// Returns a gather or a scatter. The input p selects the rows that are read or written. An
+  /// element of p may name no row, and several may name the same row.
   std::string lookup() {
     const int64_t rows = 1 + random_.below(6), named = extent(), columns = extent();
     const std::string t = any({"f32", "i32", "f16"}), wide = t == "i32" ? "i32" : "f32";
@@ -297,7 +298,8 @@ class ComputeMaker {
     return text;
   }
 
-  /// A scan along any axis, of terms that may be guarded, between other stages.
+  /// Returns a scan along any axis. Its terms may be guarded, and elementwise stages may come
+  /// before and after it.
   std::string scan() {
     const Shape s = shape(1, 3);
     const std::string t = any({"f32", "i32", "i8"});
@@ -402,7 +404,7 @@ class ComputeMaker {
 
 inline RandomCompute random_compute(Random& random) { return ComputeMaker(random).make(); }
 
-/// The expression with f64 in place of f32.
+/// Returns the expression with f64 in place of f32.
 inline dsl::Expr in_doubles(const dsl::Expr& expr) {
   const auto wider = [](DType type) { return type == Float32 ? Float64 : type; };
   return dsl::visit(

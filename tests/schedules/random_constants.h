@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Random computes with stages that read constants only, which may be prepared. Results are exact on
-// integer inputs in any order of evaluation.
+// Random computes with stages that read only constants and may therefore be prepared. On integer
+// inputs the results are exact in any order of evaluation.
 
 #include <fmt/format.h>
 
@@ -12,8 +12,8 @@
 
 namespace tw::schedules {
 
-/// A product a[m, c] * u[c, k] whose factor u is computed from weights, mostly in two steps or from
-/// two weights, and in half of the cases a sum over u beside it.
+/// Returns a product a[m, c] * u[c, k]. The factor u is computed from weights, mostly in two stages
+/// or from two weights. Half of the computes also have a sum over u.
 inline dsl::Compute random_constants(Random& random) {
   const int64_t m = 1 + random.below(6), c = 1 + random.below(7), k = 1 + random.below(9);
   std::string text =

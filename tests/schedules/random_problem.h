@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Layouts at random, of tensors at random: problems that ask for them.
+// Problems that ask for random layouts of some of their tensors.
 
 #include <algorithm>
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace tw::schedules {
 
-/// A permutation of the dimensions with a split or two.
+/// Returns a layout with the dimensions in declared or random order, and up to two splits.
 inline std::string random_layout(Random& random, const std::string& letters) {
   std::vector<char> order(letters.begin(), letters.end());
   if (random.chance(0.5)) random.shuffle(order);
@@ -26,7 +26,8 @@ inline std::string random_layout(Random& random, const std::string& letters) {
   return text;
 }
 
-/// The compute with the layouts of about two in three of its inputs and outputs.
+/// Returns a problem with the compute and a random layout for each input and output with a
+/// probability of 0.65. Scalars get none.
 inline Problem random_problem(Random& random, const dsl::Compute& compute) {
   std::vector<std::string> tensors;
   for (const dsl::Input& input : compute.inputs) tensors.push_back(input.name);

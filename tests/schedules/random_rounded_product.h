@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Random products whose results are rounded to 16 bits after an epilogue, in rows that begin at
-// multiples of 16 bytes and in rows that do not, with tiles that reach beyond the edges.
+// Random products whose results are rounded to 16 bits after an epilogue. Rows of the result begin
+// at multiples of 16 bytes in some cases only, and tiles reach beyond the edges.
 
 #include <gtest/gtest.h>
 

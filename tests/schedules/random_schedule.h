@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Random steps: mostly sensible, so that many are legal, and of all kinds, in any order.
+// Random steps of all kinds, in any order. Most of them make sense, so that many are legal.
 
 #include <array>
 #include <optional>
@@ -24,7 +24,9 @@ class StepMaker {
   StepMaker(Random& random, const Nest& nest, Favour favour = Favour::Nothing)
       : random_(random), nest_(nest), favour_(favour) {}
 
-  /// `progress` goes from 0 to 1: stages are arranged first, then loops split, then marked.
+  /// Makes a step. `progress` is the position in the schedule, from 0 to 1: early steps mostly
+  /// arrange stages, later ones split and reorder loops, and the last ones mark loops, e.g. as
+  /// parallel.
   Step make(double progress) {
     if (const auto constant = constant_stage(); constant && random_.chance(0.3))
       return Prepare{*constant};
@@ -77,7 +79,8 @@ class StepMaker {
         return cache_write();
     }
   }
-  /// Buffers between stages, which threads share.
+  /// Returns a step that makes a buffer or moves a stage into a loop, where threads share the
+  /// buffer.
   Step placing() {
     switch (random_.below(4)) {
       case 0:
@@ -116,7 +119,8 @@ class StepMaker {
     }
   }
 
-  /// Some stage that reads nothing but constants and is not prepared.
+  /// Returns a random stage that reads only constants, and is neither prepared nor computed inside
+  /// of another stage nor an output.
   std::optional<std::string> constant_stage() {
     std::vector<std::string> names;
     for (const StageNest& s : nest_.stages)
@@ -145,14 +149,14 @@ class StepMaker {
       if (stage().stage.combine != dsl::Combine::None) break;
     return *current_;
   }
-  /// A loop of the stage that was picked last.
+  /// Returns a random loop of the stage that was picked last, or "none".
   std::string loop() {
     if (current_->loops.empty()) return "none";
     return current_
         ->loops[static_cast<size_t>(random_.below(static_cast<int64_t>(current_->loops.size())))]
         .name;
   }
-  /// The same among reduction loops, if there are any.
+  /// Like loop(), but prefers reduction loops.
   std::string reduction_loop() {
     std::vector<std::string> names;
     for (const NestLoop& l : current_->loops)
@@ -209,7 +213,8 @@ class StepMaker {
     const std::string name = stage().stage.name;
     return CacheRead{tensor(), name, loop()};
   }
-  /// A loop that has none inside of it that is bound: nests are perfect.
+  /// Mostly picks the outermost loop that is not bound yet, because bound loops must be nested
+  /// perfectly.
   Step bind() {
     const StageNest& s = stage();
     for (const NestLoop& l : s.loops)
@@ -217,7 +222,8 @@ class StepMaker {
         return Bind{s.stage.name, l.name};
     return Bind{s.stage.name, loop()};
   }
-  /// A cache_operand step with the loops that the operand depends on, in random order.
+  /// Returns a cache_operand step that lists the loops on which the operand depends, in random
+  /// order.
   Step cache_operand() {
     const StageNest& s = reduction_stage();
     const dsl::Binary* product = s.stage.body.as<dsl::Binary>();
@@ -231,7 +237,8 @@ class StepMaker {
     random_.shuffle(loops);
     return CacheOperand{s.stage.name, second ? 2 : 1, at, loops};
   }
-  /// Some stage that holds an operand or results, or null.
+  /// Returns a random stage that copies an operand or results to a buffer, or null if there is
+  /// none.
   const StageNest* holder() {
     std::vector<const StageNest*> holders;
     for (const StageNest& s : nest_.stages)
@@ -242,7 +249,7 @@ class StepMaker {
     const StageNest& s = *holder();
     return s.copies_results() || random_.chance(0.3) ? pad(s) : pipeline(s);
   }
-  /// Mostly as deep as the other operand's.
+  /// Mostly picks the same depth as that of a pipeline that the nest already has.
   Step pipeline(const StageNest& s) {
     int64_t depth = 2 + random_.below(3);
     for (const StageNest& other : nest_.stages)
@@ -262,7 +269,7 @@ class StepMaker {
     const auto end = s.loops.begin() + s.find_loop(s.cache->loop) + 1;
     return std::none_of(s.loops.begin(), end, [](const NestLoop& l) { return l.reduction; });
   }
-  /// A cache_result step with the loops of the accumulator in random order.
+  /// Returns a cache_result step that lists the loops of the accumulator in random order.
   Step cache_result(const StageNest& s) {
     std::vector<std::string> loops;
     for (size_t i = static_cast<size_t>(s.find_loop(s.cache->loop) + 1); i < s.loops.size(); ++i)
@@ -270,7 +277,8 @@ class StepMaker {
     random_.shuffle(loops);
     return CacheResult{s.stage.name, loops};
   }
-  /// Mostly legal if some stage reads a contiguous part of an input in each iteration of a loop.
+  /// Returns a prefetch step. It is mostly legal if some stage reads a contiguous part of an input
+  /// in each iteration of a loop.
   Step prefetch() {
     Prefetch step{"none", "none", "none", "none"};
     for (int attempt = 0; attempt < 30; ++attempt) {

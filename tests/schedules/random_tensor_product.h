@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Random products by tensor tiles: points of the search space on sizes that blocks do not divide,
-// and some of their operands swizzled.
+// Random products with tensor tiles: random points of the search space, on sizes that blocks do not
+// divide. Some operands are swizzled.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,8 @@
 
 namespace tw::schedules {
 
-/// A point whose product is computed by tensor tiles. Requires: there are some.
+/// Returns a random point whose product is computed by tensor tiles. Requires: the space has such
+/// points.
 inline Point tensor_point(const Space& space, Random& random) {
   for (;;) {
     Point point = space.sample(random);
@@ -27,7 +28,8 @@ inline Point tensor_point(const Space& space, Random& random) {
   }
 }
 
-/// The schedule with operands that are swizzled by a random number of bytes, if that divides them.
+/// Returns the schedule with most of its staged operands swizzled. The swizzle of an operand is 32,
+/// 64 or 128 bytes; an illegal one is left out.
 inline Schedule swizzled(const Schedule& schedule, Random& random) {
   Schedule result = schedule;
   for (const StageNest& stage : schedule.nest().stages) {
@@ -68,7 +70,7 @@ inline TensorProductCase random_tensor_product(Random& random) {
   }
 }
 
-/// The same with tiles of warpgroups, for sm_90a.
+/// Like random_tensor_product(), with tiles of warpgroups on sm_90a.
 inline TensorProductCase random_warpgroup_product(Random& random) {
   const DType type = random.pick(std::vector<DType>{Float16, BFloat16, BFloat16, Int8});
   const auto size = [&](int64_t least, int64_t more) {

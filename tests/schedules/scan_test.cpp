@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scans: the loops that they become, and which steps they allow.
+// Tests of scans: the loops to which they are lowered, and the steps that they allow.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ const char* const columns = "input a: f32[6, 10]; out: f32[i=6, j=10] = sum(k < 
 
 dsl::Compute scan_of(const char* text) { return dsl::parse_compute(text).value(); }
 
-/// The loops of the only phase, or the error.
+/// Returns the loops of the program's only phase, or the error.
 std::string loops_of(const char* text, const std::string& steps) {
   const dsl::Compute compute = scan_of(text);
   const auto schedule = parse_schedule(compute, "tw1\n" + steps);
@@ -104,7 +104,7 @@ TEST(Scan, EmptyAxesAreNothing) {
               Not(HasSubstr("out[")));
 }
 
-// The masked sum makes n (n + 1) / 2 additions.
+// A scan adds once per element. A sum with a mask would make n (n + 1) / 2 additions per row.
 TEST(Scan, TakesAsManyOperationsAsItHasElements) { EXPECT_EQ(dsl::count_flops(scan_of(rows)), 60); }
 
 TEST(Scan, EverySpaceHasLegalSchedules) {

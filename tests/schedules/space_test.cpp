@@ -82,8 +82,8 @@ TEST(Space, AConfigurationNamesTheStrategyOfEachStage) {
     EXPECT_FALSE(space.parse(wrong)) << wrong;
 }
 
-// Strategies of a stage share the knobs of one name: a search keeps them when it goes from one to
-// another.
+// If several strategies of a stage have a knob of the same name, they share it. A search keeps its
+// value when it changes the strategy.
 TEST(Space, PointsOfSeveralStrategiesMix) {
   const auto workload = dsl::parse_workload("dense m=256 n=256 k=256 bf16 fast");
   const Space space = space_of(workload->compute, "cuda:sm_90a");
@@ -111,7 +111,7 @@ TEST(Space, PointsOfSeveralStrategiesMix) {
   EXPECT_GT(crossed, 100);
 }
 
-/// The layouts that a schedule sets, by tensor.
+/// Returns the layouts that a schedule sets, by tensor.
 std::map<std::string, std::string> layouts_of(const Schedule& schedule) {
   std::map<std::string, std::string> layouts;
   for (const Step& step : schedule.steps())
@@ -119,8 +119,8 @@ std::map<std::string, std::string> layouts_of(const Schedule& schedule) {
   return layouts;
 }
 
-/// Every schedule of the problem has the layouts that are asked for, and some that are legal
-/// compute what the compute means.
+/// Checks 24 schedules of the problem: all have the layouts that are asked for, and the first two
+/// that are legal compute what the compute means.
 void expect_layouts(const Problem& problem, const char* target) {
   const auto space = Space::derive(problem, *parse_target(target));
   ASSERT_TRUE(space) << space.error().message;
@@ -146,7 +146,8 @@ void expect_layouts(const Problem& problem, const char* target) {
     }
   }
   EXPECT_GT(legal, 4);
-  // Some schedules are those of several points where blocks are no whole vectors.
+  // If blocks are not whole vectors, several points may have the same schedule, and point_of() then
+  // finds none for some schedules.
   EXPECT_LE(lost, 4);
 }
 
@@ -158,12 +159,12 @@ TEST(Space, LayoutsThatAreAskedForAreThoseOfEverySchedule) {
     expect_layouts({conv->compute, {{"in", "NHWC"}, {"out", "NCHW16c"}}}, target);
     expect_layouts({conv->compute, {{"in", "NCHW"}, {"out", "NCHW"}}}, target);
     expect_layouts({conv->compute, {{"w", "OIHW"}}}, target);
-    // Blocks that are no whole vectors.
+    // Blocks of 2 elements are smaller than a vector.
     expect_layouts({conv->compute, {{"out", "NCHW2c"}}}, target);
   }
 }
 
-// A change of layouts is a problem too.
+// A compute that only copies a tensor to another layout has a space, too.
 TEST(Space, TransposesAreCopiesBetweenLayouts) {
   const auto copy = dsl::parse_compute(
       "input a: f32[2, 16, 5, 7]; out: f32[n=2, c=16, h=5, w=7] = a[n, c, h, w]");
@@ -197,7 +198,8 @@ TEST(Space, LayoutsThatNoStrategyHasAreUnsupported) {
   EXPECT_NE(space.error().message.find("in=NHWC"), std::string::npos) << space.error().message;
 }
 
-/// Any layouts of any tensors: points have them, and those that are legal compute what is meant.
+/// Checks spaces of problems that ask for random layouts of random tensors. Schedules must have
+/// these layouts, and those that are legal must compute what the compute means.
 void expect_random_problems(const char* target, int problems) {
   const Target machine = *parse_target(target);
   int legal = 0, all = 0;
@@ -231,7 +233,8 @@ TEST(Space, RandomLayoutsAreKept) {
     expect_random_problems(target, 60);
 }
 
-// Boxes that the copy engine moves are found by how an operand lies, not by how it is declared.
+// TMA copies an operand if its layout allows it. The order of its declared dimensions does not
+// matter.
 TEST(Space, LayoutsDecideWhatTheCopyEngineMoves) {
   const auto product = dsl::parse_workload("dense m=256 n=256 k=256 bf16 fast");
   const Target target = *parse_target("cuda:sm_90a");
@@ -249,7 +252,8 @@ TEST(Space, LayoutsDecideWhatTheCopyEngineMoves) {
   EXPECT_EQ(boxes(letters + "16" + static_cast<char>(std::tolower(letters[1]))), 1u);
 }
 
-// The side of a product whose neighbours lie next to each other in the output is the inner one.
+// A product's rows and columns are the two sides of a block. The side that is contiguous in the
+// output becomes the innermost thread loop.
 TEST(Space, LayoutsOfTheOutputDecideWhichThreadsAreNeighbours) {
   const auto conv = dsl::parse_workload("conv2d n=1 c=64 h=16 w=16 k=64 r=1 s=1 f32 fast");
   const auto last_bound = [&](const std::string& layout) {
@@ -275,7 +279,8 @@ TEST(Space, TheDefaultIsLegal) {
   }
 }
 
-// Each of the four stages before the last one has a place of its own.
+// Each of the four stages before the last one has its own knob `place`, so that independent choices
+// would seldom fuse all of them.
 TEST(Space, ChainsAreOftenSampledAsAWhole) {
   const auto workload = dsl::parse_workload("attention b=2 m=48 n=64 d=32 f32 fast");
   const Space space = space_of(workload->compute);
@@ -294,7 +299,7 @@ TEST(Space, ChainsAreOftenSampledAsAWhole) {
                         Point{std::vector<int>(20, 0)}));
 }
 
-// Packing rows whose elements are used once costs as much as reducing them.
+// Each element of a row is used once, so that packing the rows would cost as much as reducing them.
 TEST(Space, RowsAreReducedByLanesWhereTheyLie) {
   for (const char* key :
        {"softmax rows=64 cols=128 f32 fast", "layer_norm rows=64 cols=256 f32 fast",
@@ -322,7 +327,8 @@ TEST(Space, ReductionsToOneNumberHaveLanes) {
   EXPECT_EQ(disagreement(*compute, *program), std::nullopt);
 }
 
-// An epilogue of another type than the sum leaves the sum no other place than an accumulator.
+// If the epilogue stores a type other than the type of the sum, the sum must be kept in an
+// accumulator.
 TEST(Space, SumsAreStoredInAnotherType) {
   const char* const computes[] = {
       "input a: f32[9, 70]\ns: f32[i=9] = sum(j=70) a[i, j]\nout: f16[i=9] = f16(s[i])",
@@ -383,7 +389,8 @@ TEST(Space, TheNearestPointIsTheOneOfMostCommonSteps) {
   const Point itself = nearest_point(space, known).value();
   EXPECT_TRUE(space.allowed(itself));
 
-  // The same with a step that no point has: the other steps decide.
+  // The schedule has an additional step that no point has. The other steps determine the nearest
+  // point.
   std::vector<Step> steps = known.steps();
   const Schedule plain(workload->compute);
   const Schedule other = plain.split(plain.nest().stages[0].stage.name, "m", 7).then(steps);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Spaces to test with.
+// Spaces to test with, and functions that change and find points in them.
 
 #include <gtest/gtest.h>
 
@@ -18,8 +18,9 @@
 
 namespace tw::schedules {
 
-/// Two products, the second of which may contain the first; a row sum that is read again; a
-/// producer with an overlap; integers.
+/// Expressions such as users write: two products, the first of which may be computed inside of the
+/// second; row sums that each element is divided by; a producer that is read in overlapping
+/// windows; and a product of integers.
 inline constexpr std::string_view user_expressions[] = {
     R"(input a: f32[64, 128]
 weight b: f32[128, 96]
@@ -43,7 +44,7 @@ struct Case {
   dsl::Compute compute;
 };
 
-/// Every operator at its example shape, and the expressions.
+/// Returns every named operator at its example shape, and the user expressions.
 inline std::vector<Case> cases() {
   std::vector<Case> all;
   for (const dsl::Operator& op : dsl::operators()) {
@@ -63,8 +64,8 @@ inline Space space_of(const dsl::Compute& compute, const char* target = "x86-64-
   return Space::derive(compute, *parse_target(target));
 }
 
-/// The value of the first knob of this name in a configuration ("out: gpu_simt block.rows=64 ...");
-/// `otherwise` where it has none.
+/// Returns the value of the first knob with this name in a configuration such as "out: gpu_simt
+/// block.rows=64 ...", or `otherwise` if there is none.
 inline int64_t value_of(const std::string& configuration, const std::string& knob,
                         int64_t otherwise = 0) {
   for (const std::string& word : words(configuration))
@@ -80,8 +81,9 @@ inline int64_t value_of(const Space& space, const Point& point, const std::strin
 /// Other values of some knobs.
 using KnobChanges = std::vector<std::pair<std::string, int64_t>>;
 
-/// The point with changes wherever its configuration has these knobs; nothing where a value is not
-/// one of the knob's, or, unless `lenient`, a knob is missing.
+/// Returns the point with new values for all knobs of its configuration that `changes` names.
+/// Returns nullopt if a knob does not have that value. Knobs that the configuration lacks are
+/// skipped if `lenient`; otherwise they give nullopt, too.
 inline std::optional<Point> changed(const Space& space, const Point& point,
                                     const KnobChanges& changes, bool lenient = false) {
   std::vector<std::string> parts = words(space.to_string(point));
@@ -97,7 +99,8 @@ inline std::optional<Point> changed(const Space& space, const Point& point,
   return space.parse(join(parts, " "));
 }
 
-/// The number of sampled points whose schedule leads back to an allowed point with its text.
+/// Samples schedules and looks for their points. Returns the number of schedules for which
+/// point_of() finds an allowed point with the same steps.
 inline int found_back(const Space& space, int samples, uint64_t seed) {
   Random random(seed);
   int found = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sliding windows: which elements iterations compute, where they keep them, and which steps are
-// legal.
+// Tests of sliding windows: which elements an iteration computes, where it keeps them, and which
+// steps are legal.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ const char* const blur =
 const std::string strips = "split out y 8 as strip y\n";
 const std::string window = strips + "compute_at rows out y\nstore_at rows out strip\n";
 
-/// The program, which computes what the compute means; or the error.
+/// Returns the program, after checking that it computes what the compute means, or the error.
 std::string program_of(const std::string& text, const std::string& steps) {
   const dsl::Compute compute = dsl::parse_compute(text).value();
   const auto schedule = parse_schedule(compute, "tw1\n" + steps);
@@ -34,7 +34,7 @@ std::string program_of(const std::string& text, const std::string& steps) {
   return to_string(*program);
 }
 
-/// Elements that a program stores, by buffer.
+/// Counts the elements that a program stores, by buffer.
 class StoreCounter {
  public:
   std::map<std::string, int64_t> count(const Program& program) {
@@ -101,7 +101,8 @@ TEST(StoreAt, AnIterationComputesTheRowThatIsNew) {
 )"));
 }
 
-// Each strip of 8 rows needs 10 of `rows`; without a window each row of `out` computes 3.
+// Each strip of 8 rows of `out` reads 10 rows of `rows`. Without a window, each row of `out`
+// computes its 3 rows of `rows` again.
 TEST(StoreAt, NothingIsComputedTwiceWithinAStrip) {
   EXPECT_EQ(stores_of("")["rows"], 34 * 64);
   EXPECT_EQ(stores_of(strips + "compute_at rows out strip")["rows"], 4 * 10 * 64);
@@ -119,10 +120,10 @@ TEST(StoreAt, LoopsOfTheStageAndOfItsReaderAreScheduledAsEver) {
         "unroll rows y", "reorder rows x y", "split rows x 5\nreorder rows x.1 y x.0",
         "parallel out strip", "cache_read image rows x", "cache_read image rows y"})
     EXPECT_THAT(program_of(blur, window + rest), HasSubstr("rows: local f32[3, 64]")) << rest;
-  // Tails: the last strip has 2 of 5 rows.
+  // 32 rows in strips of 5 leave a last strip of 2 rows.
   EXPECT_THAT(program_of(blur, "split out y 5\ncompute_at rows out y.1\nstore_at rows out y.0"),
               HasSubstr("rows: local f32[3, 64]"));
-  // Along the other axis too.
+  // A window may also slide along the contiguous axis.
   EXPECT_THAT(program_of("input a: f32[20]; p: f32[x=20] = a[x] * 2.0; "
                          "out: f32[x=17] = p[x] + p[x + 1] + p[x + 3]",
                          "split out x 6\ncompute_at p out x.1\nstore_at p out x.0"),
@@ -152,7 +153,7 @@ TEST(StoreAt, WindowsOfAllSizesAndSteps) {
       }
 }
 
-// Random taps and strips, and random steps after store_at.
+// The computes have random taps and strips, and random steps follow store_at.
 TEST(StoreAt, RandomSchedulesOfWindowsComputeWhatTheComputeMeans) {
   Tally tally;
   for (uint64_t seed = 1; seed <= 150 && !HasFailure(); ++seed) {

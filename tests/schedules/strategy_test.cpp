@@ -13,11 +13,12 @@
 namespace tw::schedules {
 namespace {
 
-// A strategy as a new one would be written: rows in blocks, each of which is a task.
+// The configuration of a strategy that a developer might add. It cuts the rows of a stage into
+// blocks, each of which is a task.
 struct RowBlocks {
   int64_t rows = 1;
   int64_t unroll = 0;
-  // Derived from these:
+  // Derived from the knobs above:
   int64_t blocks = 1;
 };
 
@@ -52,7 +53,7 @@ std::unique_ptr<const StageStrategy> row_blocks(const ComputePlan& plan, const S
   return std::make_unique<RowBlocksStage>(plan, stage);
 }
 
-/// All strategies, and one that only this test has.
+/// Returns all strategies, and "row_blocks", which only this test has.
 std::vector<Strategy> with_row_blocks() {
   std::vector<Strategy> all(strategies().begin(), strategies().end());
   all.push_back({"row_blocks", row_blocks});
@@ -72,7 +73,8 @@ TEST(Strategy, ANewOneIsALineOfTheList) {
               space = Space::derive(Problem{scaled_rows()}, target, StopToken{}, list).value();
   EXPECT_EQ(size(space), size(before) + 5 * 2);
 
-  // The strategy has the highest prior, so it is the default, with the largest block that fits.
+  // The strategy has the highest prior, so it gives the default point, with the largest block that
+  // fits.
   const Point first = space.default_point();
   EXPECT_EQ(space.to_string(first).substr(0, 24), "out: row_blocks rows=32 ");
   EXPECT_EQ(point_of(space, space.schedule(first)), first);
@@ -103,7 +105,7 @@ TEST(Strategy, SearchesGoFromOneToAnother) {
     point = space.mutate(point, random);
     EXPECT_TRUE(space.allowed(point)) << space.to_string(point);
     mutated.insert(strategy_of(point));
-    // A child of two strategies is one of the parents where nothing is common to both.
+    // Two strategies that share no knob have nothing to cross, so that the child equals a parent.
     const Point child = space.cross(blocks, vectors, random);
     EXPECT_TRUE(child == blocks || child == vectors) << space.to_string(child);
     crossed.insert(strategy_of(child));
@@ -130,7 +132,7 @@ out: f32[m=64, n=32] = (a[m, n] - rows[m]) * sums[m, 31 - n])",
     return std::string("inlined");
   };
   EXPECT_EQ(owner_of_rows("sums: f32[m=64, n=32] = sum(k=32) a[m, k] * rows[m]"), "out");
-  // A scan is computed in loops of its own.
+  // A scan cannot be computed in a loop of `out`.
   EXPECT_EQ(owner_of_rows("sums: f32[m=64, n=32] = sum(k <= n) a[m, k] * rows[m]"), "");
 }
 
@@ -140,7 +142,7 @@ TEST(Strategy, NamesDiffer) {
   EXPECT_GE(names.size(), 8u);
 }
 
-/// Random values of a strategy's knobs that it allows; empty where there hardly are any.
+/// Returns random values of a strategy's knobs that it allows, or {} if 2000 tries find none.
 std::vector<int64_t> allowed_values(const StageStrategy& strategy, Random& random) {
   for (int tries = 0; tries < 2000; ++tries) {
     std::vector<int64_t> values;
@@ -166,14 +168,15 @@ Traced constructed(const ComputePlan& plan, const StageStrategy& strategy,
   return result;
 }
 
-/// Steps that two schedules begin with.
+/// Returns the number of leading steps that two schedules have in common.
 size_t common_steps(const std::vector<Step>& a, const std::vector<Step>& b) {
   size_t n = 0;
   while (n < std::min(a.size(), b.size()) && to_string(a[n]) == to_string(b[n])) ++n;
   return n;
 }
 
-// point_of() relies on this: uses() names a choice before the first step that it can change.
+// A strategy calls uses() for a choice before the first step that the choice can change. point_of()
+// relies on this.
 TEST(Strategy, StepsBeforeTheUseOfAChoiceDoNotDependOnIt) {
   Random random(5);
   for (const char* target : {"x86-64-v4", "cuda:sm_80", "cuda:sm_90a", "opencl"})
@@ -204,7 +207,8 @@ TEST(Strategy, StepsBeforeTheUseOfAChoiceDoNotDependOnIt) {
     }
 }
 
-// Samples are drawn from the heads alone.
+// Sampling draws the values of the first knobs, the head, only from heads that may_begin_with()
+// accepts. So it must accept the head of every allowed configuration.
 TEST(Strategy, EachConfigurationThatIsAllowedBeginsWithAHead) {
   Random random(6);
   size_t checked = 0;

@@ -6,7 +6,7 @@
 namespace tw::schedules {
 namespace {
 
-/// The coefficient of d[column] * g[tap] in output `row`.
+/// Returns the coefficient of d[column] * g[tap] in output `row`.
 Fraction coefficient(const ToomCook& f, size_t row, size_t column, size_t tap) {
   Fraction sum;
   for (size_t p = 0; p < f.input.size(); ++p)
@@ -14,7 +14,8 @@ Fraction coefficient(const ToomCook& f, size_t row, size_t column, size_t tap) {
   return sum;
 }
 
-// The definition y[i] = sum_j d[i + j] g[j], term by term and without rounding.
+// The algorithm must equal the definition y[i] = sum_j d[i + j] g[j], term by term and without
+// rounding.
 TEST(ToomCook, EveryAlgorithmIsTheFilter) {
   for (int64_t outputs = 1; outputs < most_products; ++outputs)
     for (int64_t taps = 1; outputs + taps - 1 <= most_products; ++taps) {
@@ -40,7 +41,7 @@ FractionMatrix over(int64_t denominator, const std::vector<std::vector<int64_t>>
   return matrix;
 }
 
-// Lavin and Gray, section 4.1, up to the signs and the order of the points.
+// The matrices of Lavin and Gray, section 4.1, except for signs and the order of the points.
 TEST(ToomCook, TheSmallestMatricesAreThoseOfLavinAndGray) {
   const ToomCook f2 = toom_cook(2, 3);
   EXPECT_EQ(f2.filter, over(2, {{2, 0, 0}, {1, 1, 1}, {1, -1, 1}, {0, 0, 2}}));
@@ -48,7 +49,8 @@ TEST(ToomCook, TheSmallestMatricesAreThoseOfLavinAndGray) {
   EXPECT_EQ(f2.output, over(1, {{1, 1, 1, 0}, {0, 1, -1, 1}}));
 }
 
-// (x^2 - 4/9) (x^2 - 9/4) = x^4 - 97/36 x^2 + 1 is the polynomial of the points.
+// The polynomial of the interpolation points has the factor (x^2 - 4/9) (x^2 - 9/4), which is x^4 -
+// 97/36 x^2 + 1.
 TEST(ToomCook, SixProductsInterpolateAtTwoThirdsAndThreeHalves) {
   const ToomCook f4 = toom_cook(4, 3);
   EXPECT_EQ(f4.input[0], over(36, {{36, 0, -97, 0, 36, 0}})[0]);

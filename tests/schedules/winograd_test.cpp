@@ -14,7 +14,7 @@ dsl::Compute conv(const std::string& shape, const std::string& type = "f32") {
 }
 const char* const small = "n=1 c=3 h=7 w=10 k=5 r=3 s=3 pad=1";
 
-/// Products of the stage, by its name.
+/// Returns the number of products of a stage.
 double products_of(const Schedule& schedule, const std::string& stage) {
   return dsl::evaluations_of(*schedule.nest().compute.find_stage(stage));
 }
@@ -33,10 +33,11 @@ TEST(Winograd, OneStepMakesTheStagesOfAOneDimensionalAlgorithm) {
   std::vector<std::string> names;
   for (const StageNest& stage : schedule.nest().stages) names.push_back(stage.stage.name);
   EXPECT_EQ(names, (std::vector<std::string>{"out.d", "out.u", "out.v", "out.m", "out"}));
-  // 10 columns are three tiles of 6 products each instead of 10 times 3.
+  // 10 columns are computed as three tiles with 6 products each, instead of 10 times 3 products.
   EXPECT_EQ(products_of(schedule, "out.m"), 5 * 7 * 3 * 6 * 3 * 3);
   EXPECT_EQ(products_of(Schedule(conv(small)), "out"), 5 * 7 * 10 * 3 * 3 * 3);
-  // The data hold the padding and are read by rows that overlap.
+  // out.d has the data with their padding. Only x is tiled; along y, neighbouring rows of results
+  // read overlapping rows of out.d.
   EXPECT_EQ(schedule.nest().compute.shape_of("out.d"), (std::vector<int64_t>{1, 9, 12, 3}));
   EXPECT_EQ(schedule.nest().compute.shape_of("out.v"), (std::vector<int64_t>{6, 1, 9, 3, 3}));
   EXPECT_EQ(schedule.nest().compute.shape_of("out.m"), (std::vector<int64_t>{6, 1, 7, 3, 5}));
@@ -54,7 +55,7 @@ TEST(Winograd, TwoStepsMakeTheTwoDimensionalAlgorithm) {
   expect_agreement(schedule, 1e-5);
 }
 
-// One factor of a nest of one-dimensional algorithms serves every window.
+// One-dimensional algorithms, nested if there is one for each axis, serve windows of all shapes.
 TEST(Winograd, WindowsOfAllShapesAreComputed) {
   const struct {
     const char* shape;
@@ -67,7 +68,7 @@ TEST(Winograd, WindowsOfAllShapesAreComputed) {
       {"n=1 c=2 h=9 w=11 k=3 r=5 s=5 pad=2", {{"out", "x", 2}, {"out.m", "y", 4}}},
       {"n=1 c=3 h=13 w=8 k=2 r=3 s=3 pad=1", {{"out", "x", 6}, {"out.m", "y", 6}}},
       {"n=1 c=3 h=8 w=8 k=2 r=3 s=3", {{"out", "y", 2}, {"out.m", "x", 4}}},
-      // Strides and dilations along the other axis.
+      // The other axis has a stride or a dilation.
       {"n=1 c=3 h=9 w=9 k=2 r=3 s=3 stride_h=2 pad=1", {{"out", "x", 4}}},
       {"n=1 c=3 h=9 w=9 k=2 r=3 s=3 dilation_w=2 pad=1", {{"out", "y", 4}}},
       {"n=1 c=6 h=7 w=7 k=4 r=3 s=3 groups=2 pad=1", {{"out", "x", 2}, {"out.m", "y", 2}}},
@@ -94,7 +95,8 @@ TEST(Winograd, ConsumersAndTypesStayAsTheyAre) {
   }
 }
 
-// An unrolled loop over the points is written out: each copy has one of the expressions.
+// If the loop over interpolation points is unrolled, each copy has the expression of its point,
+// without a select.
 TEST(Winograd, UnrolledTransformsHaveNoSelects) {
   const Schedule schedule = Schedule(conv("n=1 c=4 h=4 w=8 k=4 r=1 s=3"))
                                 .winograd("out", "x", 2)
@@ -144,7 +146,8 @@ TEST(Winograd, TilesAdaptToOtherShapes) {
   const Adapted adapted = adapt(steps, conv("n=1 c=3 h=3 w=10 k=5 r=3 s=3 pad=1"));
   EXPECT_EQ(adapted.schedule.to_string(),
             "tw1\nwinograd out x 4\nwinograd out.m y 3\nsplit out.m.m k 5");
-  // A shape that is no convolution keeps the steps that apply, here none.
+  // Steps that do not apply to another shape are dropped. For a window of 1 x 1, that is all of
+  // them.
   const Adapted none = adapt(steps, conv("n=1 c=3 h=3 w=10 k=5 r=1 s=1"));
   EXPECT_EQ(none.schedule.to_string(), "tw1");
 }

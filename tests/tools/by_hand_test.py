@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedules that a person wrote: --schedule FILE, and the commands of docs/tutorial.md."""
+"""Tests schedules that a person wrote: --schedule FILE, and the commands of docs/tutorial.md."""
 
 import pathlib
 import re
@@ -142,7 +142,8 @@ class ByHand(program.ProgramTest):
 
 
 class Tutorial(program.ProgramTest):
-    """Each command of the page, with the expression and the schedule that stand before it."""
+    """Runs each command of docs/tutorial.md with the expression and the schedule that stand before
+    it."""
 
     def test_its_commands_run(self):
         blocks = re.findall(r"^```(tw|tw1|sh)\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)

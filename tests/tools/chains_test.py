@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fault77: files of many stages, each of which reads the one before several times."""
+"""Fault77: tests files of many stages, each of which reads the stage before it several times."""
 
 import signal
 
@@ -7,7 +7,8 @@ import program
 
 
 def mandelbrot(iterations):
-    """z = z^2 + c from z = c, where c is small enough for the sequence to converge."""
+    """Returns z = z^2 + c, repeated `iterations` times from z = c. c is so small that the sequence
+    converges."""
     axes = "f32[y=32, x=64]"
     lines = ["input a: f32[32, 64]", "input b: f32[32, 64]",
              f"cr: {axes} = a[y, x] * 0.05", f"ci: {axes} = b[y, x] * 0.05"]
@@ -21,7 +22,8 @@ def mandelbrot(iterations):
 
 
 def chain(stages, term, extent=4096):
-    """Stages that are each a function of the one before, which `term` calls {0}."""
+    """Returns stages that are each a function of the stage before. In `term`, {0} stands for that
+    stage."""
     lines, before = [f"input x: f32[{extent}]"], "x"
     for i in range(stages):
         lines.append(f"s{i}: f32[i={extent}] = " + term.format(f"{before}[i]"))
@@ -99,7 +101,7 @@ class Chains(program.ProgramTest):
                 self.assertEqual(process.returncode, 130, err)
 
     def wait_for_handler(self, process):
-        """Until the process catches interrupts."""
+        """Waits until the process catches SIGTERM."""
         caught = 0
         while process.poll() is None and not caught & (1 << (signal.SIGTERM - 1)):
             with open(f"/proc/{process.pid}/status") as status:

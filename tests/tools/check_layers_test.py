@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plants trees with and without faults and says what tools/check_layers.py must find in each."""
+"""Tests that tools/check_layers.py finds each fault that is planted in a small source tree, and
+nothing in trees without faults."""
 
 import pathlib
 import subprocess

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plants comments and pages with and without faults and says what tools/check_prose.py must find in each."""
+"""Tests that tools/check_prose.py finds each fault that is planted in a comment or page, and
+nothing where there is no fault."""
 
 import pathlib
 import subprocess

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Demand: who leaves which kernels, how they are listed and forgotten, and what working them off changes."""
+"""Tests demands: the runs that leave them, their lists, their removal, and the effect of tuning
+them."""
 
 import csv
 import io
@@ -14,12 +15,12 @@ import onnx_files as onnx
 import program
 
 NOBODY = 65534
-BUDGETS = ["5s", "20s", "80s"]  # in turn, until one is enough for a kernel on a machine that has much to do
+BUDGETS = ["5s", "20s", "80s"]  # tried in turn, as a busy machine may tune no kernel in 5 s
 ROWS, INNER, COLUMNS = 24, 48, 40
 
 
 def product(seed=1, columns=COLUMNS):
-    """The model y = relu(x w)."""
+    """Returns the model y = relu(x w)."""
     source = random.Random(seed)
     return onnx.model(
         [onnx.node("MatMul", ["x", "w"], ["p"]), onnx.node("Relu", ["p"], ["y"])],
@@ -46,7 +47,8 @@ class Demand(program.ProgramTest):
         connection.close()
 
     def as_nobody(self):
-        """Options that start the program as a user who may read the home and write to a folder of it alone."""
+        """Returns options that start the program as a user who may read the home, but may write
+        only to a folder in it."""
         if os.geteuid() != 0:
             self.skipTest("[SKIP] needs another user than root to become")
         self.home.chmod(0o755)
@@ -81,7 +83,7 @@ class Demand(program.ProgramTest):
     def test_a_network_that_is_planned_again_is_the_same_demand(self):
         self.plan()
         self.plan()
-        (self.home / "net.onnx").write_bytes(product(seed=2))  # new weights change no kernel
+        (self.home / "net.onnx").write_bytes(product(seed=2))  # other weights give the same kernels
         self.plan("--output", "other.twart")
         [demand] = self.demands()
         self.assertEqual(demand["asked"], 3)

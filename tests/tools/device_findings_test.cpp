@@ -24,7 +24,7 @@ class DeviceFindings : public testing::Test {
   }
   void TearDown() override { *fake_ = {}; }
 
-  /// The findings of CUDA's driver and its devices; expects that none of them is a failure.
+  /// Returns the findings of CUDA's driver and its devices. Expects that no finding is a failure.
   static std::vector<Finding> findings() {
     const std::vector<Finding> all = driver_findings("cuda");
     for (const Finding& finding : all) EXPECT_FALSE(finding.failure) << finding.text;

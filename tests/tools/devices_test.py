@@ -122,8 +122,8 @@ class Devices(program.ProgramTest):
         fcntl.flock(lock, fcntl.LOCK_EX)
         process = self.start("tune", "--expr", "scale.tw", "--target", "opencl", "--db", self.db)
         self.addCleanup(process.kill)
-        self.assertIn("tuning ", process.stderr.readline())  # from here on it minds interrupts
-        while process.poll() is None:  # the first who waits for the device holds the queue
+        self.assertIn("tuning ", process.stderr.readline())  # interrupts are caught from here on
+        while process.poll() is None:  # the first process that waits for the device locks the queue
             try:
                 fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 fcntl.flock(queue, fcntl.LOCK_UN)

@@ -140,7 +140,7 @@ class Errors(program.ProgramTest):
             with self.subTest(arguments):
                 done = self.run_program(*arguments, "--expr", "table.tw")
                 self.assertEqual((done.returncode, done.out), (5, ""), done.err)
-                # The second line shows the read.
+                # The second line shows the read that is at fault.
                 self.assertRegex(done.err, r"\Atilewright: [^\n]*'t', ids\[i\], is not proved inside 0\.\.100 "
                                            r"[^\n]+\n  out\[i, j\] = t\[ids\[i\], j\]\n\Z")
 
@@ -296,7 +296,7 @@ class Configuration(program.ProgramTest):
 
     def test_flags_of_the_command_line_are_given_once(self):
         self.file.write_text("threads = 3\n[tune]\nthreads = 4\nop = 'conv2d'\n")
-        self.assertEqual(self.threads(), 4)  # a section comes before the keys of all verbs
+        self.assertEqual(self.threads(), 4)  # a section wins over the keys for all verbs
         self.assertEqual(self.threads("--threads", "5", TILEWRIGHT_THREADS="4", TILEWRIGHT_OP="conv2d"), 5)
         self.fail_with(2, "tune", *program.SMALL, "--dry-run", "--threads", "5", "--threads=5",
                        saying=["--threads is given more than once"])

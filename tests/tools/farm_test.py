@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tuning on a farm of this machine: schedulers and members are processes on loopback. Dask comes from the package
-index into a folder of the build tree, once; where it cannot, the tests are skipped."""
+"""Tests tuning on a farm of this machine: its schedulers and members are processes on loopback. pip
+installs Dask once into a folder of the build tree. Where that fails, the tests are skipped."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ REQUIREMENTS = ROOT / "tools" / "requirements/farm.txt"
 
 
 def dask():
-    """The folder that holds Dask and what it depends on."""
+    """Returns the folder that holds Dask and the packages that it needs."""
     folder, stamp = BUILD / "farm-packages", BUILD / "farm-packages.sha256"
     wanted = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
     if stamp.exists() and stamp.read_text() == wanted:
@@ -50,7 +50,7 @@ def setUpModule():
 
 
 def command_of(process):
-    """The command line of a process, or "" if the process has ended."""
+    """Returns the command line of a process, or "" if the process has ended."""
     try:
         return pathlib.Path(f"/proc/{process}/cmdline").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -62,11 +62,12 @@ def run(coroutine):
 
 
 class SleepingMembers(unittest.TestCase):
-    """Tests of jobs when stations, members and schedulers fail. The stations only sleep (bench/farm/farm.py)."""
+    """Tests that jobs survive failures of stations, members and schedulers. The stations only sleep
+    (bench/farm/farm.py)."""
 
     @classmethod
     def setUpClass(cls):
-        import distributed  # whose logging begins with the import
+        import distributed  # configures its logging when it is imported
         import farm as bench
         from tilewright import farm
         logging.getLogger(distributed.__name__).setLevel(logging.CRITICAL)
@@ -183,7 +184,8 @@ class SleepingMembers(unittest.TestCase):
 
 
 class OnAFarm(program.ProgramTest):
-    """The program, on a farm whose members measure. Tests share the scheduler; members end with their test."""
+    """Tests the program on a farm whose members measure. All tests share the scheduler; members end
+    with their test."""
 
     @classmethod
     def setUpClass(cls):
@@ -210,7 +212,7 @@ class OnAFarm(program.ProgramTest):
         return ("--workers", self.address, "--patience", "5s", *arguments)
 
     def test_a_run_on_members_that_measure_and_build(self):
-        # A processor with fewer features than that of the machine that tunes.
+        # The member has a processor with fewer features than the machine that tunes.
         lesser = {"TILEWRIGHT_MAX_ISA": "sse41"}
         self.member("--labels", "fast", "--offers", "both", environment=lesser)
         result = self.tune(*self.farm("--label", "fast"))["results"][0]
@@ -219,7 +221,7 @@ class OnAFarm(program.ProgramTest):
         records = [json.loads(line) for line in self.succeed("db", "export", "-", "--db", self.db).out.splitlines()]
         self.assertEqual(len(records), sum(result["trials"].values()))
         self.assertFalse([record for record in records if "avx" in record["target"]])
-        # The records are of the member's target and device, which finds them.
+        # The records have the member's target and device, so a look-up with that target finds them.
         again = self.tune("--effort", "none", environment=lesser)["results"][0]
         self.assertEqual(again["record"], result["record"])
 
@@ -227,7 +229,7 @@ class OnAFarm(program.ProgramTest):
                        saying=["with the label slow; they have fast"])
 
     def network(self, *arguments):
-        """The command that tunes a small network on the farm."""
+        """Returns the command that tunes a small network on the farm."""
         (self.home / "net.onnx").write_bytes(onnx.model(
             [onnx.node("MatMul", ["x", "w"], ["p"]), onnx.node("Relu", ["p"], ["y"])],
             [onnx.tensor("w", [16, 16], [0.5] * 256)], [onnx.port("x", [8, 16])], [onnx.port("y", [8, 16])]))
@@ -235,7 +237,7 @@ class OnAFarm(program.ProgramTest):
                 "--workers", self.address, *arguments)
 
     def started_and_measuring(self, *arguments):
-        """The process of a run that has stored a record."""
+        """Starts a run and returns its process as soon as the run has stored a record."""
         process = self.start(*arguments)
         while self.count() == 0:
             self.assertIsNone(process.poll(), process.stderr.read() if process.poll() is not None else "")
@@ -337,7 +339,7 @@ class OnAFarm(program.ProgramTest):
         self.assertIn(f"`version:{version}`", (ROOT / "docs" / "farm.md").read_text())
 
     def test_Fault68_what_is_wrong_with_tls_names_a_file_or_a_flag(self):
-        """No connection is made, so no certificate is needed."""
+        """Needs no valid certificate, because no connection is made."""
         none, cert = str(self.home / "none.pem"), str(self.home / "cert.pem")
         pathlib.Path(cert).write_text("no certificate")
         prefix = "DASK_DISTRIBUTED__COMM__"
@@ -374,7 +376,7 @@ class OnAFarm(program.ProgramTest):
         return farm.dask_address(text)
 
     def scheduler(self, *arguments):
-        """The exit code and the last line of `./tw scheduler`, which does not start."""
+        """Returns the exit code and the last line of a `./tw scheduler` that cannot start."""
         done = subprocess.run([sys.executable, "-P", "-m", "tilewright.farm", "scheduler", "--", *arguments],
                               env={**os.environ, **self.environment}, capture_output=True, text=True,
                               timeout=program.PATIENCE_S)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults that take several runs each to show."""
+"""Tests faults that show only after several runs."""
 
 import functools
 import hashlib
@@ -51,8 +51,8 @@ class SlowFaults(program.ProgramTest):
         self.assertEqual(sorted(reasons, key=int, reverse=True), reasons)
         summary = self.json("db", "info", "--db", self.db, "--format", "json")
         self.assertEqual(list(summary["by_status"]), ["compile_error"])
-        self.assertLess(summary["records"], 200)  # it does not search for ever
-        # Nothing is known, and the default schedule serves.
+        self.assertLess(summary["records"], 200)  # the search ended
+        # Without a known kernel, `tune --effort none` fails, and `run` uses the default schedule.
         self.fail_with(6, "tune", *program.SMALL, "--db", self.db, "--effort", "none")
         self.assertGreater(self.json("run", *program.SMALL, "--db", self.db, "--format", "json")
                            ["checked_elements"], 0)
@@ -72,7 +72,7 @@ class SlowFaults(program.ProgramTest):
             text = dump(header).encode()
             return whole[:8] + len(text).to_bytes(4, "little") + text + whole[12 + length:]
 
-        self.assertEqual(with_header(), whole)  # else what follows shows nothing
+        self.assertEqual(with_header(), whole)  # otherwise the cases below would prove nothing
         foreign = "x86-64-linux" if json.loads(whole[12:12 + length])["info"]["target"].startswith("arm") \
             else "arm-64-linux"
         flipped = bytearray(whole)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hostile surroundings: no home, odd paths, tight limits, missing tools, read-only folders."""
+"""Tests hostile surroundings: no home, odd paths, tight limits, missing tools, read-only
+folders."""
 
 import contextlib
 import fcntl
@@ -39,7 +40,8 @@ class Surroundings(program.ProgramTest):
         self.assertNotIn("tuning", done.err)
 
     def as_nobody(self):
-        """Options that start the program as a user whom permissions bind; skips where that fails."""
+        """Returns options that start the program as a user who is subject to permissions. Skips the
+        test if there is no such user."""
         if os.geteuid() != 0:
             return {"cwd": "/"}
         self.home.chmod(0o755)
@@ -110,7 +112,7 @@ class Surroundings(program.ProgramTest):
             self.fail_with(2, "list", saying=["TILEWRIGHT_MAX_ISA", f"'{value}'", *words],
                            environment={"TILEWRIGHT_MAX_ISA": value})
         self.succeed("list", environment={"TILEWRIGHT_MAX_ISA": "AVX512_CORE"})
-        self.succeed("list", environment={"TILEWRIGHT_MAX_ISA": "amx"})  # more than most machines have
+        self.succeed("list", environment={"TILEWRIGHT_MAX_ISA": "amx"})  # above the features of most machines
         self.succeed("list", environment={"TILEWRIGHT_MAX_ISA": ""})
 
     def test_Fault19_a_read_only_database_still_answers(self):
@@ -146,14 +148,15 @@ class Surroundings(program.ProgramTest):
                        str(self.home), saying=["libtw_halide.so", "halide"])
 
     def ends_soon(self, *arguments, **options):
-        """A run with a budget of a few seconds, in which a candidate would take a minute."""
+        """Returns a run that has ended within 40 s. Its budget is a few seconds, and a candidate
+        would take a minute."""
         process = self.start("tune", *arguments, "--db", self.db, **options)
         self.addCleanup(process.kill)
         process.out, process.err = process.communicate(timeout=40)
         return process
 
     def test_Fault93_a_compiler_that_outlasts_the_budget(self):
-        # The reference is linked; the linker of the first batch hangs.
+        # The linker works for the reference and hangs in the first batch of candidates.
         done = self.fail_with(7, "tune", *program.SMALL, "--db", self.db, *program.AMPLE,
                               environment=self.with_linker('echo "$@" >&2; exit 1'))
         reference = re.search(r"--require-defined=(\w+)", done.err).group(1)
@@ -166,7 +169,7 @@ class Surroundings(program.ProgramTest):
         self.assertEqual(stored["records"], 0, "what was given up has no fault")
 
     def test_Fault93_candidates_that_are_slow_to_compile(self):
-        # Compilers unroll the select around pow(): a batch of candidates takes them up to a minute.
+        # Compilers unroll the select around pow(), so a batch of candidates takes up to a minute.
         for terms in (200, 400, 600) if program.NIGHTLY else (600,):
             path = self.home / f"decay{terms}.tw"
             path.write_text(f"input x: f32[5, {terms}]\nout: f32[i=5, t={terms}] = sum(k={terms}) "
@@ -208,7 +211,8 @@ class Surroundings(program.ProgramTest):
         self.assertIn("all is well", self.succeed("db", "verify", "--", "-x.db").out)
 
     def limited(self, what, amount, **options):
-        """Either works or says why not; never a signal, never a trace."""
+        """Runs the program under a limit. It must succeed or fail with one error, without a signal
+        or a stack trace."""
         done = self.run_program(
             "tune", *program.SMALL, "--db", self.db, "--trials", "1", *program.AMPLE,
             preexec_fn=lambda: resource.setrlimit(what, (amount, amount)), **options)
@@ -250,7 +254,7 @@ class Surroundings(program.ProgramTest):
     def test_Fault72_a_full_temporary_folder(self):
         done = self.mounted("size=64k", "tune", *program.SMALL, "--db", self.db, "--trials", "1",
                             environment={"TMPDIR": str(self.home / "mount")})
-        self.assertEqual(done.returncode, 0, done.stderr)  # /var/tmp serves
+        self.assertEqual(done.returncode, 0, done.stderr)  # /var/tmp is used instead
 
     def test_Fault56_a_cache_without_execution(self):
         done = self.mounted("noexec", "run", *program.SMALL, environment={"HOME": str(self.home / "mount")})
@@ -264,7 +268,7 @@ class Surroundings(program.ProgramTest):
             self.assertEqual(done.returncode, 7, done.stderr)
             self.assertRegex(done.stderr, program.ONE_ERROR)
             self.assertIn(f"{cache} ", done.stderr)
-        # A command that needs no file of the cache succeeds.
+        # A command succeeds if it needs no file of the cache.
         done = self.mounted("ro,mode=700", "run", *program.SMALL, "--cache", str(self.home / "mount"))
         self.assertEqual(done.returncode, 0, done.stderr)
 

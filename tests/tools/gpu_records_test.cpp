@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records of a GPU that is elsewhere: the program lists, explains and compiles them on a machine
-// without one.
+// Tests the use of records of a GPU that this machine does not have. The program lists, explains
+// and compiles them, and it runs kernels from the cache on the fake driver.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -156,7 +156,7 @@ TEST_F(GpuRecords, AFasterOneThatIsNotTheBestIsExplained) {
     EXPECT_EQ(value(store.append({&sealed, 1})).inserted, 1);
     return sealed.hash.substr(0, 16);
   };
-  // The winner of finals is measured once more.
+  // The final comparison of a run measures its winner once more.
   add("s", 1, 1, 18'500, 60'000);
   const std::string winner = add("s", 9, 1, 18'400, 60'000);
   add("s", 2, 0, 18'000, 60'000);
@@ -191,8 +191,8 @@ TEST_F(GpuRecords, AreWhatCompileOnlyCompiles) {
   EXPECT_EQ(unknown.at("schedule_from"), "cost model");
 }
 
-/// In place of the instructions that the driver of our own cannot run: c = factor a b by the last
-/// phase, nothing by the others.
+/// Returns C functions that replace the kernel's instructions, which the fake driver cannot run.
+/// The last phase computes c = factor a b; the others do nothing.
 std::string host_kernels(const runtime::KernelInfo& info, int factor) {
   std::string text;
   for (const runtime::PhaseInfo& phase : info.phases) {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/gpu_session: the pack is small and complete; without a GPU each command says so in its results."""
+"""Tests tools/gpu_session: its pack is small and complete, and without a GPU each command says so
+in its results."""
 
 import ctypes
 import importlib.machinery
@@ -56,13 +57,14 @@ class GpuSession(program.ProgramTest):
                               env={**self.environment, **options.pop("environment", {})}, **options)
 
     def libraries(self, file):
-        """The shared libraries of the file, where only the pack and the system are."""
+        """Returns the shared libraries of the file as ldd finds them, in the pack and the system
+        only."""
         folders = ":".join(str(self.unpacked / name) for name in ("lib", "lib-if-none"))
         return subprocess.run(["ldd", file], env={**self.environment, "LD_LIBRARY_PATH": folders},
                               capture_output=True, text=True).stdout
 
     def listed(self, *arguments):
-        """The programs of a command with their limits in seconds."""
+        """Returns the programs of a command, each with its limit in seconds."""
         done = self.command("--list", *arguments)
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = [line.split("\t") for line in done.stdout.splitlines()]
@@ -171,7 +173,7 @@ class GpuSession(program.ProgramTest):
     # ---- runs ----
 
     def results(self, out):
-        """The results in the archive of a command."""
+        """Returns the folder of results from the archive that a command wrote."""
         self.assertEqual({file.name for file in out.iterdir()}, {"results.tar.xz", "summary.txt"})
         return files_of(out / "results.tar.xz", self.home / f"results_of_{out.name}") / "results"
 
@@ -180,7 +182,7 @@ class GpuSession(program.ProgramTest):
                             ("tune", "gemm_bf16.json")):
             out = self.home / name
             done = self.command(name, out)
-            self.assertEqual(done.returncode, 7, done.stderr)  # no GPU; not 2, which is of wrong flags
+            self.assertEqual(done.returncode, 7, done.stderr)  # no GPU (2 would mean wrong flags)
             results = self.results(out)
             codes = json.loads((results / "exit_codes.json").read_text())
             self.assertEqual(codes[first], 7)
@@ -190,7 +192,7 @@ class GpuSession(program.ProgramTest):
             self.assertEqual(summary, done.stdout)
             self.assertRegex(summary, rf"7  {first} \| .*\[cuda\]")
         results = self.home / "results_of_check" / "results"
-        self.assertEqual(codes_of_tests(results), {7})  # they are skipped
+        self.assertEqual(codes_of_tests(results), {7})  # all are skipped
         self.assertIn("python3", (results / "machine.txt").read_text())
         self.assertIn("ok     program", (results / "doctor.txt").read_text())
 
@@ -212,7 +214,7 @@ class GpuSession(program.ProgramTest):
         self.results(out)
 
     def session_of(self, programs):
-        """A module whose commands are these steps."""
+        """Returns the module, and a function that runs these programs in a session."""
         module = module_of(self.folder / "gpu_session")
         return module, lambda session: [session.run(*step[:2], **step[2]) for step in programs]
 
@@ -232,7 +234,7 @@ class GpuSession(program.ProgramTest):
 
     def test_results_are_written_when_the_session_is_terminated(self):
         out = self.home / "out"
-        hanging = self.home / "bin" / "nvidia-smi"  # of machine.txt, and of the log of clocks
+        hanging = self.home / "bin" / "nvidia-smi"  # runs for machine.txt and for the log of clocks
         hanging.parent.mkdir()
         os.mkfifo(self.home / "started")
         hanging.write_text(f"#!/bin/sh\necho clocks\necho up > {self.home}/started\nexec sleep 600\n")

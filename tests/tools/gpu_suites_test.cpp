@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every standing workload has a kernel for GPUs of each generation, without a GPU to run it.
+// Tests that every standing workload has a kernel for GPUs of each generation. Needs no GPU.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@
 namespace tw::tools {
 namespace {
 
-/// One kernel a phase, each of which keeps in registers what is its own. The text goes to
-/// `emitted`.
+/// Compiles the program for the architecture. Expects one GPU kernel for each phase, no register
+/// spills and no memory on the stack. Stores the CUDA text in `*emitted` unless it is null.
 void expect_no_spills(const codegen::Nvrtc& nvrtc, const schedules::Program& program,
                       const std::string& architecture, const std::string& name,
                       std::string* emitted = nullptr) {
@@ -38,8 +38,8 @@ void expect_no_spills(const codegen::Nvrtc& nvrtc, const schedules::Program& pro
   }
 }
 
-/// Calls `visit` with the name of each standing operator and its workload in each of the types that
-/// it is declared for. Argmax and others have one type.
+/// Calls `visit` with the name of each standing operator and its workload, once for each of `types`
+/// for which the operator is declared. Operators such as argmax are declared for one type only.
 void for_each_operator(
     std::initializer_list<DType> types,
     const std::function<void(const std::string& name, const dsl::Workload& workload)>& visit) {
@@ -55,7 +55,8 @@ void for_each_operator(
   }
 }
 
-// Compiling a kernel with tensor tiles takes NVRTC a second or two.
+// By day every 40th row is tested, because NVRTC compiles a kernel with tensor tiles for a second
+// or two.
 constexpr size_t share = 40;
 
 class GpuSuites : public ::testing::TestWithParam<std::string> {};
@@ -79,8 +80,8 @@ TEST_P(GpuSuites, DefaultSchedulesCompileWithoutSpills) {
   EXPECT_GE(kernels, 75);
 }
 
-/// Schedules with tensor-core tiles, with which a search on sm_80 begins where such tiles are worth
-/// it, compile for the architecture under test.
+/// A search on sm_80 begins with tensor-core tiles where these are worth it. Such schedules compile
+/// for the architecture under test.
 TEST_P(GpuSuites, TensorSchedulesCompileWithoutSpills) {
   const auto nvrtc = codegen::Nvrtc::open();
   if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
@@ -99,8 +100,8 @@ TEST_P(GpuSuites, TensorSchedulesCompileWithoutSpills) {
   EXPECT_GE(kernels, 40);
 }
 
-/// Schedules with which a search on sm_90a begins, of products that are large enough for warpgroup
-/// instructions (wgmma).
+/// Tests the schedules with which a search on sm_90a begins, for products that are large enough for
+/// warpgroup instructions (wgmma).
 TEST(GpuSuitesOfWarpgroups, SchedulesCompileWithoutSpills) {
   const auto nvrtc = codegen::Nvrtc::open();
   if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
@@ -119,8 +120,8 @@ TEST(GpuSuitesOfWarpgroups, SchedulesCompileWithoutSpills) {
   EXPECT_GE(kernels, 60);
 }
 
-/// Schedules with warpgroup instructions whose operands are both copied by TMA, which producer
-/// warps issue.
+/// Tests schedules with warpgroup instructions for which TMA copies both operands. Producer warps
+/// issue the copies.
 TEST(GpuSuitesOfWarpgroups, BulkSchedulesCompileWithoutSpills) {
   TW_ONLY_NIGHTLY();
   const auto nvrtc = codegen::Nvrtc::open();
@@ -131,7 +132,7 @@ TEST(GpuSuitesOfWarpgroups, BulkSchedulesCompileWithoutSpills) {
     const auto space = schedules::Space::derive(workload.compute, target);
     const auto point = schedules::changed(space, space.default_point(),
                                           {{"copies", 2}, {"split", 1}, {"stages", 3}}, true);
-    if (!point) return;  // its operands are no boxes
+    if (!point) return;  // TMA cannot copy its operands as boxes
     const auto schedule = space.schedule(*point);
     const std::string steps = schedule.to_string();
     if (!space.allowed(*point) || steps.find(" wgmma_") == std::string::npos ||

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cmake/halide.cmake: which Halide a build takes, and the message that says why not another."""
+"""Tests cmake/halide.cmake: the Halide that a build chooses, and the message that gives the
+reason."""
 
 import os
 import pathlib
@@ -33,7 +34,7 @@ class Halide(unittest.TestCase):
         self.pypi = self.installed("pypi", "21.0.0")
 
     def installed(self, name, version, library="lib64/libHalide.so"):
-        """The prefix of something that looks like Halide."""
+        """Makes an installation that looks like Halide, and returns its prefix."""
         prefix = self.folder / name
         (prefix / "include").mkdir(parents=True)
         lines = [f"#define HALIDE_VERSION_{part} {number}\n"
@@ -44,7 +45,7 @@ class Halide(unittest.TestCase):
         return prefix
 
     def configured(self, *arguments, **environment):
-        """The library and whether it is PyPI's, and the message."""
+        """Returns the path of the library, True if it is PyPI's, and the message."""
         around = {"PATH": os.environ["PATH"], **environment}
         done = subprocess.run([CMAKE, "-S", self.folder, "-B", self.folder / "build", "--fresh", *arguments], env=around,
                               capture_output=True, text=True)
@@ -89,7 +90,7 @@ class Halide(unittest.TestCase):
         message = self.configured(self.wheel(), f"-DHalide_DIR={self.folder}/none/lib/cmake/Halide")[2]
         self.assertTrue(message.endswith("which has no include/Halide.h"), message)
         message = self.configured(self.wheel(), "-DCMAKE_PREFIX_PATH=/elsewhere")[2]
-        self.assertNotIn("elsewhere", message)  # it is named for other libraries
+        self.assertNotIn("elsewhere", message)  # that path was given for other libraries
 
     def test_a_wheel_is_built_with_the_package_of_pypi(self):
         mine = self.installed("mine", "21.2.1")

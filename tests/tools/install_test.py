@@ -30,7 +30,7 @@ class Installed(program.ProgramTest):
         self.assertIn("replay       tilewright replay --db", done.stdout)
 
     def found(self, name):
-        """The one file of that name below the prefix."""
+        """Returns the path of the only file of that name below the prefix."""
         (path,) = self.prefix.rglob(name)
         return path
 
@@ -89,14 +89,16 @@ class Installed(program.ProgramTest):
             self.assertTrue(any(header.startswith(module + "/") for header in headers), module)
         source = self.home / "headers.cpp"
         source.write_text("".join(f'#include "{header}"\n' for header in headers))
-        # Without warnings, as programs may ask for more of them than the project does.
+        # Headers must give no warnings, even if a program enables more warnings than the project
+        # does.
         done = subprocess.run([shutil.which("g++") or "c++", "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wshadow",
                                "-Wconversion", "-Wsign-conversion", "-Wpedantic", "-Werror", "-I", include, source],
                               capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_the_reference_names_headers_that_are_installed(self):
-        """And in each row at least one of them has each name."""
+        """In each row of docs/api.md, each name is in at least one of the headers that the row
+        names."""
         page = (pathlib.Path(__file__).parents[2] / "docs" / "api.md").read_text()
         rows = [row for row in re.findall(r"^\| (?:.*?) \| (`.*?) \| (`.*?) \|$", page, re.M) if ".h`" in row[0]]
         self.assertGreater(len(rows), 12)

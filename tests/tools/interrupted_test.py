@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs that are interrupted or killed."""
+"""Tests runs that are interrupted or killed."""
 
 import contextlib
 import fcntl
@@ -13,7 +13,8 @@ import program
 
 
 class Interrupted(program.ProgramTest):
-    """Fault31, 32, 33: a signal ends the run, what was measured stays, the next run goes on."""
+    """Fault31, 32, 33: a signal ends the run, its measurements stay, and the next run continues
+    from them."""
 
     def begin(self, *arguments):
         process = self.start("tune", *program.SMALL, "--db", self.db, *program.AMPLE, *arguments)
@@ -27,7 +28,8 @@ class Interrupted(program.ProgramTest):
         return json.loads(done.out)["records"] if done.returncode == 0 else 0
 
     def wait_for_trials(self, process, before=0):
-        """Until the database has more; asks another process, as somebody watching would."""
+        """Waits until the database has more than `before` trials. Another process counts them, like
+        somebody who watches the run."""
         while process.poll() is None:
             if self.count() > before:
                 return
@@ -45,7 +47,7 @@ class Interrupted(program.ProgramTest):
         return out, err
 
     def workers(self, process):
-        """Builders and runners of a run, and what they started."""
+        """Returns the builders and runners of a run, and the processes that these started."""
         found, parents = [], [process.pid]
         while parents:
             listed = pathlib.Path(f"/proc/{parents[0]}/task/{parents[0]}/children")
@@ -66,7 +68,7 @@ class Interrupted(program.ProgramTest):
         self.assertEqual(statuses - {"ok", "hopeless", "duplicate", "unstable", "too_fast", "lost"}, set())
 
     def test_Fault84_signals_to_all_processes_of_a_run(self):
-        # The other tests of signals show that both are taken alike.
+        # The other tests of signals show that the two signals are handled alike.
         for number in (signal.SIGTERM, signal.SIGHUP) if program.NIGHTLY else (signal.SIGTERM,):
             process = self.begin()
             self.wait_for_trials(process, self.count())
@@ -90,7 +92,7 @@ class Interrupted(program.ProgramTest):
 
     def test_Fault84_86_88_workers_that_are_ended_or_killed(self):
         process = self.begin()
-        self.signal_workers(process, signal.SIGKILL)  # while the machine is measured, most likely
+        self.signal_workers(process, signal.SIGKILL)  # most likely while the machine is measured
         for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGINT):
             self.wait_for_trials(process, self.count())
             self.signal_workers(process, number)
@@ -102,7 +104,7 @@ class Interrupted(program.ProgramTest):
 
     def test_Fault31_once(self):
         out, err = self.interrupt(signal.SIGINT)
-        self.assertIn("replay", out)  # the best so far
+        self.assertIn("replay", out)  # the best kernel so far
         self.assertIn("interrupted; to go on:", err)
         self.assertIn("--budget 10m", err)
         more = self.tune("--resume")
@@ -164,12 +166,13 @@ class Interrupted(program.ProgramTest):
         self.interrupt(signal.SIGINT, signal.SIGINT)
 
     def test_Fault31_once_when_all_trials_are_done(self):
-        """Finals, confirmation and the build of the winner are cut short, too."""
+        """The signal also cuts short the final comparison, the confirmation and the build of the
+        winner."""
         process = self.start("tune", *program.SMALL, "--db", self.db, "--trials", "8")
         self.addCleanup(process.kill)
         while process.poll() is None and self.count() < 8:
             pass
-        process.send_signal(signal.SIGINT)  # to no one, where all was done before we looked
+        process.send_signal(signal.SIGINT)  # no process gets it if the run has ended already
         out, err = process.communicate(timeout=program.PATIENCE_S)
         self.assertIn(process.returncode, (0, 130), err)
         self.assertEqual("interrupted; to go on:" in err, process.returncode == 130, err)
@@ -190,7 +193,7 @@ class Interrupted(program.ProgramTest):
         known = self.count()
         more = self.tune("--resume")["results"][0]
         self.assertGreater(more["known_trials"], 0)
-        self.assertGreater(self.count(), known + sum(more["trials"].values()))  # with what was spooled
+        self.assertGreater(self.count(), known + sum(more["trials"].values()))  # includes the spooled trials
         self.assertIn("all is well", self.succeed("db", "verify", "--db", self.db).out)
 
     def test_Fault31_the_folder_of_a_killed_run_is_removed_by_the_next(self):

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that loads us may have set a locale with a decimal comma and dots between thousands.
+// Tests results under a locale with a decimal comma and dots between thousands. A program that
+// loads the library may have set such a locale.
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Everything that is text, in the locale of the moment.
+/// Texts and predictions that must not depend on the locale.
 struct Texts {
   std::string number, time, record, compute, c;
   std::vector<float> predictions;

@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A directory that goes with the test.
+/// Has a directory that is removed when the test ends.
 class MachineFindings : public testing::Test {
  protected:
   void SetUp() override { ASSERT_NE(mkdtemp(folder_.data()), nullptr); }

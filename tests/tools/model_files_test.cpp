@@ -12,7 +12,8 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Seven steps of a kernel without arguments on two threads.
+/// Returns a model of seven steps that run one kernel without arguments. The last step uses one
+/// thread, the others two.
 runtime::ModelFile seven_steps(std::vector<runtime::ModelBand> bands) {
   runtime::ModelFile model;
   model.target = "x86-64-linux";

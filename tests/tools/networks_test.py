@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks from an ONNX file to results, as a person would run them."""
+"""Tests networks from an ONNX file to results, with the commands that a person would use."""
 
 import csv
 import io
@@ -20,7 +20,7 @@ CHANNELS, SIZE, CLASSES = 16, 6, 5
 
 
 class Network:
-    """conv 3x3, relu, conv 3x3, sum with the image, relu, mean of each channel, product."""
+    """conv 3x3, relu, conv 3x3, sum with the image, relu, mean of each channel, matrix product."""
 
     def __init__(self):
         source = random.Random(1)
@@ -30,7 +30,7 @@ class Network:
         self.image = [source.uniform(-1, 1) for _ in range(CHANNELS * SIZE * SIZE)]
 
     def onnx(self, batch=1, classes=CLASSES):
-        """The model, whose output is declared to have so many classes."""
+        """Returns the model. Its output is declared to have `classes` columns."""
         image, filters = [batch, CHANNELS, SIZE, SIZE], [CHANNELS, CHANNELS, 3, 3]
         window = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
         return onnx.model(
@@ -64,7 +64,7 @@ class NetworksTest(program.ProgramTest):
         onnx.write_npy(self.home / "x.npy", [1, CHANNELS, SIZE, SIZE], self.network.image)
 
     def plan(self, *arguments, **options):
-        """The network planned without measuring."""
+        """Plans the network without measuring, and returns the document of the results."""
         return self.json("tune", "--model", "net.onnx", "--effort", "none", "--db", self.db,
                          "--format", "json", *arguments, **options)
 
@@ -123,7 +123,7 @@ class NetworksTest(program.ProgramTest):
         self.assertEqual(self.standing_models(), [])
 
     def tune_standing_model(self, script):
-        """Starts `tune --model tiny` in a checkout whose models are made by this script."""
+        """Starts `tune --model tiny` in a checkout in which this script makes the models."""
         checkout = self.home / "checkout"
         tools, scripts = checkout / "build" / "release" / "tools", checkout / "bench" / "models"
         tools.mkdir(parents=True, exist_ok=True)
@@ -162,7 +162,7 @@ class NetworksTest(program.ProgramTest):
             self.fail_with(2, "show", "net.twart", view, saying=[f"{view} shows a kernel", "net.twart is a network"])
         for verb in "show", "explain":
             self.fail_with(2, verb, "net.twart", "--target", "host", saying=["--target applies to kernels"])
-        # Defaults for kernels do not keep a network from being run.
+        # Defaults that are meant for kernels do not prevent a network from running.
         self.assertEqual(self.json("run", "net.twart", "--target", "host", "--format", "json",
                                    environment={"TILEWRIGHT_THREADS": "2"})["threads"], 1)
         onnx.write_npy(self.home / "x.npy", [2, CHANNELS, SIZE, SIZE], self.network.image * 2)
@@ -189,7 +189,7 @@ class NetworksTest(program.ProgramTest):
         self.assertEqual("merge_siblings" in [each["name"] for each in document["passes"]], not fusion["is_left_out"])
         self.assertEqual(document["operators"], 3 if fusion["is_left_out"] else 1)
         self.succeed("run", "net.twart", "--input", "x.npy", "--output", "y.npy")
-        self.assertEqual(self.json(*tune, "--budget", "10s")["fusions"], [])  # too little time to ask
+        self.assertEqual(self.json(*tune, "--budget", "10s")["fusions"], [])  # too short to measure fusions
         self.assertEqual(self.json(*tune, "--budget", "60s", "--no-pass", "merge_siblings")["fusions"], [])
 
     def test_running_needs_no_compiler(self):
@@ -233,12 +233,12 @@ class NetworksTest(program.ProgramTest):
         self.assertIsNone(whole["rounding_error"])
         self.assertGreater(rounded["rounding_error"], 0)
         self.assertLess(rounded["rounding_error"], 2**-8)
-        # Packed columns may end in a padding.
+        # Packed columns may end in padding, so the ratio may be below 2.
         self.assertGreater(whole["model"]["constant_bytes"], 1.7 * rounded["model"]["constant_bytes"])
         self.assertIn("differ from those in f32 by",
                       self.succeed(*plan[:-2], "--precision", "bf16").out)
         elsewhere = self.json(*plan, "--precision", "bf16", "--target", "arm-64-linux")
-        self.assertIsNone(elsewhere["rounding_error"])  # it cannot run here
+        self.assertIsNone(elsewhere["rounding_error"])  # code for that target cannot run here
 
     def test_symbolic_dimensions_are_given(self):
         self.onnx.write_bytes(self.network.onnx("batch"))
@@ -274,7 +274,8 @@ class NetworksTest(program.ProgramTest):
                        "--db", self.db, saying=["given twice"])
 
     def test_variants_share_equal_constants(self):
-        # Two variants may transform their weights by different algorithms; strict is the direct one.
+        # With other algorithms, two variants may transform their weights differently. Strict
+        # accuracy has the direct algorithm only.
         self.onnx.write_bytes(self.network.onnx("batch"))
         direct = ("--accuracy", "strict")
         alone = self.plan("--dim", "batch=2", *direct)["model"]["constant_bytes"]
@@ -459,7 +460,7 @@ class NetworksTest(program.ProgramTest):
     def test_a_second_interrupt_ends_the_run_at_once(self):
         process = self.start("tune", "--model", "net.onnx", "--db", self.db, "--budget", "10m", "--effort", "full")
         self.assertIn("tuning ", process.stderr.readline())
-        for number in signal.SIGINT, signal.SIGTERM:  # two that cannot become one
+        for number in signal.SIGINT, signal.SIGTERM:  # different, so they cannot become one
             process.send_signal(number)
         out, err = process.communicate(timeout=program.PATIENCE_S)
         self.assertEqual(process.returncode, 130, err)

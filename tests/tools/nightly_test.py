@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TARGETS = ("codegen_test", "runtime_test", "runtime_c_api_test", "tuner_search_test", "dsl_test",
            "bench_test")
 PROGRAMS = {
-    "cmake": 'mkdir -p "$2/build/$4"',  # -S ROOT --preset NAME
+    "cmake": 'mkdir -p "$2/build/$4"',  # called as cmake -S ROOT --preset NAME
     "dpkg-query": "true",
     "ninja": 'case "$*" in *"-t targets all") printf "%s: phony\\n" $TARGETS ;; *) echo "ninja $*" >>"$LOG" ;; esac',
     "ctest": 'echo "ctest ${TW_NIGHTLY-unset} $*" >>"$LOG"; case "$*" in *"$FAILS"*) exit 8 ;; esac',
@@ -43,7 +43,7 @@ class Checkout(unittest.TestCase):
             (programs / name).chmod(0o755)
 
     def run_tw(self, *arguments, fails="nothing", targets=TARGETS, **variables):
-        """The exit code, and what was run."""
+        """Returns the exit code, and the lines that the fakes logged."""
         log = self.root / "log"
         log.write_text("")
         environment = {**os.environ, "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}", "LOG": str(log),
@@ -75,7 +75,8 @@ class Networks(Checkout):
         (self.root / "bench" / "models" / "zoo.py").write_text(
             "import os, sys\nopen(os.environ['LOG'], 'a').write('zoo ' + ' '.join(sys.argv[1:]) + '\\n')\n")
         build = self.root / "build" / "release"
-        # Without exports nothing asks for .venv-zoo, whose requirements this checkout lacks.
+        # These arguments export nothing, so nothing needs .venv-zoo, whose requirements this
+        # checkout lacks.
         for arguments in (["--zoo", "--source", "wheels", "--only", "a"], ["--source=wheels", "--zoo"],
                           ["--zoo", "--list"]):
             code, ran = self.run_tw("bench", *arguments)
@@ -87,7 +88,7 @@ class Networks(Checkout):
         python.write_text('#!/bin/sh\necho "pip $*" >>"$LOG"\n')
         python.chmod(0o755)
         (self.root / "tools" / "requirements" / "zoo.txt").write_text("torch==2\n")
-        for runs in (3, 2):  # the packages are installed once
+        for runs in (3, 2):  # packages are installed by the first run only
             code, ran = self.run_tw("bench", "--zoo")
             self.assertEqual((code, len(ran)), (0, runs), self.stderr)
             self.assertEqual(ran[-1], f"zoo --build {build} --zoo")
@@ -186,7 +187,7 @@ class Requirements(unittest.TestCase):
     def test_packages_of_one_environment_have_one_version(self):
         versions = {}
         for path in (ROOT / "tools" / "requirements").glob("*.txt"):
-            if path.stem not in ("tvm", "wheel", "zoo"):  # which have environments of their own
+            if path.stem not in ("tvm", "wheel", "zoo"):  # these have their own environments
                 for name, version in re.findall(r"^([\w-]+)==(\S+)$", path.read_text(), re.MULTILINE):
                     versions.setdefault(name.lower().replace("_", "-"), set()).add(version)
         self.assertIn("jupyterlab", versions)
@@ -204,7 +205,7 @@ class Farms(Checkout):
             code, ran = self.run_tw(*line.split())
             self.assertEqual(code, 0, self.stderr)
             self.assertEqual(ran, [f"ninja -C {build} tilewright tw_shipped tw_python", f"{python} tilewright {line}"])
-        (self.root / ".venv" / ".farm.sha256").unlink()  # as where nobody has asked
+        (self.root / ".venv" / ".farm.sha256").unlink()  # as if no farm had been used
         self.assertEqual(self.run_tw("tune", "--op", "dense")[1], 
                              [f"ninja -C {build} tilewright tw_shipped", " tilewright tune --op dense"])
 
@@ -220,7 +221,7 @@ class Drawings(Checkout):
         shutil.copy(ROOT / "tools" / "packages.txt", self.root / "tools")
         packages = (self.root / "tools" / "packages.txt").read_text()
         draw = packages[packages.index("\n[draw]"):packages.index("\n[format]")]
-        (self.root / "tools" / "packages.txt").write_text(draw)  # without those that every command needs
+        (self.root / "tools" / "packages.txt").write_text(draw)  # leaves out the packages of all commands
         self.assertEqual([line for line in self.run_tw("explain", "net.twart")[1] if "apt-get" in line], [])
         code, ran = self.run_tw("explain", "net.twart", "--svg")
         self.assertEqual(code, 0, self.stderr)
@@ -245,7 +246,7 @@ class OtherSystems(Checkout):
 
 class Wheel(Checkout):
     def programs_in(self, venv):
-        """Makes an environment of programs that write into the log, for wheels."""
+        """Makes the environment for wheels, with programs that write to the log."""
         programs = self.root / venv / "bin"
         programs.mkdir(parents=True)
         (self.root / "tools" / "requirements" / "wheel.txt").write_text("")
@@ -277,7 +278,7 @@ esac"""
 
 class Scheduler(Checkout):
     def test_Fault01_an_empty_text_is_refused_before_anything_is_installed_or_built(self):
-        for stamp in (self.root / ".venv").glob(".*.sha256"):  # as where nothing was ever installed
+        for stamp in (self.root / ".venv").glob(".*.sha256"):  # as before the first installation
             stamp.unlink()
         for arguments, flag in ((["scheduler", "--host="], "--host"), (["scheduler", "--port", "1", "--host", ""], "--host"),
                                 (["scheduler", "--interface="], "--interface"),
@@ -305,7 +306,8 @@ class Scheduler(Checkout):
 
 
 class AtOnce(Checkout):
-    """Two commands of one checkout, one of which builds: the fake ninja that it waits for reads a pipe."""
+    """Tests two commands in one checkout at the same time. One of them builds: its fake ninja waits
+    on a pipe."""
 
     def setUp(self):
         super().setUp()
@@ -320,8 +322,9 @@ class AtOnce(Checkout):
         self.source.write_text("")
 
     def builds_for_long(self, *arguments):
-        """Starts a ./tw whose ninja does not end before the test; returns once it runs."""
-        folder = self.root / ".slow"  # hidden: no source
+        """Starts a ./tw, and returns when its ninja runs. This ninja does not end before the test
+        does."""
+        folder = self.root / ".slow"  # hidden, so not taken for source
         folder.mkdir()
         (folder / "ninja").write_text(f"#!/bin/sh\necho begun >'{self.pipe}'; read end <'{self.pipe}'\n")
         (folder / "ninja").chmod(0o755)
@@ -345,7 +348,7 @@ class AtOnce(Checkout):
         (self.root / "tools" / "requirements" / "wheel.txt").write_text("")
         self.builds_for_long("wheel")
         code, ran = self.run_tw("tune", "--op", "dense")
-        self.assertEqual((code, len(ran), ran[-1]), (0, 2, "tilewright tune --op dense"))  # it built, and it ran
+        self.assertEqual((code, len(ran), ran[-1]), (0, 2, "tilewright tune --op dense"))  # it built and then ran
         self.assertNotIn("waiting", self.stderr)
 
     def test_Fault95_what_is_built_runs_while_another_builds_there(self):

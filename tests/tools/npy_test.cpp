@@ -19,7 +19,7 @@ dsl::Array counted(DType type, std::vector<int64_t> shape) {
   return array;
 }
 
-/// A file of version 1 with this header and these elements.
+/// Returns a file of version 1 with this header and these elements.
 std::string file_of(std::string header, const std::string& elements) {
   header += '\n';
   std::string bytes = "\x93NUMPY";
@@ -42,7 +42,7 @@ TEST(Npy, WhatIsWrittenIsRead) {
   for (const DType type : all_dtypes)
     for (const std::vector<int64_t>& shape :
          {std::vector<int64_t>{2, 3}, {5}, {}, {0, 4}, {1, 2, 3, 4}}) {
-      if (type == BFloat16) continue;  // NumPy lacks it
+      if (type == BFloat16) continue;  // NumPy has no such type
       const dsl::Array array = counted(type, shape);
       const auto bytes = npy_bytes(array);
       ASSERT_TRUE(bytes) << bytes.error().message;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small ONNX models and NumPy files, written byte by byte: the tests need no package for them."""
+"""Writes small ONNX models and NumPy files byte by byte, so that the tests need no packages."""
 
 import ast
 import struct
@@ -23,18 +23,18 @@ def part(field, value):
 
 
 def tensor(name, shape, values):
-    """An initializer of f32."""
+    """Returns an initializer of f32."""
     return (b"".join(whole(1, extent) for extent in shape) + whole(2, 1) + part(8, name)
             + part(9, struct.pack(f"<{len(values)}f", *values)))
 
 
 def integers(name, values):
-    """An initializer of i64 with one dimension."""
+    """Returns an initializer of i64 with one dimension."""
     return whole(1, len(values)) + whole(2, 7) + part(8, name) + part(9, struct.pack(f"<{len(values)}q", *values))
 
 
 def port(name, shape):
-    """An f32 input or output; a dimension that is text is symbolic."""
+    """Returns an f32 input or output. In `shape`, text is the name of a symbolic dimension."""
     dims = b"".join(part(1, part(2, extent) if isinstance(extent, str) else whole(1, extent))
                     for extent in shape)
     return part(1, name) + part(2, part(1, whole(1, 1) + part(2, dims)))
@@ -67,7 +67,7 @@ def write_npy(path, shape, values, descr="<f4"):
 
 
 def read_npy(path):
-    """Shape and values of an array of f32."""
+    """Returns the shape and the values of an array of f32."""
     data = path.read_bytes()
     length = struct.unpack("<H", data[8:10])[0]
     header = ast.literal_eval(data[10:10 + length].decode())

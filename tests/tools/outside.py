@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs outside the project that use an installed tree or the checkout: in C by pkg-config and by CMake, in
-C++ by CMake."""
+"""Builds programs outside the project that use an installed tree or the checkout: in C by
+pkg-config and by CMake, in C++ by CMake."""
 import os
 import pathlib
 import re
@@ -25,7 +25,8 @@ add_executable(outside outside.{suffix})
 target_link_libraries(outside PRIVATE tilewright::{target})
 """
 
-# Declares, tunes by a few trials in workers that are this program, and runs what was found.
+# Declares a workload, tunes it by a few trials, and runs the kernel that was found. The workers are
+# processes of this program itself.
 CXX_PROGRAM = """
 #include <cstdio>
 #include <cstdlib>
@@ -83,7 +84,8 @@ int main(int argc, char** argv) {
 
 
 def program_of_the_page():
-    """The whole program of docs/api.md, and the last two lines of its CMake project."""
+    """Returns the C++ program of docs/api.md, and the last lines of its CMake project from
+    find_package() on."""
     page = (ROOT / "docs" / "api.md").read_text()
     program, = re.findall(r"^```cpp\n(#include.*?)^```$", page, re.M | re.S)
     find, = re.findall(r"^```cmake\n(find_package.*?)^```$", page, re.M | re.S)
@@ -91,8 +93,8 @@ def program_of_the_page():
 
 
 def build_the_page(cmake, folder, *arguments, find=None):
-    """The path of the program of docs/api.md, built by its project, in which `find` may take the place of
-    find_package()."""
+    """Builds the program of docs/api.md by the CMake project there, and returns its path. `find`
+    replaces find_package() in the project unless it is None."""
     program, project = program_of_the_page()
     if find:
         project = project.replace("find_package(Tilewright REQUIRED)", find)
@@ -115,7 +117,8 @@ def configure_and_build(cmake, source, build, target, *arguments):
 
 
 def compilers():
-    """Arguments of CMake for each compiler of this machine that programs may use: GCC's, and a Clang from 16 on."""
+    """Returns the arguments of CMake for each compiler of this machine that programs may use: GCC,
+    and the newest Clang from 16 to 20."""
     found = [()]
     for version in range(20, 15, -1):
         if shutil.which(f"clang++-{version}"):
@@ -125,7 +128,8 @@ def compilers():
 
 
 def build_c_program(prefix, folder):
-    """The path of the C program, linked with what pkg-config says of the tree at `prefix`."""
+    """Builds the C program with the flags that pkg-config gives for the tree at `prefix`. Returns
+    its path."""
     library = prefix / "lib"
     environment = {**os.environ, "PKG_CONFIG_PATH": str(library / "pkgconfig")}
     flags = subprocess.run(["pkg-config", "--cflags", "--libs", "tilewright"], env=environment, check=True,
@@ -137,7 +141,7 @@ def build_c_program(prefix, folder):
 
 
 def build_project(cmake, folder, find, target, source, suffix, *arguments):
-    """The path of a program, built by a project that runs `find` and links `target`."""
+    """Builds a program in a CMake project that runs `find` and links `target`. Returns its path."""
     project, build = folder / f"outside_{target}", folder / f"outside_{target}_build"
     project.mkdir()
     (project / "CMakeLists.txt").write_text(CMAKE_PROJECT.format(find=find, target=target, suffix=suffix))
@@ -147,19 +151,21 @@ def build_project(cmake, folder, find, target, source, suffix, *arguments):
 
 
 def build_cxx_program(cmake, prefix, folder):
-    """The path of the C++ program, built by a project that finds the CMake package at `prefix`."""
+    """Builds the C++ program in a project that finds the CMake package at `prefix`. Returns its
+    path."""
     return build_project(cmake, folder, f"find_package(Tilewright {VERSION} REQUIRED)", "tilewright", CXX_PROGRAM, "cpp",
                          f"-DCMAKE_PREFIX_PATH={prefix}")
 
 
 def build_c_program_by_cmake(cmake, prefix, folder):
-    """The path of the C program, built by a project that finds the runtime alone, without what C++ needs."""
+    """Builds the C program in a project that finds only the runtime, without the packages that C++
+    needs. Returns its path."""
     return build_project(cmake, folder, f"find_package(Tilewright {VERSION} REQUIRED COMPONENTS runtime)", "runtime",
                          C_PROGRAM, "c", f"-DCMAKE_PREFIX_PATH={prefix}",
                          "-DCMAKE_DISABLE_FIND_PACKAGE_tl-expected=ON")
 
 
 def build_c_program_with(cmake, checkout, folder):
-    """The path of the C program, built by a project that has the checkout as a folder."""
+    """Builds the C program in a project that has the checkout as a subfolder. Returns its path."""
     return build_project(cmake, folder, f'add_subdirectory("{checkout}" tilewright EXCLUDE_FROM_ALL)', "runtime",
                          C_PROGRAM, "c", "-GNinja", "-DCMAKE_BUILD_TYPE=Debug", "-DTW_TOGETHER=8")

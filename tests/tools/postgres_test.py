@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Databases on a PostgreSQL server, which the tests start. TW_TEST_POSTGRES is the folder of its programs."""
+"""Tests databases on a PostgreSQL server that the tests start. TW_TEST_POSTGRES is the folder of
+the server's programs."""
 
 import json
 import os
@@ -13,7 +14,8 @@ import program
 
 
 class Server:
-    """A cluster of its own over a Unix socket. PostgreSQL refuses to run as root, so root runs it as nobody."""
+    """Runs a PostgreSQL server for these tests, reached by a Unix socket. PostgreSQL refuses to run
+    as root, so root runs it as nobody."""
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="tw-postgres-", dir="/tmp")
@@ -145,7 +147,7 @@ class Postgres(program.ProgramTest):
             self.server.start()
         self.assertEqual(process.returncode, 130, err)
         self.assertIn("cannot be reached any more", err)
-        self.assertIn("tw1\n", out)  # the best of what it measured
+        self.assertIn("tw1\n", out)  # the best schedule that it measured
         waiting = len(self.spooled()[0].read_text().splitlines())
         more = self.tune("--resume")["results"][0]
         self.assertEqual(self.spooled(), [])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the built program as a person would, in a home of its own. TILEWRIGHT_PROGRAM names it."""
+"""Runs the built program as a person would, in a home of its own. TILEWRIGHT_PROGRAM is the
+program's path."""
 
 import json
 import os
@@ -17,14 +18,14 @@ PROGRAM = os.environ.get("TW_TEST_PROGRAM", "")
 SANITIZED = os.environ.get("TW_TEST_SANITIZE", "") != ""
 NIGHTLY = "TW_NIGHTLY" in os.environ  # as tests/nightly.h says
 SMALL = ["--op", "dense", "--shape", "m=64,n=64,k=64"]
-AMPLE = ["--budget", "10m"]  # for runs that end by their number of trials, on any machine
-PATIENCE_S = 300  # within which whatever is not stuck has ended, on any machine
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also where tests run under nohup
+AMPLE = ["--budget", "10m"]  # a budget for runs that end by their number of trials
+PATIENCE_S = 300  # longer than any process takes that is not stuck
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # even if the tests run under nohup
 ONE_ERROR = re.compile(r"\Atilewright: \[[^\]]+\] [^\n]+\n\Z")
 
 
 class ProgramTest(unittest.TestCase):
-    run_of_all = None  # a folder with files of the run of tuned(), the home of that run, and its document
+    run_of_all = None  # folder with copied files, home and document of the run of tuned()
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -34,9 +35,9 @@ class ProgramTest(unittest.TestCase):
         self.environment = {name: value for name, value in os.environ.items()
                             if not name.startswith(("TILEWRIGHT_", "XDG_")) or name == "TILEWRIGHT_MAX_ISA"}
         self.environment["HOME"] = folder.name
-        self.environment["TILEWRIGHT_SHIPPED"] = "none"  # records of other machines are for their own tests
-        self.environment["CUDA_VISIBLE_DEVICES"] = ""  # machines with a GPU say the same as others
-        temporary = tempfile.TemporaryDirectory()  # what killed runs leave behind
+        self.environment["TILEWRIGHT_SHIPPED"] = "none"  # these records have their own tests
+        self.environment["CUDA_VISIBLE_DEVICES"] = ""  # with and without a GPU, output is the same
+        temporary = tempfile.TemporaryDirectory()  # killed runs leave files there
         self.addCleanup(temporary.cleanup)
         os.chmod(temporary.name, 0o777)
         self.environment["TMPDIR"] = temporary.name
@@ -49,7 +50,8 @@ class ProgramTest(unittest.TestCase):
                                 stderr=subprocess.PIPE, text=True, errors="surrogateescape", **options)
 
     def run_program(self, *arguments, **options):
-        """A finished process; every run must end by itself and not by a signal."""
+        """Runs the program and returns the finished process. Each run must end by itself and not by
+        a signal."""
         process = self.start(*arguments, **options)
         process.out, process.err = process.communicate(timeout=PATIENCE_S)
         self.assertGreaterEqual(process.returncode, 0, process.err)
@@ -61,7 +63,8 @@ class ProgramTest(unittest.TestCase):
         return process
 
     def fail_with(self, code, *arguments, saying=(), **options):
-        """One line on stderr that has the words, nothing on stdout, that exit code."""
+        """Expects this exit code, nothing on stdout, and as the last line of stderr one error that
+        contains the words."""
         process = self.run_program(*arguments, **options)
         self.assertEqual(process.returncode, code, process.err)
         self.assertEqual(process.out, "")
@@ -77,13 +80,14 @@ class ProgramTest(unittest.TestCase):
         return document
 
     def tune(self, *arguments, **options):
-        """A short real run; the document of its results."""
+        """Makes a short run that measures, and returns the document of its results."""
         return self.json("tune", *SMALL, "--db", self.db, "--trials", "4", *AMPLE, "--format", "json",
                          *arguments, **options)
 
     def tuned(self):
-        """The document of a run as tune() makes it without arguments, with its database and its kernels. The first
-        test of a process that asks makes the run, and the others get copies: for what needs some records."""
+        """Returns the document of a run of tune() without arguments, for tests that only need some
+        records. The home has the run's database and kernels. In a process, the first test that
+        calls this makes the run; the others get copies of its files."""
         if ProgramTest.run_of_all is None:
             document = self.tune()
             folder = tempfile.TemporaryDirectory()
@@ -96,11 +100,12 @@ class ProgramTest(unittest.TestCase):
         return json.loads(json.dumps(document).replace(home, str(self.home)))
 
     def short(self, **options):
-        """A run of one trial."""
+        """Makes a run of one trial."""
         return self.succeed("tune", *SMALL, "--trials", "1", *AMPLE, **options)
 
     def with_linker(self, body):
-        """The environment in which `ld` is this script; `link` in it is the true one."""
+        """Returns an environment in which `ld` is the shell script `body`. In the script, `link`
+        runs the real ld."""
         folder = self.home / "bin"
         folder.mkdir(exist_ok=True)
         (folder / "ld").write_text(f"#!/bin/sh\nlink() {{ exec {shutil.which('ld')} \"$@\"; }}\n{body}\n")
@@ -108,7 +113,7 @@ class ProgramTest(unittest.TestCase):
         return {"PATH": f"{folder}:{self.environment['PATH']}"}
 
     def mounted(self, options, *arguments, environment=None):
-        """The program where `home/mount` is a file system of its own with these options."""
+        """Runs the program while `home/mount` is a mounted tmpfs with these options."""
         place = self.home / "mount"
         place.mkdir(exist_ok=True)
         mount = ["unshare", "--mount", "sh", "-c",

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers that a team publishes: signed, fetched by HTTP or from a folder, kept as a copy."""
+"""Tests layers that a team publishes: they are signed, fetched by HTTP or from a folder, and kept
+as a copy."""
 
 import http.server
 import json
@@ -30,7 +31,8 @@ class Published(program.ProgramTest):
                          str(self.home / "team.key"), *sources, "--format", "json")
 
     def serve(self):
-        """The address of the folder, served by HTTP, and the list of what was asked for."""
+        """Serves the folder by HTTP. Returns the layer's address and the server, which lists the
+        requests in `asked`."""
         handler = lambda *arguments: Silent(*arguments, directory=str(self.site))
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         server.asked = []
@@ -47,11 +49,11 @@ class Published(program.ProgramTest):
 
     @staticmethod
     def said(done):
-        """The lines of a program that do not tell its progress."""
+        """Returns what the program wrote to stderr, without the lines about its progress."""
         return "".join(line for line in done.err.splitlines(keepends=True) if not line.startswith("looking up"))
 
     def expire(self):
-        """Makes copies old, so that the server is asked again."""
+        """Makes the copies old, so that the program asks the server again."""
         for asked in pathlib.Path(self.home / ".local/share/tilewright/layers").glob("*/asked"):
             os.utime(asked, (1, 1))
 
@@ -101,7 +103,7 @@ class Published(program.ProgramTest):
             with self.subTest(name):
                 for each, text in whole.items():
                     each.write_bytes(text)
-                if path == lines:  # a newer layer, or its lines would not be fetched
+                if path == lines:  # only lines of a newer layer are fetched
                     self.publish(self.db, "--keep", "3")
                     content = lines.read_bytes()[:-5] if name == "truncated" else b"x" + lines.read_bytes()[1:]
                 path.unlink() if content is None else path.write_bytes(content)

@@ -42,7 +42,7 @@ TEST(Traffic, IsEachInputAndOutputOnce) {
   EXPECT_EQ(traffic(scale_rows).read_bytes, 4 * (512 * 1024 + 512));
   EXPECT_EQ(traffic(scale_rows).written_bytes, 4 * 512 * 1024);
   EXPECT_EQ(traffic("dense m=4 n=5 k=6 f16 fast").read_bytes, 2 * (4 * 6 + 5 * 6));
-  // Only the rows that are looked up count as read, not the whole table.
+  // The indices and the 10 rows that are looked up count as read, not the whole table.
   const auto lookup = traffic(
       "expr fast input table: f32[1000000, 8]; input ids: i64[10]; "
       "out: f32[i=10, j=8] = table[clamp(ids[i], 0, 999999), j]");
@@ -73,7 +73,7 @@ TEST(Roofline, ThePeakOfIntegersIsThatOfDotProducts) {
 }
 
 TEST(Roofline, WhatMovesBytesIsBoundByMemoryAndWhatComputesIsNot) {
-  // 4.2 MB and 0.5 MFLOP in 100 us.
+  // 4.2 MB are moved and 0.5 MFLOP computed in 100 us.
   Roofline moves = roofline(workload_of(scale_rows), machine(), 1, 100e3, 100);
   EXPECT_EQ(moves.level, "L3");
   EXPECT_NEAR(moves.gb_per_s(), 41.96, 0.01);
@@ -86,7 +86,8 @@ TEST(Roofline, WhatMovesBytesIsBoundByMemoryAndWhatComputesIsNot) {
   EXPECT_FALSE(computes.is_memory_bound());
   computes.level_gb_per_s = 60;
   EXPECT_FALSE(computes.is_memory_bound());
-  // The same kernel where memory is slow: 85 operations a byte.
+  // The kernel does 85 operations a byte. At 1 GB/s memory allows 85 GFLOP/s, below the peak of
+  // 100.
   computes.level_gb_per_s = 1;
   EXPECT_TRUE(computes.is_memory_bound());
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tilewright db serve`: the web view of a database, asked over its socket and opened in a browser."""
+"""Tests `tilewright db serve`, the web view of a database, over its socket and in a browser."""
 
 import concurrent.futures
 import http.client
@@ -19,9 +19,9 @@ from trust_test import timed
 
 CHROMIUM = shutil.which("chromium")
 TOKEN = "0123456789abcdef-0123456789abcdef"
-# A name that would be a script, would end an attribute or a style, and would be read backwards.
+# As HTML it would be a script, would end an attribute or a style, and would show text backwards.
 HOSTILE = """<script>document.title='owned'</script>"'&</style>\u202egnp\u2066\x07\nnext"""
-# A record whose hash timed() makes anew; no value is an integer where a fraction is meant.
+# A record whose hash timed() computes. Fields with fractions have values that are no integers.
 BASE = {"record": 3, "op": "dense", "target": "x86-64-linux-avx-avx2-fma", "device": "Zen 5; 2 cores; L1 48 KiB",
         "toolchain": "a", "codegen_abi": 5, "threads": 1, "layouts": "", "status": "ok", "latency_ns": 1500.5,
         "latency_low_ns": 1490.5, "latency_high_ns": 1510.5, "flops": 24576.5, "peak_gflops": 100.5, "noise": 0.5,
@@ -32,7 +32,8 @@ BASE = {"record": 3, "op": "dense", "target": "x86-64-linux-avx-avx2-fma", "devi
 
 
 def trials(count=24):
-    """Trials of two workloads on two devices by several sessions, and one of hostile texts."""
+    """Returns trials of two workloads on two devices by several sessions, and one trial with
+    hostile names."""
     made = []
     for i in range(count):
         made.append(timed(BASE, 900.5 - 10 * (i % 7) + i, f"s{i % 5}", trial=i, created_ms=1_760_000_000_000 + 7_000_000 * i,
@@ -52,14 +53,15 @@ class Serve(program.ProgramTest):
         self.assertEqual((done["inserted"], done["quarantined"]), (len(records), 0))
 
     def want(self):
-        """Leaves the demand of a small network; its hash."""
+        """Leaves the demand of a small network in the database, and returns the demand's hash."""
         (self.home / "net.onnx").write_bytes(demand_test.product())
         self.succeed("tune", "--model", "net.onnx", "--effort", "none", "--db", self.db)
         [demand] = self.json("db", "demand", "--db", self.db, "--format", "json")["demands"]
         return demand["demand"]
 
     def serve(self, *arguments, database=None):
-        """A server that runs until the test ends; self.port is its port."""
+        """Starts a server that runs until the test ends, and returns its address. self.port is its
+        port."""
         self.server = self.start("db", "serve", "--db", database or self.db, *arguments)
         self.addCleanup(self.end)
         line = self.server.stdout.readline()
@@ -86,7 +88,8 @@ class Serve(program.ProgramTest):
         return answer.text
 
     def raw(self, request):
-        """Sends these bytes, and returns all that the server answers until it closes the connection."""
+        """Sends these bytes, and returns the whole answer of the server until it closes the
+        connection."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=program.PATIENCE_S) as connection:
             answer = b""
             try:
@@ -207,7 +210,8 @@ class Serve(program.ProgramTest):
             connection.close()
 
     def test_Fault89_silent_connections_keep_nobody_waiting(self):
-        """Eight threads that waited five seconds for each of these would answer after five minutes."""
+        """If eight threads waited five seconds for each of the 500 connections, the answer would
+        come after five minutes."""
         self.store(trials(4))
         token = self.home / "token"
         token.write_text(TOKEN + "\n")
@@ -218,7 +222,7 @@ class Serve(program.ProgramTest):
             for connection in silent[::3]:
                 connection.sendall(b"GET / HTTP/1.1\r\nHost: lo")
             for connection in silent[1::3]:
-                connection.sendall(b"GET /style.css HTTP/1.1\r\nHost: localhost\r\n\r\n")  # and never reads
+                connection.sendall(b"GET /style.css HTTP/1.1\r\nHost: localhost\r\n\r\n")  # and does not read the answer
             self.get("/workloads", **headers)
             for connection in silent:
                 connection.close()
@@ -231,7 +235,7 @@ class Serve(program.ProgramTest):
         added = timed(BASE, 700.5, "later", workload="dense m=99 n=32 k=24 f32 fast")
         self.store([added])
         self.assertTrue(json.loads(self.get("/api/records/" + added["hash"]))["is_answer"])
-        while json.loads(self.get("/api/workloads"))["trials"] == known:  # a list may be some seconds old
+        while json.loads(self.get("/api/workloads"))["trials"] == known:  # lists may be some seconds old
             pass
 
     def test_a_token(self):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers: the records that come with the program, and those of a team, below a person's database."""
+"""Tests layers, i.e. read-only databases below a person's own: the records that come with the
+program, and those of a team."""
 
 import contextlib
 import json
@@ -19,7 +20,7 @@ class Layers(program.ProgramTest):
         self.user = str(self.home / "user.db")
 
     def ship(self, change=None):
-        """Tunes in one database, and ships the best of it; the record of the layer."""
+        """Tunes in one database, ships the best record of it, and returns this record."""
         self.tuned()
         lines = self.home / "shipped.jsonl"
         done = self.json("db", "ship", "--output", str(lines), "--keep", "1", self.db, "--format", "json")

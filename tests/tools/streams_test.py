@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Standard streams that are full, closed, or pipes that nobody reads."""
+"""Tests standard streams that are full or closed, or pipes that nobody reads."""
 
 import subprocess
 
@@ -20,7 +20,7 @@ class Streams(program.ProgramTest):
             done = self.shell(f"{self.TUNE} {lost}")
             self.assertEqual((done.returncode, done.stderr), (0, ""), lost)
             self.assertRegex(done.stdout, r"(?m)^latency ")
-        self.assertIn("all is well", self.succeed("db", "verify", self.db).out)  # nothing was written into it
+        self.assertIn("all is well", self.succeed("db", "verify", self.db).out)  # no output went to the database
 
     def test_exit_codes_without_standard_error(self):
         for lost in ("2>/dev/full", "2>&-"):
@@ -41,7 +41,7 @@ class Streams(program.ProgramTest):
         export = 'db export - --db "$db"'
         for verb in ("list operators", "--help", "list --format json", 'db query --db "$db"', export,
                      f"{export} --as csv", f"{export} --as t4"):
-            # By the time that it writes, `true` has ended.
+            # `true` has ended before the program writes.
             done = self.shell(f'(sleep 0.3; "$tw" {verb}; echo "code $?" >&2) | true')
             self.assertEqual(done.stderr, "code 0\n", verb)
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How values look on the command line and in results.
+// Tests the text forms of values, tables and progress on the command line and in results.
 
 #include "base/text.h"
 
@@ -48,7 +48,7 @@ TEST(Table, PadsByCharactersAndPutsNumbersToTheRight) {
   EXPECT_EQ(as_text(table), "name     time\na      1.5 µs\nlong  12.5 µs\n");
 }
 
-/// The most characters of a line.
+/// Returns the number of characters of the widest line.
 size_t widest_line(const std::string& text) {
   size_t widest = 0;
   for (const std::string& line : split(text, '\n')) widest = std::max(widest, width(line));
@@ -83,7 +83,7 @@ TEST(Table, ControlCharactersOfStrangersAreEscaped) {
   const Table table{{"session", "n"}, {{name, "1"}}};
   EXPECT_EQ(as_text(table), "session               n\na\\x1b[2J\\u009b1m\\x0a  1\n");
   EXPECT_EQ(as_text(Facts{{"session", name}}), "session  a\\x1b[2J\\u009b1m\n\n");
-  EXPECT_EQ(as_csv(table), "session,n\n\"" + name + "\",1\n");  // for programs
+  EXPECT_EQ(as_csv(table), "session,n\n\"" + name + "\",1\n");  // for programs, so unchanged
 }
 
 TEST(Table, WhatIsPrintedKeepsItsOwnHighlightAndNoOtherSequence) {
@@ -128,7 +128,7 @@ TEST(Progress, BeforeTheFirstTrial) {
   EXPECT_EQ(progress_text(p), "getting ready | 60 s left | 0 trials");
   p.preparing = "predicting kernel 4 of 61";
   EXPECT_EQ(progress_text(p), "predicting kernel 4 of 61 | 60 s left");
-  p.budget_s = 0;  // --effort none
+  p.budget_s = 0;  // as for --effort none
   EXPECT_EQ(progress_text(p), "predicting kernel 4 of 61");
   p.preparing.clear();
   p.budget_s = 60;

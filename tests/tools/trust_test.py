@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the trust in records, and of the verbs that maintain a database which a team shares."""
+"""Tests the trust in records, and the verbs that maintain a database of a team."""
 
 import contextlib
 import csv
@@ -14,7 +14,7 @@ import program
 
 
 def text_of(value):
-    """A field as the canonical text of a record has it (docs/database_format.md)."""
+    """Returns a field as the canonical text of a record has it (docs/database_format.md)."""
     if isinstance(value, list):
         return " ".join(text_of(item) for item in value)
     if isinstance(value, float):
@@ -23,7 +23,8 @@ def text_of(value):
 
 
 def sealed(original, **changes):
-    """A line of an export with other values and the hash that belongs to them."""
+    """Returns the record with these changes and the hash that belongs to them, like a line of an
+    export."""
     record = {**original, **changes}
     text = f"tilewright-record {record['record']}\n"
     for name, value in record.items():
@@ -34,7 +35,7 @@ def sealed(original, **changes):
 
 
 def timed(original, latency_ns, session, **changes):
-    """The record as another session measured it."""
+    """Returns the record as if another session had measured it."""
     return sealed(original, latency_ns=latency_ns, latency_low_ns=latency_ns * 0.99, latency_high_ns=latency_ns * 1.01,
                   samples_ns=[latency_ns], session=session, host="host of " + session, **changes)
 
@@ -104,7 +105,7 @@ class Trust(program.ProgramTest):
     def test_Fault29_a_wide_lead_waits_for_a_second_trial(self):
         best = self.best()
         latency = best["latency_ns"]
-        other = best["schedule"] + "\n"  # another text of the same steps
+        other = best["schedule"] + "\n"  # same steps, but a different text
         claim = timed(best, latency / 3, "c", schedule=other)
         self.store(timed(best, latency, "a"), timed(best, latency, "b"), claim)
         known = self.explain()
@@ -115,7 +116,7 @@ class Trust(program.ProgramTest):
         whole = self.json("db", "quarantine", "--entry", claim["hash"][:8], "--db", self.db, "--format", "json")
         self.assertEqual(json.loads(whole["line"]), claim)
         self.assertIn("it has to be confirmed", self.succeed("db", "quarantine", "--db", self.db).out)
-        # Measured again, it is one of many; dropped, it is gone.
+        # Measured again, the claim turns out slower, and is not in doubt any more.
         again = self.json("db", "verify", "--top", "1", "--no-sandbox", "--db", self.db, "--format", "json")
         self.assertFalse(again["sandbox"])
         self.assertEqual([(r["stored"]["record"], r["verdict"]) for r in again["retimed"]],
@@ -160,7 +161,8 @@ class Trust(program.ProgramTest):
         again = self.json("db", "verify", "--top", "5", "--db", self.db, "--format", "json")["retimed"]
         self.assertEqual([r["stored"]["record"] for r in again], [best["hash"]])
         self.assertIn(again[0]["verdict"], ("agrees", "slower", "faster"))
-        # The answer may be another schedule now, where this one was slower the second time.
+        # If the schedule was slower the second time, another one may be the answer. Both records of
+        # the schedule are stored.
         sessions = {r["session"] for r in self.exported() if r["schedule"] == best["schedule"]}
         self.assertEqual(len(sessions), 2)
         self.assertTrue(self.json("db", "verify", "--db", self.db, "--format", "json")["ok"])
@@ -195,7 +197,8 @@ class Trust(program.ProgramTest):
         self.assertIn(old[0]["hash"], [record["hash"] for record in self.exported()])
 
     def nonsense(self):
-        """The best record, and three like it of a target, layouts and a device that make no sense."""
+        """Imports three copies of the first good record, with a senseless target, layouts and
+        device respectively. Returns the good record and the copies."""
         self.tuned()
         (good,) = [record for record in self.exported() if record["status"] == "ok"][:1]
         bad = [timed(good, 1000.5 + i, "nonsense", **change) for i, change in enumerate(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short real runs: tune, use the results, interrupt, go on."""
+"""Tests short runs that measure: they tune, use the results, are interrupted and continue."""
 
 import csv
 import ctypes
@@ -42,7 +42,7 @@ class Tuning(program.ProgramTest):
         self.assertEqual(dry["results"][0]["known_trials"], 4)
         self.assertEqual(self.records(), measured)
 
-        # Fault33: a second run goes on; no schedule is tried twice.
+        # Fault33: a second run continues from the first, and no schedule is tried twice.
         more = self.tune("--resume", "--seed", "2")["results"][0]
         self.assertEqual(more["known_trials"], 4)
         records = self.records()
@@ -92,7 +92,7 @@ class Tuning(program.ProgramTest):
         self.assertEqual(len(rows), len(records))
 
     def expect_shared_object(self, record):
-        """The kernel of SMALL as a function of a shared object."""
+        """Compiles the kernel of SMALL as a function of a shared object, and calls it."""
         library, header = self.home / "libproduct.so", self.home / "libproduct.h"
         printed = self.succeed("compile", record, "--db", self.db, "--shared", str(library), "--name", "times").out
         self.assertEqual(printed, f"{library}\n{header}\n")
@@ -113,7 +113,7 @@ class Tuning(program.ProgramTest):
         self.assertEqual(asked["known_trials"], 0)
         self.assertIn("set_layout a MK16k\nset_layout out NM\n", asked["schedule"])
 
-        # Both are answered, each where it is asked for, and by a database that has taken them over.
+        # Each record answers for its own layouts, also in a database that has imported both.
         lines = self.home / "all.jsonl"
         self.succeed("db", "export", str(lines), "--db", self.db)
         other = str(self.home / "other.db")
@@ -133,7 +133,8 @@ class Tuning(program.ProgramTest):
                        saying=["--resume", "{a=KM}"])
         self.assertEqual(self.tune("--resume", "--seed", "2", *layouts)["results"][0]["known_trials"], 4)
 
-        # Results are right whoever asks, by layouts or by the record.
+        # Results are right for a kernel that is named by its layouts and for one that is named by
+        # its record.
         for what in ([*program.SMALL, *layouts], [asked["record"][:16]]):
             ran = self.json("run", *what, "--db", self.db, "--format", "json")
             self.assertEqual(ran["layouts"], "a=MK16k out=NM")
@@ -164,7 +165,7 @@ class Tuning(program.ProgramTest):
         path = self.home / "infinite.tw"
         path.write_text("input a: f32[5, 0]\nout: f32[i=5] = max(k=0) a[i, k]\n")
         ran = self.json("run", "--expr", str(path), "--db", self.db, "--format", "json")
-        self.assertEqual(ran["checked_elements"], 5)  # there are no more
+        self.assertEqual(ran["checked_elements"], 5)  # the output has no more elements
         self.assertEqual(ran["largest_error"], 0)
 
     def test_what_memory_bounds_is_told_in_bytes(self):
@@ -205,7 +206,7 @@ class Tuning(program.ProgramTest):
         self.assertEqual(result["efficiency"], result["gflops"] / result["peak_gflops"])
         run = self.json("run", *f64, "--format", "json")
         self.assertEqual(run["record"], result["record"])
-        self.assertLess(run["largest_error"], 1e-12)  # of f32 it is at least 1e-8
+        self.assertLess(run["largest_error"], 1e-12)  # computed in f32, it would be at least 1e-8
         self.assertIn("double", self.succeed("show", *f64, "--c").out)
         self.succeed("compile", *f64, "--output", str(self.home / "f64.twart"))
         self.succeed("explain", *f64)
@@ -248,7 +249,7 @@ class Tuning(program.ProgramTest):
         folder.mkdir()
         process = self.start("tune", *program.SMALL, "--db", self.db, "--trials", "2", *program.AMPLE,
                              "--output", str(folder / "kernel.twart"), "--format", "json")
-        self.assertIn("tuning ", process.stderr.readline())  # from here on the path has been checked
+        self.assertIn("tuning ", process.stderr.readline())  # the path was checked before this line
         folder.rmdir()
         out, err = process.communicate(timeout=program.PATIENCE_S)
         self.assertEqual(process.returncode, 7, err)
@@ -258,7 +259,7 @@ class Tuning(program.ProgramTest):
         self.assertGreater(result["latency_ns"], 0)
 
     def test_a_suite_with_little_time(self):
-        for seconds in (2 ** i for i in range(8)):  # a machine under load may find nothing in one
+        for seconds in (2 ** i for i in range(8)):  # a busy machine may find no kernel in 1 s
             arguments = ["tune", "--suite", "gemm", "--db", self.db, "--budget", f"{seconds}s"]
             done = self.run_program(*arguments, "--format", "json")
             if done.returncode == 0:
@@ -268,7 +269,8 @@ class Tuning(program.ProgramTest):
         self.assertGreater(len(document["results"]), 0)
         self.assertGreater(len(document["failed"]), 0)
         self.assertEqual({failed["exit_code"] for failed in document["failed"]}, {6})
-        # One line names the workloads without a turn. Another names the last one, whose turn was too short.
+        # One line names the workloads that had no turn. Another names the last workload with a
+        # turn, which was too short.
         lines = [line for line in done.err.splitlines() if line.endswith("give more time (--budget)")]
         self.assertLessEqual(len(lines), 2, done.err)
         self.assertIn("ended before its turn", lines[-1])

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vector loops over neighbours stay vectors on the way to machine code: what a Program says about
-// its accesses is compared with what the back end is given, and with the instructions.
+// Tests that vector loops over contiguous elements stay vectors on the way to machine code. The
+// accesses of a Program are counted and compared with those that the back end is given, and with
+// the instructions.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -49,7 +50,8 @@ dsl::Workload expression(const std::string& text) {
   return dsl::workload(*compute).value();
 }
 
-/// README's, tails along each dimension, and a stencil whose reads overlap.
+/// The example of README, expressions with partial vectors along each dimension, and a stencil with
+/// overlapping reads.
 const std::pair<const char*, const char*> expressions[] = {
     {"scale_rows",
      "input a: f32[1024, 512]\ninput s: f32[1024]\nout: f32[i=1024, j=512] = a[i, j] * s[i]"},
@@ -90,7 +92,7 @@ std::vector<Case> cases() {
 
 struct Accesses {
   std::map<std::string, AccessCounts> of;
-  /// Some vector loop has conditions on its lanes, or a number of them that is no power of two.
+  /// Some vector loop has conditions on its lanes, or a number of lanes that is no power of two.
   bool has_partial_vectors = false;
 };
 
@@ -136,7 +138,7 @@ class Walk {
       const Form form = dot ? form_of(*dot) : Form::Instruction;
       if (form != Form::Loops) block(*loop->body);
       if (form != Form::Instruction) {
-        // Each of the products that a lane sums is a vector of its own.
+        // A lane sums several products. Each of them is a vector of its own.
         copies_ *= *dsl::as_int(dot->depth->end);
         bounds_.push_loop(dot->depth->variable, dot->depth->begin, dot->depth->end);
         block(*dot->depth->body);
@@ -159,8 +161,9 @@ class Walk {
     bounds_.restore(mark);
   }
 
-  /// A dot product is one instruction, or a vector for each product. It may be either where its
-  /// factors lie as an instruction reads them, and bounds do not tell whether its digit is defined.
+  /// Tells whether a dot product is one instruction, or a vector for each product (Loops). It is
+  /// Loops unless its factors lie in memory as an instruction reads them. If they do but the bounds
+  /// do not prove that the shift of its digit is defined, either form may result.
   enum class Form { Instruction, Loops, Either };
   Form form_of(const schedules::DotProduct& dot) {
     const int64_t depth = *dsl::as_int(dot.depth->end);
@@ -227,8 +230,9 @@ class VectorAccesses : public ::testing::TestWithParam<std::string> {
   const Target target_ = *parse_target(GetParam());
 };
 
-/// Simplification may leave accesses out, and never turns vectors into lanes or single elements.
-/// `never_branches`: nor into branches for single lanes, where the target has no mask for them.
+/// Expects that simplification only leaves accesses out, and never turns vectors into lanes or
+/// single elements. If `never_branches`, it must not turn them into branches for single lanes
+/// either, which happens where the target has no mask for an access.
 void expect_as_said(const std::string& name, const Program& program, const Target& target,
                     bool never_branches) {
   const auto given = codegen::count_accesses(program, target);
@@ -262,8 +266,8 @@ TEST_P(VectorAccesses, Fault78_ContiguousAccessesReachTheBackEndAsVectors) {
   }
 }
 
-// Points near those that a search ends with: schedules that are tuned in earnest. Without
-// measurements the model chooses.
+// Tests schedules close to those with which a search ends. Nothing is measured: the cost model
+// chooses the schedule, and more points are mutations of it.
 TEST_P(VectorAccesses, Fault78_TunedSchedulesReachTheBackEndAsVectors) {
   TW_ONLY_NIGHTLY();
   for (const Case& c : due(cases(), 8)) {
@@ -284,7 +288,7 @@ TEST_P(VectorAccesses, Fault78_TunedSchedulesReachTheBackEndAsVectors) {
   }
 }
 
-/// A row of 33 elements, padded by 6 on both sides.
+/// A convolution with a row of 33 elements that is padded by 6 on both sides; the dilation is 6.
 dsl::Compute dilated_row() {
   const std::string inside = "0 <= x + s * 6 - 6 && x + s * 6 - 6 < 33";
   return dsl::parse_compute(
@@ -293,7 +297,8 @@ dsl::Compute dilated_row() {
       .value();
 }
 
-// The simplifier makes two cases of one branch out of what different tasks do. Both count.
+// Different tasks do different things, so the simplifier makes a branch with two cases. The
+// accesses of both cases count.
 TEST_P(VectorAccesses, CasesOfMergedBranchesAreCounted) {
   const auto program = schedules::Schedule(dilated_row())
                            .split("out", "x", 8)
@@ -309,8 +314,9 @@ TEST_P(VectorAccesses, CasesOfMergedBranchesAreCounted) {
   EXPECT_EQ(counts->at("out").scalar, 1) << to_string(*program);
 }
 
-// A branch that lanes may take differently has two versions on a target without masks: one for
-// vectors all of whose lanes take it, and a fallback, which only vectors at borders run.
+// If lanes may take a branch differently, code for a target without masks has two versions: one for
+// vectors in which all lanes take the branch, and a fallback. Only vectors at borders run the
+// fallback.
 TEST_P(VectorAccesses, FallbacksAtBordersAreNotCounted) {
   const auto program = schedules::Schedule(dilated_row())
                            .split("out", "x", 16)
@@ -328,7 +334,7 @@ TEST_P(VectorAccesses, FallbacksAtBordersAreNotCounted) {
   EXPECT_EQ(counts->at("out").branching, 0) << to_string(*program);
 }
 
-/// Elements of vectors that are loaded or stored one by one.
+/// Returns the number of instructions that load or store single elements of vectors.
 int lanewise_instructions(const std::string& disassembly) {
   static const std::regex instruction(
       "v?insertps\\s+\\$0x[0-9a-f]+,[^,]*\\(|v?pinsr[bwdq]\\s+\\$0x[0-9a-f]+,[^,]*\\(|"
@@ -348,7 +354,7 @@ TEST_P(VectorAccesses, Fault78_ObjectsOfContiguousLoopsLoadAndStoreNoLanes) {
     ASSERT_TRUE(program) << c.name << ": " << program.error().message;
     const Accesses said = Walk::of(*program, target_);
     int64_t lanewise = said.has_partial_vectors;
-    // A vector loop cut to one lane, beside whole ones, is a partial vector too.
+    // A vector loop that is cut to one lane, beside whole ones, is a partial vector too.
     for (const auto& [buffer, counts] : said.of)
       lanewise += counts.lanewise + (counts.contiguous > 0 ? counts.scalar : 0);
     if (lanewise > 0) continue;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs that measure nothing."""
+"""Tests the verbs that measure nothing."""
 
 import csv
 import fcntl
@@ -36,7 +36,7 @@ class Verbs(program.ProgramTest):
 
     def test_bench_takes_its_arguments_as_they_stand(self):
         done = self.run_program("bench", "--suite", "nonsense")
-        self.assertIn(done.returncode, (2, 7))  # of the benchmark program; or it is not built
+        self.assertIn(done.returncode, (2, 7))  # from the benchmark program, or 7 if it is not built
         self.assertNotIn("is no flag of", done.err)
 
     def test_version(self):
@@ -163,7 +163,7 @@ class Verbs(program.ProgramTest):
         self.assertRegex(done.out, r"(?m)^!! +code generator .*cannot be opened")
 
     def calibration(self, *arguments):
-        """A finished doctor, and what it says of the calibration."""
+        """Runs doctor. Returns the finished process and the finding about the calibration."""
         done = self.run_program("doctor", "--format", "json", "--db", self.db, *arguments)
         findings = json.loads(done.out)["findings"]
         return done, next(finding for finding in findings if finding["name"] == "calibration")
@@ -206,7 +206,7 @@ class Verbs(program.ProgramTest):
         while True:
             try:
                 piece = os.read(outer, 4096)
-            except OSError:  # the other end is closed
+            except OSError:  # the program has closed its end
                 break
             if not piece:
                 break
@@ -222,7 +222,7 @@ class Verbs(program.ProgramTest):
             self.assertLessEqual(max(map(len, text.splitlines())), columns)
         whole = self.succeed(*dry_run).out
         self.assertEqual(text.split(), whole.split())
-        self.assertEqual(len(whole.splitlines()), 24)  # a row a line for other programs
+        self.assertEqual(len(whole.splitlines()), 24)  # for other programs, each row is one line
 
     def test_csv_holds_numbers(self):
         (self.home / "scale.tw").write_text("input a: f32[64]\nb: f32[i=64] = a[i] * 2.0\n")

@@ -11,7 +11,7 @@
 namespace tw::tools::web {
 namespace {
 
-/// The clients of a waiting room, and the connections whose request has arrived.
+/// Has the clients of a waiting room, and the connections on which a request has arrived.
 class Visitors : public testing::Test {
  protected:
   void TearDown() override {
@@ -23,14 +23,14 @@ class Visitors : public testing::Test {
     arrived_.push_back(socket);
     changed_.notify_all();
   }
-  /// Waits until so many requests have arrived, and returns their connections.
+  /// Waits until `count` requests have arrived, and returns their connections.
   std::vector<int> arrived(size_t count) {
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(
         changed_.wait_for(lock, std::chrono::minutes(1), [&] { return arrived_.size() >= count; }));
     return arrived_;
   }
-  /// A client that has sent its request. Returns the connection to it.
+  /// Adds a client that has sent its request. Returns the connection to the client.
   int visitor() {
     int ends[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);

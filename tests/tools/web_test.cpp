@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pages of `db serve` and who may read them, without a socket.
+// Tests the pages of `db serve` and who may read them, without a socket.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ Request asked(std::string path, std::map<std::string, std::string> parameters = 
           .headers = {{"Host", "localhost:80"}}};
 }
 
-/// A site over a database of these records.
+/// Has a site over a database, which store() fills with records.
 class Pages : public testing::Test {
  protected:
   void store(const std::vector<Record>& records) {
@@ -97,7 +97,7 @@ TEST(Html, ArgumentsAreEscapedAndHtmlIsNot) {
 TEST(Html, WhatCannotBeSeenIsShown) {
   EXPECT_EQ(visible("a\xe2\x80\xae\x07\xc2\x85z\n\t"), "a\\u202e\\u0007\\u0085z\n\t");
   EXPECT_EQ(visible("\xff\xc0\x80\xed\xa0\x80\xf5"), "\\xff\\xc0\\x80\\xed\\xa0\\x80\\xf5");
-  EXPECT_EQ(visible("\xe2\x82"), "\\xe2\\x82");  // a character that is cut off
+  EXPECT_EQ(visible("\xe2\x82"), "\\xe2\\x82");  // the character is cut off
   EXPECT_EQ(visible("µ €"), "µ €");
   EXPECT_EQ(one_line("a\nb\tc"), "a\\nb\\tc");
   EXPECT_EQ(one_line("µµµµ", 2), "µµ…");
@@ -210,7 +210,8 @@ TEST_F(Pages, ListsFiltersSortsAndPages) {
   EXPECT_THAT(page("/", {{"q", "k=70"}}), HasSubstr("1 to 1 of 1"));
 }
 
-// The overview has the texts of the first page only.
+// The overview holds the names of the workloads on the first page only. The workloads of another
+// page are read when that page is shown.
 TEST_F(Pages, EveryPageShowsItsOwnRows) {
   std::vector<Record> records;
   for (int64_t i = 0; i < 120; ++i) records.push_back(db::sample_record(i, i));
@@ -386,11 +387,12 @@ TEST_F(Pages, DemandSaysByHowMuchNetworksBecameFaster) {
   const nlohmann::json &last = document["gain"]["since_last"],
                        &first = document["gain"]["since_first"];
   EXPECT_EQ(last["demands"], 2);
-  // 80 µs -> 50 µs, as one kernel was not measured, and 40 µs -> 10 µs.
+  // One network fell from 80 µs to 50 µs, as one of its kernels was not measured; the other fell
+  // from 40 µs to 10 µs.
   EXPECT_NEAR(last["least_speed_up"], 1.6, 1e-9);
   EXPECT_NEAR(last["most_speed_up"], 4, 1e-9);
   EXPECT_NEAR(last["speed_up"], std::sqrt(1.6 * 4), 1e-9);
-  // 50 µs were expected of each.
+  // The plans expected 50 µs of each network.
   EXPECT_NEAR(first["least_speed_up"], 1, 1e-9);
   EXPECT_NEAR(first["most_speed_up"], 5, 1e-9);
   const std::string list = page("/demand");
@@ -398,7 +400,8 @@ TEST_F(Pages, DemandSaysByHowMuchNetworksBecameFaster) {
   EXPECT_THAT(list, HasSubstr("geometric mean of 2; 1.60 to 4.00"));
   EXPECT_THAT(list, HasSubstr("1 of 2"));
   EXPECT_THAT(list, HasSubstr("<b>2.24 times</b> as fast as was expected"));
-  // Planned again, a network uses the best kernel: what it gained before stays known.
+  // After network b is planned again, it uses the best kernel. The gain since its first plan stays
+  // known.
   want(demand_for('b', {best}));
   const nlohmann::json again = json("/demand", {{"q", "network b"}})["gain"];
   EXPECT_NEAR(again["since_last"]["speed_up"], 1, 1e-9);
@@ -593,7 +596,7 @@ TEST(HistoryChart, LeadsAreBelievedTrialsThatWereFasterThanAllBefore) {
   EXPECT_THAT(markup, HasSubstr("1 trial far from the others"));
 }
 
-// The schedule of a lucky trial counts with the median of its trials.
+// A schedule counts with the median of its trials, so a trial that was fast by luck does not lead.
 TEST(HistoryChart, ALuckyTrialDoesNotLead) {
   std::vector<db::TrialSummary> trials = {trial_at(1000, 60), trial_at(2000, 50)};
   trials[1].counted_ns = 70;
@@ -637,7 +640,7 @@ TEST(HistoryChart, TimesStandAtEqualDistances) {
   for (int64_t second = 0; second <= 610; second += 5)
     trials.push_back(trial_at(1'700'000'000'000 + 1000 * second, 100));
   const std::string markup = history_chart(series_of(trials)).markup;
-  // From 22:13:20 to 22:23:30.
+  // The trials last from 22:13:20 to 22:23:30.
   EXPECT_THAT(markup, AllOf(HasSubstr(">2023-11-14<"), HasSubstr(">22:13<")));
   for (const std::string_view time : {">22:16<", ">22:18<", ">22:20<", ">22:22<"})
     EXPECT_THAT(markup, HasSubstr(time));

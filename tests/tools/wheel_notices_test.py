@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/wheel_notices.py on a small tree like that of an unpacked wheel, whose libraries are packages of this machine."""
+"""Tests tools/wheel_notices.py on a small tree like that of an unpacked wheel. Its libraries come
+from packages of this machine."""
 
 import json
 import pathlib
@@ -48,7 +49,7 @@ class Notices(unittest.TestCase):
         self.assertEqual(fmt["licenses"], [{"expression": "MIT"}])
         self.assertRegex(fmt["purl"], r"^pkg:deb/debian/libfmt\d+@[0-9.]+%2B?\S*\?arch=\w+&distro=debian-\d+$")
         self.assertIn("Victor Zverovich", (self.info / "licenses" / "libraries" / "fmtlib.txt").read_text())
-        self.assertNotIn("evidence", components["pybind11"])  # headers alone
+        self.assertNotIn("evidence", components["pybind11"])  # it has headers only
         self.assertRegex((self.info / "METADATA").read_text(), r"License-File: LICENSE\n(License-File: common/.*\n)*License-File: libraries/")
 
     def test_texts_that_a_notice_names_by_a_path_are_there(self):

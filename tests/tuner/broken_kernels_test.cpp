@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that are broken in every way we could think of, run as candidates are: none may come back
-// as correct, none may be timed, and a correct kernel must still pass after any of them.
+// Runs broken kernels as candidates. They are broken in every way we could think of. No broken
+// kernel may be reported as correct or be timed, and a correct kernel must still pass after any of
+// them.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -34,7 +35,7 @@ constexpr std::array<const char*, 6> workloads = {
     "conv2d n=1 c=4 h=9 w=9 k=6 r=3 s=3 stride=2 pad=1 groups=2 f32 strict",
     "dense m=7 n=19 k=13 i8 fast",
     "softmax rows=5 cols=37 f32 fast",
-    // Long sums may be off by more; what is wrong is still seen.
+    // Long sums may have a larger error. Wrong results must be found all the same.
     "expr fast input x: f32[9, 25088]; s: f32[i=9] = sum(k=25088) x[i, k]; "
     "mean: f32[i=9] = s[i] / 25088.0",
 };
@@ -56,10 +57,10 @@ std::string c_name(DType type) {
 
 bool suits(const Mutant& mutant, const dsl::Workload& workload, const Program& program) {
   const DType out = program.arguments.back().buffer.type;
-  // Nothing but an address space limit ends them soon.
+  // These mutants end soon only under an address space limit, which such a build cannot set.
   if (has_shadow_memory && mutant.name.starts_with("eats_memory")) return false;
-  // Its address may be shadow memory, and a forked child of ThreadSanitizer's hangs before its
-  // loop.
+  // The address that "wild" writes may be shadow memory. A child that is forked under
+  // ThreadSanitizer, as "forks" does, hangs before it reaches its loop.
   if (has_thread_sanitizer && (mutant.name == "wild" || mutant.name == "forks")) return false;
   switch (mutant.suits) {
     case Suits::Any:
@@ -76,7 +77,8 @@ bool suits(const Mutant& mutant, const dsl::Workload& workload, const Program& p
   return false;
 }
 
-/// One workload: its correct kernel as C, its workers, and kernels made from it.
+/// A workload with its correct kernel as C, its workers, and broken kernels that are made from the
+/// correct one.
 class Planted {
  public:
   explicit Planted(std::string_view key)
@@ -105,7 +107,7 @@ class Planted {
     return kernel;
   }
 
-  /// A phase before the last that does nothing, or leaves its last task out.
+  /// Returns kernels in which one phase before the last does nothing or leaves out its last task.
   std::vector<Kernel> with_broken_phases() const {
     std::vector<Kernel> kernels;
     for (size_t i = 0; i + 1 < program_.phases.size(); ++i) {
@@ -122,9 +124,10 @@ class Planted {
     return kernels;
   }
 
-  /// The tiled kernel with one iteration of one loop left out, for each of its loops. Not for those
-  /// that zero sums, as a tail never uses some of them, nor for a softmax, which any maximum
-  /// serves.
+  /// Returns, for each loop of the tiled kernel, a copy in which this loop has one iteration less.
+  /// Loops that set sums to zero are left out, because a tail never uses some of these sums. A
+  /// softmax has no such kernels, because its result is right with any value in place of the
+  /// maximum.
   std::vector<Kernel> with_short_loops() const {
     const std::optional<Program> program = tiled_program(workload_);
     if (!program || workload_.op == "softmax") return {};
@@ -149,7 +152,8 @@ class Planted {
     return kernels;
   }
 
-  /// Compiles all of them into one object and measures each, a correct one after every dozen.
+  /// Compiles all kernels into one object and measures each. Measures a correct kernel after every
+  /// twelve, and at the end.
   void expect_rejected(const std::vector<Kernel>& kernels) {
     std::string source = source_;
     for (const Kernel& kernel : kernels) source += kernel.source;
@@ -183,8 +187,8 @@ class Planted {
                        [](const auto& argument) { return argument.layout.is_row_major(); });
   }
 
-  /// A tiled schedule without packed layouts, so that its arguments are those of the correct
-  /// kernel.
+  /// Returns a program with random tiles and without packed layouts, so that its arguments are
+  /// those of the correct kernel. Returns nullopt if 500 random points give none.
   static std::optional<Program> tiled_program(const dsl::Workload& workload) {
     const auto space = schedules::Space::derive(workload.compute, host_target());
     Random random(1);
@@ -194,7 +198,8 @@ class Planted {
     return std::nullopt;
   }
 
-  /// Loops as declared, the outer ones as tasks until there are several.
+  /// Returns a program with the loops as declared. The outermost loops are parallel, up to the
+  /// first with more than one iteration.
   static Program parallel_program(const dsl::Workload& workload) {
     schedules::Schedule schedule(workload.compute);
     for (const dsl::Stage& stage : workload.compute.stages)
@@ -213,7 +218,7 @@ class Planted {
     return phases;
   }
 
-  /// The C code before the bodies of mutants: headers, and the names that the bodies use.
+  /// Returns the C code before the bodies of mutants: headers, and the names that the bodies use.
   std::string frame() const {
     const auto& first = program_.arguments.front().buffer;
     const auto& last = program_.arguments[program_.arguments.size() - 2].buffer;
@@ -298,7 +303,7 @@ __attribute__((noinline)) static T left_on_stack(void) {{
 
   void expect_correct_passes() {
     const MeasureReply reply = measure(correct());
-    // On a busy machine what is correct may find no moment to be timed in.
+    // On a busy machine, even a correct kernel may find no undisturbed moment for its timing.
     EXPECT_TRUE(reply.status == db::TrialStatus::Ok || reply.status == db::TrialStatus::TooFast ||
                 reply.status == db::TrialStatus::Unstable)
         << db::to_string(reply.status) << ": " << reply.reason;
@@ -346,7 +351,8 @@ TEST(BrokenKernels, Fault76_LongSumsThatLeaveATermOutAreRejected) {
   Planted planted(workloads.back());
   Kernel kernel = planted.correct();
   kernel.statuses = "wrong";
-  // The other rows are right, so that the largest element tells nothing.
+  // All other rows are right. The error is small beside the largest element, so a bound that is
+  // relative to that element would not find it.
   kernel.name = "short_by_one_term";
   kernel.source =
       "MUTANT(short_by_one_term) { good(); out[1] -= in0[2 * 25088 - 1] / 25088; return 0; }\n";

@@ -10,7 +10,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Says what it does.
+/// A builder that logs its calls of finish().
 class TellingBuilder : public Builder {
  public:
   explicit TellingBuilder(std::vector<std::string>& events) : events_(events) {}
@@ -27,7 +27,8 @@ class TellingBuilder : public Builder {
 
 class Queue : public testing::Test {
  protected:
-  /// A batch that is known by the schedule of its candidate.
+  /// Returns a batch with one candidate. `name` is the candidate's schedule and identifies the
+  /// batch.
   static Batch batch(const std::string& name) {
     Batch batch;
     batch.candidates.resize(1);
@@ -42,7 +43,7 @@ class Queue : public testing::Test {
       return unwanted_ != name_of(batch);
     });
   }
-  /// Measures all batches of a queue that is kept full.
+  /// Pushes batches whenever the queue has room, and measures each batch that it gives back.
   void run(BuildQueue queue, std::vector<std::string> names) {
     for (;;) {
       while (queue.has_room() && !names.empty()) {

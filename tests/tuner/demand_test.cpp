@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Working off demand, with a tune_all() that is a table.
+// Tests tuning of demands with a tune_all() that returns made-up trials.
 #include "tuner/demand.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ class WorkingOffDemand : public testing::Test {
 
   static std::string dense(int64_t m) { return fmt::format("dense m={} n=64 k=64 f32 fast", m); }
 
-  /// A network whose kernels have these sizes and times; the first takes most of its time.
+  /// Returns a demand of a network whose kernels have these sizes `m` and times in ns.
   db::Demand demand(char source, const std::vector<std::pair<int64_t, double>>& kernels) const {
     db::Demand demand = demand_of(workload_of(dense(8)), target_, 1, nullptr, 1'700'000'000'000);
     demand.source = std::string(64, source);
@@ -56,7 +56,8 @@ class WorkingOffDemand : public testing::Test {
                        });
   }
 
-  /// Each kernel gets a trial at half of its time, and the wave its budget.
+  /// Stands in for tune_all(). Stores a trial of 10 us for each kernel and lets `spent_share_` of
+  /// the budget pass. The kernel `fails_` gets an error instead.
   std::vector<Result<Tuned>> answer(const std::vector<TaskSpec>& tasks, const TuneOptions& wave,
                                     db::Store& store) {
     std::vector<Result<Tuned>> results;
@@ -142,7 +143,8 @@ TEST_F(WorkingOffDemand, ACallOfEachNetworkCountsOnce) {
   demands_ = {demand('a', {{8, 1e3}}), demand('b', {{8, 1e3}, {16, 1e9}})};
   ASSERT_TRUE(run({.budget_s = 600}));
   ASSERT_EQ(waves_[0].first.size(), 2u);
-  // All of the first network is the first kernel, and nearly all of the second one the other.
+  // The first network spends all its time in the first kernel, the second network nearly all in the
+  // other kernel.
   EXPECT_NEAR(waves_[0].first[0].weight * 1e3, 1, 1e-3);
   EXPECT_NEAR(waves_[0].first[1].weight * 1e9, 1, 1e-3);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Workers that are tables: a builder whose kernels are no code, and a runner that measures what a
-// test says. With them, tests of the loop start no process.
+// Fake workers: a builder whose kernels have no code, and a runner that replies what a test says.
+// With them, tests of the tuning loop start no process.
 
 #include <deque>
 #include <functional>
@@ -23,15 +23,16 @@ struct FakeWork {
   /// Answers jobs that time a kernel. By default each new kernel is 1 us faster than the one
   /// before, beginning at 1 ms.
   std::function<Result<MeasureReply>(const MeasureJob& job)> measure = {};
-  /// Answers jobs that only verify a kernel. By default the kernel is right.
+  /// Answers jobs that only verify a kernel. By default the kernel is correct.
   std::function<MeasureReply(const MeasureJob& job)> verify = {};
-  /// "begin 4" and "finish" of the builder, "prepare", "measure" and "verify" of the runner.
+  /// Log of calls, for example "begin 4" (a batch of 4 kernels) and "finish" of the builder, and
+  /// "prepare", "measure" and "verify" of the runner.
   std::vector<std::string> events = {};
   std::vector<std::string> prepared = {};  ///< workloads that the runner was readied for
-  std::vector<std::vector<MeasureJob>> announced = {};  ///< by Runner::begin()
+  std::vector<std::vector<MeasureJob>> announced = {};  ///< batches passed to Runner::begin()
   std::vector<MeasureJob> timed = {};                   ///< jobs that time a kernel
-  std::map<std::string, std::string> schedules = {};    ///< by the name of their kernel
-  std::map<std::string, double> latencies_ns = {};      ///< the same, by default
+  std::map<std::string, std::string> schedules = {};    ///< by artifact
+  std::map<std::string, double> latencies_ns = {};      ///< of default answers, by artifact
 };
 
 inline MeasureReply timed_reply(double latency_ns, db::TrialStatus status = db::TrialStatus::Ok) {
@@ -66,7 +67,7 @@ class FakeBuilder : public Builder {
   std::string toolchain() const override { return "fake-1.0"; }
 
  private:
-  /// A kernel that can be read and not be run.
+  /// Returns an artifact that can be read but not run.
   runtime::Artifact kernel(const KernelSource& source, bool packs) const {
     const dsl::Workload workload = workload_of(source.workload);
     runtime::Artifact artifact;
@@ -121,7 +122,8 @@ class FakeRunner : public Runner {
   FakeWork& work_;
 };
 
-/// Both must outlive the workers.
+/// Returns workers that answer from `work` and keep artifacts in `folder`. Both must outlive the
+/// workers.
 inline Workers fake_workers(const Folder& folder, FakeWork& work) {
   const auto artifacts = std::make_shared<const ArtifactStore>(folder.path());
   return {artifacts, std::make_unique<FakeBuilder>(artifacts, work),

@@ -13,7 +13,7 @@
 namespace tw::tuner {
 namespace {
 
-/// A processor that is in no table.
+/// Returns a target whose processor is not in the table of known processors.
 Target unknown_target() {
   Target target = *parse_target("x86-64-v3");
   target.cpu = "Unheard-of 9000";
@@ -31,7 +31,7 @@ tw::Machine measured_machine(double clock_ghz = 2.5) {
 
 const Measurer test_measurer = {"1.2.3", 1'700'000'000'000};
 
-/// A database of its own, and a calibration that counts its calls.
+/// A fixture with a database of its own and a calibration that counts its calls.
 class HostMachineTest : public ::testing::Test {
  protected:
   HostMachine choose(const Target& target) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Broken kernels, one a row: how a correct kernel goes wrong, in C.
+// Broken kernels as a table. Each row says in C how a correct kernel is made wrong.
 //
-// A body sees `good()`, which runs all tasks of the correct kernel's last phase on the buffers;
-// `elsewhere(p)`, the same with its output going to p; the output `out` of N elements of type T;
-// the inputs `in0` (of N0 elements) and `in_last` (of N_LAST); `scratch`; `fresh`, room for an
-// output; and `task`, of TASKS many: 1, or 2 for rows whose name begins with "race".
+// A body may use `good()`, which runs all tasks of the correct kernel's last phase on the buffers;
+// `elsewhere(p)`, which does the same but writes the output to `p`; the output `out` of N elements
+// of type T; the inputs `in0` (of N0 elements) and `in_last` (of N_LAST elements); `scratch`;
+// `fresh`, an array with room for an output; and `task`, the index of the task. There is one task,
+// or two in rows whose name begins with "race".
 
 #include <string_view>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Networks for the tests of their tuning, whose kernels are rows of a table: a test says what a
-// workload is predicted to take and what it takes.
+// Networks for tests of network tuning. Their kernels are rows of a table, in which a test says how
+// long a workload is predicted to take and how long it takes when it is measured.
 
 #include <cmath>
 #include <functional>
@@ -24,7 +24,8 @@ namespace tw::tuner {
 
 inline const std::string small_conv = "conv2d n=1 c=32 h=8 w=8 k=32 r=3 s=3 pad=1 f32 fast";
 
-/// conv2d twice with weights of their own, and a sum with the input: x -> c1 -> c2, y = c2 + x.
+/// Returns conv2d twice, each with its own weights, and a sum with the input: x -> c1 -> c2, y = c2
+/// + x.
 inline graph::Graph two_convolutions() {
   graph::Graph graph;
   graph.inputs = {{"x", {Float32, {1, 32, 8, 8}}}};
@@ -44,7 +45,7 @@ inline graph::Operator reshaped(const std::string& from, const std::string& to,
   return graph::make_operator(compute, {from}, {to}, {}).value();
 }
 
-/// The tensors of these shapes one after another.
+/// Returns the concatenation of tensors of these shapes along `dimension`.
 inline graph::Operator joined(const std::vector<std::string>& tensors,
                               const std::vector<std::vector<int64_t>>& shapes, size_t dimension,
                               const std::string& to,
@@ -53,7 +54,8 @@ inline graph::Operator joined(const std::vector<std::string>& tensors,
   return graph::make_operator(compute, tensors, {to}, constants).value();
 }
 
-/// Weights that keep sums of so many products as large as what they are made of.
+/// Returns random weights, scaled so that a sum of `products` products with them is about as large
+/// as the elements that it is made from.
 inline graph::Constant weights_of(const std::vector<int64_t>& shape, uint64_t seed,
                                   double products) {
   dsl::Array array = graph::normal_array(shape, seed);
@@ -62,7 +64,7 @@ inline graph::Constant weights_of(const std::vector<int64_t>& shape, uint64_t se
   return graph::make_constant(std::move(array));
 }
 
-/// x -> conv -> c -> reshape -> g -> grouped conv -> h -> reshape -> i -> conv -> y.
+/// Returns x -> conv -> c -> reshape -> g -> grouped conv -> h -> reshape -> i -> conv -> y.
 inline graph::Graph grouped_between_others() {
   graph::Graph graph;
   const std::vector<int64_t> image = {1, 32, 8, 8}, grouped = {1, 8, 4, 8, 8};
@@ -77,8 +79,8 @@ inline graph::Graph grouped_between_others() {
   return graph;
 }
 
-/// A dense block of three convolutions after the first, each of which reads the results of all
-/// before it: c0 -> c1, y1 = c0 c1 -> c2, y2 = y1 c2 -> c3, y3 = y2 c3 -> pooled.
+/// Returns a dense block. After the first convolution it has three more, each of which reads the
+/// results of all before it: c0 -> c1, y1 = c0 c1 -> c2, y2 = y1 c2 -> c3, y3 = y2 c3 -> pooled.
 inline graph::Graph dense_block() {
   graph::Graph graph;
   graph.inputs = {{"x", {Float32, {1, 16, 4, 4}}}};
@@ -104,9 +106,10 @@ inline graph::Graph dense_block() {
   return graph;
 }
 
-/// Concatenations whose pieces cannot all lie in place: y1 has an input of the graph; y2 has a
-/// tensor twice, which is part of y1, too, and a result; y3 has a constant and a tensor of y2; y4
-/// is a result.
+/// Returns concatenations whose pieces cannot all be written in place, each for another reason: y1
+/// contains an input of the graph; y2 contains `a` twice, and `a` is also a part of y1 and a result
+/// of the graph; y3 contains a constant, and a tensor that is also a part of y2; y4 is a result of
+/// the graph.
 inline graph::Graph awkward_concatenations(int64_t batch = 1) {
   graph::Graph graph;
   const std::vector<int64_t> image = {batch, 16, 4, 4};
@@ -132,7 +135,7 @@ inline graph::Graph awkward_concatenations(int64_t batch = 1) {
   return graph;
 }
 
-/// A schedule with the layouts that a workload asks for, and nothing else.
+/// Returns a schedule that sets the layouts that the workload asks for, and does nothing else.
 inline std::string plain_schedule(const dsl::Workload& workload) {
   std::string text = "tw1\n";
   for (const auto& [tensor, layout] : workload.layouts)
@@ -140,12 +143,12 @@ inline std::string plain_schedule(const dsl::Workload& workload) {
   return text;
 }
 
-/// Times by the text of a workload's layouts, "" for free ones. A time that is not there is
-/// `otherwise`.
+/// Times of workloads by operator and layouts, for example "conv2d " if all layouts are free. A
+/// workload that is not in the map has the time `otherwise`.
 struct Times {
   std::map<std::string, double> ns = {};
   double otherwise = 1000;
-  double otherwise_hot = 0;  ///< with hot caches
+  double otherwise_hot = 0;  ///< the time with hot caches
 
   double of(const dsl::Workload& workload) const {
     const auto found = ns.find(workload.op + " " + dsl::print_layouts(workload.layouts));
@@ -157,11 +160,11 @@ struct Times {
 struct PlannedWork {
   Target target = host_target();
   Times predicted, measured;
-  std::set<std::string> unsupported = {};  ///< operators and layouts, as Times has them
+  std::set<std::string> unsupported = {};  ///< operators and layouts as in Times::ns
   std::vector<std::vector<TaskSpec>> rounds = {};
   std::function<void(const std::vector<TaskSpec>& tasks, const TuneOptions& options)> on_round = {};
   Ended ended = Ended::Plateau;
-  Times expected = {.otherwise = 0};  ///< 0: the predicted time
+  Times expected = {.otherwise = 0};  ///< the pretrained model's times; 0 means the predicted time
 };
 
 inline db::Record measured_record(const dsl::Workload& workload, const Target& target,
@@ -209,7 +212,7 @@ inline NetworkServices planned_services(PlannedWork& work, db::Store& store) {
   return services;
 }
 
-/// Predicts kernels as the tuner does, and their times from a table.
+/// Returns services that choose schedules as the tuner does, and predict the times of a table.
 inline NetworkServices predicting(const Target& target, const Times& times) {
   NetworkServices services;
   services.predict = [predict = predict_for(target, 1, {}), times](
@@ -221,7 +224,7 @@ inline NetworkServices predicting(const Target& target, const Times& times) {
   return services;
 }
 
-/// The variant of the model computes on random inputs what the interpreter says the graph does.
+/// Expects that the variant of the model computes the same as graph::interpret(), on random inputs.
 inline void expect_as_interpreted_by(const graph::Graph& graph, const runtime::Model& model,
                                      size_t variant = 0) {
   auto arrays = random_arrays(model, 7, variant);
@@ -242,7 +245,8 @@ inline void expect_as_interpreted_by(const graph::Graph& graph, const runtime::M
     double largest = 0;
     for (int64_t k = 0; k < truth.size(); ++k)
       largest = std::max(largest, std::abs(truth.get_float(k)));
-    // Errors of algorithms are in proportion to the largest element, as those of the class `fast`.
+    // The error of an algorithm such as Winograd's is in proportion to the largest element, as is
+    // that of the accuracy class `fast`.
     for (int64_t k = 0; k < truth.size(); ++k)
       ASSERT_NEAR(got.get_float(k), truth.get_float(k),
                   2e-5 * largest + 2e-4 * (1 + std::abs(truth.get_float(k))))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases of the ONNX backend test suite as networks that run: each is imported, rewritten by the
-// passes, planned by predictions alone, built, called and compared. onnx_plans_test.py runs it.
+// Runs cases of the ONNX backend test suite as networks. Each case is imported, rewritten by the
+// passes, planned by predictions alone, built, called, and compared. onnx_plans_test.py runs this
+// program.
 //
 //   onnx_plans FOLDER CASE...     prints a line for each case: its name and the verdict
 //
@@ -40,7 +41,8 @@ class Planner {
     return std::unique_ptr<Planner>(new Planner(folder, target, environment, std::move(builders)));
   }
 
-  /// "pass" or "wrong: why"; an error with the mark of the stage otherwise.
+  /// Returns "pass" or "wrong: why". If a stage fails, returns an error whose message begins with
+  /// the name of the verdict, such as "unbuilt: ".
   Result<std::string> run(const std::string& name) {
     auto sets = graph::read_case(folder_ / name);
     if (!sets) return marked("unread", sets.error());

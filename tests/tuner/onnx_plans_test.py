@@ -5,10 +5,10 @@
   onnx_plans_test.py PROGRAM PASSING EXCEPTIONS FOLDER [--share N] [--update] [--results FILE]
 
 PROGRAM is tw_onnx_plans. PASSING names the cases that pass by the interpreter, one a line (the list
-of onnx_backend_test.py). EXCEPTIONS names those that cannot be planned or run, each with its verdict.
-The test fails where a case that is no exception does not pass, and where an exception passes or has
-another kind of verdict. `--share N` runs every N-th case of PASSING alone, but for TW_NIGHTLY; `--update`
-writes EXCEPTIONS anew, `--results` what became of each case.
+of onnx_backend_test.py). EXCEPTIONS names the cases that cannot be planned or run, each with its
+verdict. The test fails if a case that is no exception does not pass, or if an exception passes or
+has another kind of verdict. `--share N` runs every N-th case of PASSING only, unless TW_NIGHTLY is
+set. `--update` writes EXCEPTIONS anew. `--results` writes the verdict of each case to FILE.
 """
 
 import argparse
@@ -26,8 +26,8 @@ TIMEOUT_S = 600
 
 
 def run_batch(program, folder, cases):
-    """The verdict of each case. One process runs them all; one that dies has crashed on the case that
-    it gave no verdict for, and another goes on behind it."""
+    """Returns the verdict of each case. One process runs all cases. If it dies, the first case
+    without a verdict has crashed, and a new process runs the cases after it."""
     verdicts = {}
     left = list(cases)
     while left:

@@ -21,7 +21,8 @@ TEST(Pace, AnEpisodeChangesNothing) {
   EXPECT_EQ(pace.factor(), 1);
   pace.note(reply(TrialStatus::Ok), 29);
   EXPECT_FALSE(pace.is_disturbed());
-  // Another episode begins: it is not the same as the one before.
+  // Another episode begins after the undisturbed reply. The two episodes do not add up to more than
+  // 30 s.
   pace.note(reply(TrialStatus::Unstable, 1.4), 30);
   pace.note(reply(TrialStatus::Unstable, 1.4), 59);
   EXPECT_EQ(pace.factor(), 1);
@@ -34,7 +35,8 @@ TEST(Pace, AMachineThatStaysSlowerIsASlowerMachine) {
   EXPECT_EQ(pace.factor(), 1);
   pace.note(reply(TrialStatus::Unstable, 1.4), 31);
   EXPECT_DOUBLE_EQ(pace.factor(), 1.4);
-  // By the present speed it is as fast as expected, until it becomes slower still.
+  // Relative to the present speed the incumbent is as fast as expected, until it becomes slower
+  // still.
   pace.note(reply(TrialStatus::Ok, 1), 32);
   EXPECT_DOUBLE_EQ(pace.factor(), 1.4);
   pace.note(reply(TrialStatus::Unstable, 1.5), 40);

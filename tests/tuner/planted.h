@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Starting planted_worker, the program that misbehaves on request, and asking it for a misdeed.
+// Starts planted_worker, the program that misbehaves on request, and asks it for a misdeed.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace tw::tuner {
 inline constexpr int64_t millisecond_ns = 1'000'000;
 inline constexpr int64_t second_ns = 1000 * millisecond_ns;
 
-/// Far above what any deed needs that is expected to end.
+/// Far longer than any misdeed takes that is expected to end.
 inline constexpr int64_t patience_ns = 60 * second_ns;
 
 inline Process planted(std::vector<std::string> arguments, Clock clock = monotonic_clock()) {
@@ -30,7 +30,7 @@ inline Outcome ask(Process& worker, std::string_view deed, int64_t timeout_ns = 
   return worker.receive({monotonic_clock()() + timeout_ns});
 }
 
-/// Text of the outcome, for messages and comparisons.
+/// Returns the outcome as text, for messages and comparisons.
 inline std::string text(const Outcome& outcome) {
   if (const auto* reply = std::get_if<Reply>(&outcome)) return "reply: " + reply->bytes;
   if (std::holds_alternative<TimedOut>(outcome)) return "timed out";
@@ -41,7 +41,7 @@ inline std::string text(const Outcome& outcome) {
          " " + died.tail;
 }
 
-/// The worker can be replaced, and the new one works.
+/// Expects that the worker has ended, can be restarted, and answers after that.
 inline void expect_replaceable(Process& worker) {
   EXPECT_FALSE(worker.running());
   ASSERT_TRUE(worker.restart());

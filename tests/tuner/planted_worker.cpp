@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A worker that misbehaves on request. Each message is the name of a misdeed, in the table below;
-// what comes back, if anything does, is "done". Started as
+// A worker that misbehaves on request. Each message is the name of a misdeed in the table below.
+// The reply, if there is any, is "done". The first argument says how the worker is confined:
 //
 //   planted_worker confined [scratch directory]   limits and fault reports as for a candidate
 //   planted_worker building <scratch directory>   the same, but programs may be started
 //   planted_worker driving <scratch directory>    as for a device, whose driver is in the process
-//   planted_worker free                           none of them
+//   planted_worker free                           neither limits nor fault reports
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -50,7 +50,8 @@ GuardedBuffer buffer(size_t bytes, Align align) {
   return std::move(*made);
 }
 
-/// Through a volatile pointer, so that the compiler neither sees nor drops the access.
+/// Returns the address through a volatile pointer, so that the compiler neither warns about the
+/// access nor drops it.
 volatile char* at(const GuardedBuffer& b, std::ptrdiff_t offset) {
   return reinterpret_cast<volatile char*>(b.data()) + offset;
 }
@@ -61,12 +62,12 @@ void segv() {
   *reinterpret_cast<volatile int*>(nowhere) = 1;
 }
 void ill() { __builtin_trap(); }
-// The processor's trap, not a sanitizer's report, is what is planted.
+// The test wants the processor's trap, not a report of a sanitizer.
 __attribute__((no_sanitize("undefined"))) void fpe() {
   volatile int zero = 0;
   volatile int result = 1 / zero;
   (void)result;
-  ::raise(SIGFPE);  // where the processor divides by zero without complaint
+  ::raise(SIGFPE);  // for processors that do not trap at a division by zero
 }
 void bus() {
   const int fd = ::memfd_create("empty", MFD_CLOEXEC);
@@ -92,7 +93,8 @@ void eat_memory() {
   std::vector<std::vector<char>> eaten;
   for (;;) eaten.emplace_back(size_t{64} << 20);
 }
-/// As the C library's fork does, without the locks that a sanitizer's fork would die holding.
+/// Forks as the C library does, but without the handlers that a sanitizer adds. Their locks would
+/// hang the child.
 void fork_process() {
   if (::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr) == 0) forever();
 }
@@ -141,7 +143,7 @@ void kill_parent() { ::kill(::getppid(), SIGUSR1); }
 void trace_parent() { ::syscall(SYS_ptrace, 16, ::getppid(), 0, 0); }
 void survive_parent() { ::syscall(SYS_prctl, 1, 0, 0, 0, 0); }
 
-// Accesses outside.
+// Accesses outside of a buffer.
 void read_past_end() { (void)*at(buffer(4096, Align::End), 4096); }
 void write_past_end() { *at(buffer(4096, Align::End), 4096) = 1; }
 void read_before_start() { (void)*at(buffer(100, Align::Begin), -1); }
@@ -174,7 +176,7 @@ void overflow_thread_stack() {
   }).join();
 }
 
-// The connection.
+// Misuse of the connection.
 void print_1gb() {
   const std::string line(1 << 16, 'x');
   for (int i = 0; i < 1 << 14; ++i)
@@ -216,22 +218,24 @@ void start_threads() {
   for (int i = 0; i < 4; ++i) threads.emplace_back([] {});
   for (std::thread& thread : threads) thread.join();
 }
-/// A compiler as far as the sandbox sees: programs that write, link and make executable.
+/// Acts as a compiler does in the eyes of the sandbox: starts a program that writes a file and
+/// makes it executable.
 void build() {
   const std::string file = scratch_directory + "/built";
   TW_CHECK(std::system(("echo x > " + file + " && chmod +x " + file + " 2> /dev/null").c_str()) ==
            0);
 }
-/// A compiler that takes all memory: it inherits the limit and fails, we live on.
+/// Acts as a compiler that takes all memory. It inherits the address space limit and fails; this
+/// process lives on.
 void build_without_end() { TW_CHECK(std::system("tail /dev/zero > /dev/null 2> /dev/null") != 0); }
-/// Ends after telling the number of a child that would live on.
+/// Replies with the process ID of a child that would live on, and exits.
 void leave_child() {
   const pid_t child = ::fork();
   if (child == 0) forever();
   TW_CHECK(write_frame(worker_fd, std::to_string(child)).has_value());
   ::_exit(0);
 }
-/// Tells the number of a worker of its own, which loops, and waits for the end.
+/// Starts a worker of its own that loops, replies with its process ID, and never returns.
 void nest() {
   auto inner = Process::start({.argv = {"/proc/self/exe", "free"}}, monotonic_clock());
   TW_CHECK(inner.has_value() && inner->send("loop").has_value());
@@ -295,7 +299,8 @@ std::string limits_text() {
   return "core " + std::to_string(core.rlim_cur) + " files " + std::to_string(files.rlim_cur);
 }
 
-/// The reply to a message; "echo", "limits" and "group" ask, the others act.
+/// Returns the reply to a message. "echo ...", "limits" and "group" are questions; the other
+/// messages are misdeeds.
 std::string answer(const std::string& message) {
   if (message.starts_with("echo ")) return message.substr(5);
   if (message == "limits") return limits_text();

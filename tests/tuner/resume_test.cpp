@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs that end early and are taken up again.
+// Tests that a run which ended early is resumed from its database.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -16,7 +16,7 @@
 namespace tw::tuner {
 namespace {
 
-/// A tuning run in a process of its own.
+/// A tuning run in a process of its own, which prints the number of its trials after each report.
 class Child {
  public:
   Child(const std::string& database, int trials) {
@@ -43,7 +43,7 @@ class Child {
     fclose(lines_);
   }
 
-  /// Waits until it has reported so many trials; false when it ends before.
+  /// Waits until the run has reported `trials` trials. Returns false if it ends before.
   bool reports(int trials) {
     char line[64];
     while (fgets(line, sizeof line, lines_) != nullptr)
@@ -52,7 +52,8 @@ class Child {
   }
   void kill_and_wait() {
     kill(pid_, SIGKILL);
-    // Workers hold the pipe's other end no longer than they live.
+    // The run's workers hold the other end of the pipe. Reading to its end waits until they have
+    // ended too.
     char rest[64];
     while (fgets(rest, sizeof rest, lines_) != nullptr) {
     }
@@ -68,7 +69,7 @@ class Resume : public testing::Test {
   void SetUp() override {
     if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
     setenv("TMPDIR", folder_.path().c_str(),
-           1);  // what a killed run leaves behind goes with the test
+           1);  // the test's folder then also contains what a killed run leaves behind
   }
 
   void TearDown() override { unsetenv("TMPDIR"); }
@@ -84,7 +85,8 @@ class Resume : public testing::Test {
     EXPECT_TRUE(found);
     return std::move(*found);
   }
-  /// Each schedule has one record: a run with a limit of trials does not confirm its winner.
+  /// Expects one record of each schedule. A run with a limit of trials does not time its winner a
+  /// second time.
   void expect_each_schedule_once() {
     std::set<std::string> schedules;
     const auto all = records();
@@ -116,7 +118,7 @@ TEST_F(Resume, Fault33_AKilledRunIsTakenUpWhereItWas) {
     ASSERT_TRUE(child.reports(killed_at));
     child.kill_and_wait();
     const size_t now = records().size();
-    // A batch is four trials: at most what was not yet acknowledged is lost.
+    // A batch has four trials, so at most four reported trials are lost.
     EXPECT_GE(now, known + static_cast<size_t>(killed_at) - 4);
     known = now;
   }
@@ -134,8 +136,8 @@ TEST_F(Resume, Fault32_WorkersDieWithTheirParent) {
   Child child(folder_ / "t.db", 60);
   ASSERT_TRUE(child.reports(1));
   child.kill_and_wait();
-  // Each worker has a directory of artifacts as an argument or the program's path as its own: none
-  // is left.
+  // The command line of each worker contains a path in the test's folder, either that of the
+  // artifacts or that of the program. No process with such a path may be left.
   for (int attempt = 0; attempt < 1000; ++attempt) {
     bool alive = false;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {

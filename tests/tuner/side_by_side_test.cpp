@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of one workload that share a server, over workers that are tables.
+// Tests runs of one workload that share a database server. Their workers are fake.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -56,7 +56,7 @@ class SideBySide : public testing::Test {
   std::string schedule_ = {};  ///< that runs begin with
 };
 
-// Both begin with the same seed and so with the same points.
+// Both runs begin with the same seed and therefore propose the same points.
 TEST_F(SideBySide, NoScheduleIsMeasuredTwice) {
   FakeWork first, second;
   const TuneOptions options{.budget_s = 600, .trials = 32, .batch = 4};

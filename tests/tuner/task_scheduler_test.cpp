@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several workloads tuned with one budget.
+// Tests tuning of several workloads with one budget.
 #include "tuner/task_scheduler.h"
 
 #include <gmock/gmock.h>
@@ -62,7 +62,7 @@ TEST_F(TaskScheduling, GivesOneResultATaskInOrder) {
   EXPECT_EQ(records().size(), 3u * 8);
 }
 
-// All have two batches before any has three, in turn.
+// Tasks take turns: no task has a third batch before all have two.
 TEST_F(TaskScheduling, EveryTaskGetsAFirstShare) {
   std::map<std::string, int64_t> most;
   run({.trials = 12, .batch = 4}, [&](const Progress& p) {
@@ -92,7 +92,7 @@ TEST_F(TaskScheduling, TheTaskThatCountsMostGetsMost) {
 }
 
 TEST_F(TaskScheduling, OneThatCannotBeTunedLeavesTheOthersAlone) {
-  tasks_[1].workload = workload_of("dense m=262144 n=1048576 k=1 f32 fast");  // a tebibyte
+  tasks_[1].workload = workload_of("dense m=262144 n=1048576 k=1 f32 fast");  // needs a tebibyte
   const Results results = run({.trials = 4, .batch = 4});
   EXPECT_TRUE(results[0]) << results[0].error().message;
   ASSERT_FALSE(results[1]);
@@ -101,7 +101,7 @@ TEST_F(TaskScheduling, OneThatCannotBeTunedLeavesTheOthersAlone) {
   EXPECT_TRUE(results[2]) << results[2].error().message;
 }
 
-// The clock stands a year ahead once the first task has trials.
+// The clock jumps ahead by a year once the first task has trials.
 TEST_F(TaskScheduling, ABudgetThatEndsBeforeATasksTurnIsSaid) {
   Environment environment = test_environment();
   bool late = false;

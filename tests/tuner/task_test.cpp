@@ -43,7 +43,7 @@ db::Record stored_trial(const dsl::Workload& workload, const std::string& schedu
   return db::seal(std::move(record));
 }
 
-/// Two legal points that differ, near the default.
+/// Returns two legal points near the default point whose schedules differ.
 std::vector<Point> two_parents(const Space& space) {
   Random random(3);
   std::vector<Point> parents = {space.default_point()};
@@ -56,7 +56,8 @@ std::vector<Point> two_parents(const Space& space) {
   return parents;
 }
 
-/// Crossing takes each choice from a parent, mutating changes two of them at most.
+/// True if the child may come from these parents: crossing takes each choice from one of the
+/// parents, and mutation changes at most two choices.
 bool descends(const Point& child, const std::vector<Point>& parents) {
   int changed = 0;
   for (size_t d = 0; d < child.choices.size(); ++d)
@@ -66,7 +67,7 @@ bool descends(const Point& child, const std::vector<Point>& parents) {
   return changed <= 2;
 }
 
-/// A run with processes as workers.
+/// Starts a run whose workers are processes.
 std::unique_ptr<TuningRun> started_run(db::Store& store, const TuneOptions& options) {
   auto workers =
       start_workers(host_target(), options.threads, test_environment(), options.timeout_s);
@@ -93,8 +94,9 @@ std::vector<Candidate> first_batch(db::Store& store, const dsl::Workload& worklo
   return proposed_batch(*opened_task(spec, *run)).candidates;
 }
 
-/// Number of points in the first batch of a run on this database that descend from these parents.
-/// The search is the one without a model: a model may know of something better than children.
+/// Returns the number of points in the first batch of a run on this database that descend from
+/// these parents. The search is the one without a cost model, because a model may propose better
+/// points than children of the parents.
 int64_t descendants(db::Store& store, const dsl::Workload& workload,
                     const std::vector<Point>& parents) {
   const std::vector<Candidate> batch = first_batch(store, workload, 16, "blind");
@@ -117,11 +119,12 @@ TEST(Task, FirstProposalsDescendFromStoredTrials) {
   }
   db::Store empty = open_store(folder / "empty.db"), store = open_store(folder / "t.db");
   ASSERT_TRUE(store.append(trials));
-  EXPECT_LE(descendants(empty, workload, parents), 1);  // the default itself
+  EXPECT_LE(descendants(empty, workload, parents), 1);  // the default point itself
   EXPECT_GE(descendants(store, workload, parents), 4);
 }
 
-// A point of both spaces that no search would come upon by chance in its first batch.
+// The stored schedule is a point of both spaces that no search would find by chance in its first
+// batch.
 TEST(Task, TheFirstBatchTriesWhatWasFastForANeighbour) {
   if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
   Folder folder;
@@ -161,7 +164,7 @@ TEST(Task, MachineCodeThatIsKnownIsNotMeasuredAgain) {
   Batch tried{.task = task.get(), .candidates = std::vector<Candidate>(3)};
   std::vector<Candidate>& batch = tried.candidates;
   batch[0].schedule = "tw1\n";
-  batch[1].schedule = "tw1\nreorder out m n k\n";  // as it is
+  batch[1].schedule = "tw1\nreorder out m n k\n";  // the order of the declaration
   batch[2].schedule = "tw1\nreorder out n m k\n";
   ASSERT_TRUE(task->begin_build(tried));
   tried.built = builder.finish();
@@ -169,8 +172,8 @@ TEST(Task, MachineCodeThatIsKnownIsNotMeasuredAgain) {
   while (const Trial* trial = task->next_trial()) {
     auto reply = task->measure(*trial);
     ASSERT_TRUE(reply) << reply.error().message;
-    // Beside other processes a trial may be disturbed, and would be postponed. Times are not what
-    // is tested.
+    // A trial may be disturbed by other processes and would be postponed. This test is not about
+    // times, so it replaces the reply.
     if (reply->status == db::TrialStatus::Unstable) {
       reply->status = db::TrialStatus::Ok;
       reply->samples_ns = {1000};
@@ -191,7 +194,8 @@ TEST(Task, MachineCodeThatIsKnownIsNotMeasuredAgain) {
   EXPECT_EQ(duplicate.latency_ns, first.latency_ns);
   EXPECT_TRUE(duplicate.samples_ns.empty());
   EXPECT_NE(trials[batch[2].schedule].status, db::TrialStatus::Duplicate);
-  // It teaches what its original does, is not tried again, and is no failure.
+  // The duplicate trains the model as its original does, is not tried again, and does not count as
+  // a failure.
   const Space space = Space::derive(spec.workload.compute, host_target());
   const Experience known = warm_start(store, {&spec.workload, &space, host_target(), 1});
   EXPECT_TRUE(known.tried.contains(db::schedule_key(batch[1].schedule)));
@@ -208,8 +212,9 @@ TEST(Task, MachineCodeThatIsKnownIsNotMeasuredAgain) {
 constexpr const char* other_device =
     "Some other processor; 64 cores; L1 48 KiB; L2 2048 KiB; L3 256 MiB";
 
-/// A database of this device with one trial of each schedule here, into which another device's
-/// trials of the same target are merged, which were ten times as fast.
+/// Returns a database of this device with one trial of each schedule in `here`. Trials of the
+/// schedules in `there` are merged into it. They are of another device with the same target and ten
+/// times as fast.
 db::Store merged_store(const Folder& folder, const dsl::Workload& workload,
                        const std::vector<std::string>& here,
                        const std::vector<std::string>& there) {
@@ -236,7 +241,7 @@ std::vector<std::string> two_schedules(const Space& space) {
   return texts;
 }
 
-/// The schedules as Experience::tried names them.
+/// Returns the keys of the schedules, as in Experience::tried.
 std::set<std::string> keys_of(const std::vector<std::string>& schedules) {
   std::set<std::string> keys;
   for (const std::string& schedule : schedules) keys.insert(db::schedule_key(schedule));
@@ -256,13 +261,13 @@ TEST(Experience, Fault74_WhatWasDisturbedMayBeTriedAgainAndTeachesNothing) {
       std::vector{stored_trial(workload, texts[0], 2e6), db::seal(std::move(disturbed))}));
   const Experience known = warm_start(store, {&workload, &space, host_target(), 1});
   EXPECT_EQ(known.tried, keys_of({texts[0]}));
-  EXPECT_EQ(known.known, 2);  // what was done is told all the same
+  EXPECT_EQ(known.known, 2);  // these count as known all the same
   EXPECT_EQ(count_known(store, workload, host_target(), 1).value(), 2);
   EXPECT_EQ(known.latencies_ns, std::vector<double>{2e6});
   EXPECT_EQ(known.samples.size(), 1u);
 }
 
-// Several points mean the same steps; the configuration says which of them it was.
+// Several points have the same steps. The configuration says which of these points was measured.
 TEST(Experience, ParentsAreThePointsThatTheirConfigurationsName) {
   Folder folder;
   const dsl::Workload workload = workload_of(product);
@@ -282,7 +287,8 @@ TEST(Experience, ParentsAreThePointsThatTheirConfigurationsName) {
     return db::seal(std::move(record));
   };
   db::Store store = open_store(folder / "t.db");
-  // The second record's configuration is another's: its steps count.
+  // The second record has the configuration of the first point, which does not match its steps. The
+  // steps decide.
   ASSERT_TRUE(store.append(std::vector{trial(points[0], space.to_string(points[0]), 1e5),
                                        trial(points[1], space.to_string(points[0]), 2e5)}));
   const Experience known = warm_start(store, {&workload, &space, host_target(), 1});
@@ -333,7 +339,8 @@ TEST(Experience, Fault75_TrialsOfAnotherDeviceAreSeedsAndAGroupOfTheirOwn) {
   EXPECT_EQ(known.samples[2].group, ranking_group(workload, host_target())) << "own ones come last";
 }
 
-// Also where their device has the name of this one: they were measured on another machine.
+// This also holds if the layer's device has the name of this one, since the layer was measured on
+// another machine.
 TEST(Experience, Fault75_TrialsOfALayerAreSeedsAndNothingThatWasTriedHere) {
   Folder folder;
   const dsl::Workload workload = workload_of(product);
@@ -357,8 +364,8 @@ TEST(Experience, Fault75_TrialsOfALayerAreSeedsAndNothingThatWasTriedHere) {
   EXPECT_EQ(count_known(*store, workload, host_target(), 1).value(), 1);
 }
 
-// The fastest trial of another device is of a schedule that was proven wrong there; trials without
-// a latency sort before all others.
+// The fastest trial of another device has a schedule that was proven wrong there. Trials without a
+// latency, such as the one that proves it wrong, come first in the order of latencies.
 TEST(Experience, Fault28_DoubtfulTrialsAreNeitherSeedsNorSamples) {
   Folder folder;
   const dsl::Workload workload = workload_of(product);
@@ -378,7 +385,7 @@ TEST(Experience, Fault28_DoubtfulTrialsAreNeitherSeedsNorSamples) {
   const Experience known = warm_start(store, {&workload, &space, host_target(), 1});
   ASSERT_EQ(known.seeds.size(), 1u);
   EXPECT_EQ(space.schedule(known.seeds[0]).to_string(), texts[1]);
-  EXPECT_EQ(known.samples.size(), 2u);  // the one that was proven wrong, and the believed one
+  EXPECT_EQ(known.samples.size(), 2u);  // the wrong one, and the one that is believed
 }
 
 TEST(Experience, Fault28_DoubtfulTrialsOfThisDeviceAreNoParents) {
@@ -399,8 +406,8 @@ TEST(Experience, Fault28_DoubtfulTrialsOfThisDeviceAreNoParents) {
   EXPECT_EQ(known.samples.size(), 1u);
 }
 
-// A run under layouts that are asked for has tried nothing of what ran under others, and begins
-// with the same tiles.
+// The database has a trial without requested layouts. A run with requested layouts does not count
+// its schedule as tried, but begins with the same tiles as a seed.
 TEST(Experience, TrialsUnderOtherLayoutsAreSeedsAndAGroupOfTheirOwn) {
   Folder folder;
   const dsl::Workload free = workload_of(product),
@@ -416,7 +423,7 @@ TEST(Experience, TrialsUnderOtherLayoutsAreSeedsAndAGroupOfTheirOwn) {
   const auto recalled = [](db::Store& store, const dsl::Workload& workload, const Space& of) {
     return warm_start(store, {&workload, &of, host_target(), 1});
   };
-  // A point of both spaces: the same configuration on tensors that lie differently.
+  // A point of both spaces is the same configuration with other layouts of the tensors.
   const auto is_legal = [](const Space& of, const Point& point) {
     return of.allowed(point) && of.schedule(point).program().has_value();
   };
@@ -449,7 +456,7 @@ TEST(Experience, TrialsUnderOtherLayoutsAreSeedsAndAGroupOfTheirOwn) {
   EXPECT_EQ(under_free.samples.size(), 2u);
 }
 
-// The same choices mean vectors of another width there.
+// The same choices mean vectors of another width on the other target.
 TEST(Experience, TrialsForAnotherInstructionSetTeachAndAreSeeds) {
   Folder folder;
   const dsl::Workload workload = workload_of(product);
@@ -469,7 +476,7 @@ TEST(Experience, TrialsForAnotherInstructionSetTeachAndAreSeeds) {
   db::Record record = stored_trial(workload, wide.schedule(point).to_string(), 1e5);
   record.target = other.to_string();
   record.configuration = wide.to_string(point);
-  db::Record arm = record;  // of another architecture: nothing that is there is here
+  db::Record arm = record;  // a record of another architecture is not used at all
   arm.target = parse_target("arm-64-linux").value().to_string();
   db::Store store = open_store(folder / "t.db");
   ASSERT_TRUE(store.append(std::vector{db::seal(std::move(record)), db::seal(std::move(arm))}));
@@ -528,8 +535,8 @@ TEST(FirstPick, IsTheCostModelsWhereNothingIsKnownAndElseWhatOthersFoundFast) {
   const std::string alone = first_pick(store, workload, target, 1, {}).value();
   EXPECT_EQ(alone, predicted_schedule({workload.compute}, target, 1, {}).value());
 
-  // On another device all schedules but those of the smallest rows of tiles were a hundred times
-  // slower than the cost model thinks.
+  // On another device all schedules were a hundred times slower than the cost model predicts,
+  // except those with the smallest tiles along m.
   const size_t rows = static_cast<size_t>(
       std::ranges::find_if(space.decisions(),
                            [](const auto& d) { return d.name.ends_with("tile.m"); }) -
@@ -573,7 +580,7 @@ TEST(Experience, Fault75_AnExpressionsTrialsOfAnotherDeviceAreSeedsToo) {
   EXPECT_EQ(known.seeds.size(), 2u);
 }
 
-// The trial of the other device claims ten times what this one can do.
+// The trial of the other device claims to be ten times as fast as this device can be.
 TEST(Task, Fault75_TheResultIsMeasuredHereThoughAnotherDeviceWasFaster) {
   if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
   Folder folder;
@@ -581,7 +588,7 @@ TEST(Task, Fault75_TheResultIsMeasuredHereThoughAnotherDeviceWasFaster) {
   const Space space = Space::derive(workload.compute, host_target());
   const std::string theirs = schedules::Schedule(workload.compute).to_string();
   db::Store store = merged_store(folder, workload, {}, {theirs});
-  {  // too fast to be true
+  {  // a latency that is too short to be true
     db::Record record = stored_trial(workload, theirs, 1.0);
     record.device = other_device;
     ASSERT_TRUE(store.append(std::vector{db::seal(std::move(record))}));
@@ -597,7 +604,7 @@ TEST(Task, Fault75_TheResultIsMeasuredHereThoughAnotherDeviceWasFaster) {
   EXPECT_EQ(tuned->best.session, "test");
   EXPECT_GT(tuned->best.latency_ns, 100.0);
   EXPECT_GT(first_best_ns, 100.0);
-  // Its schedule, which no point of the space has, was measured here before the end.
+  // The other device's schedule is no point of the space. It was measured here all the same.
   const auto here = store.query({.workload = workload.key(), .device = device_text(host_target())});
   ASSERT_TRUE(here);
   EXPECT_TRUE(std::any_of(here->begin(), here->end(),

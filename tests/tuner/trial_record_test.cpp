@@ -31,10 +31,11 @@ TEST(TrialRecord, ThePeakForDoublePrecisionIsHalfOfThatForSingle) {
   EXPECT_EQ(peak("dense m=4 n=4 k=4 f32 fast"), 100);
   EXPECT_EQ(peak("dense m=4 n=4 k=4 bf16 fast"), 100);
   EXPECT_EQ(peak("dense m=4 n=4 k=4 f64 fast"), 50);
-  EXPECT_EQ(peak("argmax rows=4 cols=4 f64 fast"), 50);  // its result is i64
+  EXPECT_EQ(peak("argmax rows=4 cols=4 f64 fast"), 50);  // the result is i64, the input f64
 }
 
-// Records far above a peak are refused, and tensor cores have sixteen times the rate of f32.
+// Records that are far above the peak are refused. The tensor cores of sm_90a have sixteen times
+// the rate of the f32 units, so the f32 peak would refuse true records.
 TEST(TrialRecord, ThePeakOfAGpuIsThatOfItsTensorCoresWhereTheyMultiplyTheInputs) {
   const auto peak = [](const char* workload, const char* target) {
     return peak_for(dsl::parse_workload(workload).value(), parse_target(target).value(), 100);
@@ -50,7 +51,7 @@ TEST(TrialRecord, ThePeakOfAGpuIsThatOfItsTensorCoresWhereTheyMultiplyTheInputs)
   EXPECT_DOUBLE_EQ(peak("add_relu n=4 c=4 h=4 w=4 bf16 fast", "cuda:sm_90a"), 100);
 }
 
-// A roof that nobody knows would doubt true measurements.
+// With a bandwidth that is only assumed, true measurements could look impossible.
 TEST(TrialRecord, OfAMachineThatIsAssumedNoBandwidthIsKnown) {
   EXPECT_EQ(record_on(generic_x86_64({}), 1).peak_gb_per_s, 0);
 }

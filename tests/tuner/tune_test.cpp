@@ -33,9 +33,10 @@ class Tune : public testing::Test {
     return tune(workload_, target_, options, store, environment, on_progress);
   }
 
-  /// Workers that find `ld` where `body` is; it acts up once folder_/broken exists. The target gets
-  /// one core, so that no candidate is built beside the measurement of the reference, before the
-  /// linker breaks.
+  /// Returns an environment whose workers start a script in place of `ld`. Once folder_/broken
+  /// exists, the script runs `body` before it calls the real linker. The target gets one core, so
+  /// that no candidate is built during the measurement of the reference, i.e. before the linker
+  /// breaks.
   Environment with_linker(const std::string& body) {
     target_.machine.cores = 1;
     folder_.script("ld", "if [ -e " + (folder_ / "broken") + " ]; then\n" + body +
@@ -44,7 +45,7 @@ class Tune : public testing::Test {
         "worker", "PATH=" + folder_.path() + ":$PATH exec " TW_TUNING_WORKER " \"$@\"")});
   }
 
-  /// Breaks the linker when the reference has been built.
+  /// Breaks the linker once the reference has been built.
   OnProgress break_when_prepared() {
     return [this](const Progress& progress) {
       if (progress.peak_gflops > 0) std::ofstream(folder_ / "broken") << "now";
@@ -56,8 +57,8 @@ class Tune : public testing::Test {
   Target target_ = host_target();
 };
 
-// The test cannot control whether this machine is quiet enough to be calibrated. If it is not, the
-// records have the assumed machine.
+// The test cannot ensure that this machine is quiet enough to be calibrated. If it is not, the
+// records name the assumed machine.
 TEST_F(Tune, AProcessorThatIsInNoTableIsCalibratedOnceAndNamedInItsRecords) {
   Target unknown = host_target();
   unknown.machine.origin = MachineOrigin::Assumed;
@@ -122,7 +123,7 @@ TEST_F(Tune, FindsAndStoresAKernelThatRuns) {
   EXPECT_TRUE(built) << built.error().message;
 }
 
-// The kernel is verified as any other, and its arguments are kept as they were asked for.
+// The kernel is verified like any other, and its arguments keep the layouts that were asked for.
 TEST_F(Tune, LayoutsThatAreAskedForAreThoseOfTheKernel) {
   workload_ = dsl::with_layouts(workload_, {{"a", "MK8k"}, {"out", "NM"}}).value();
   const auto tuned = run({.trials = 6, .batch = 3});
@@ -208,7 +209,8 @@ TEST_F(Tune, Fault31_AnInterruptBeforeAnythingIsFoundIsAnError) {
 }
 
 TEST_F(Tune, Fault31_AnInterruptIsAnsweredThoughTheWinnerCannotBeBuilt) {
-  // As far as the trials go the linker works; then it hangs, which alone would take a minute.
+  // The linker works during the trials. After that it hangs, and waiting for the linker alone would
+  // take a minute.
   std::atomic<int> interrupts = 0;
   Environment environment = with_linker("sleep 1000");
   environment.interrupts = &interrupts;
@@ -233,7 +235,8 @@ TEST_F(Tune, Fault31_AnInterruptGivesUpTrialsThatAreBeingBuilt) {
   environment.interrupts = &interrupts;
   const Clock clock = environment.clock;
   std::optional<int64_t> hanging_since_ns;
-  // The clock is read while the builder is waited for.
+  // The tuner reads the clock while it waits for the builder, so the interrupt comes during the
+  // build.
   environment.clock = [&] {
     if (hanging_since_ns && clock() - *hanging_since_ns > 1'000'000'000) interrupts = 1;
     return clock();
@@ -266,7 +269,7 @@ TEST_F(Tune, Fault31_TwoInterruptsLoseAtMostABatch) {
 }
 
 TEST_F(Tune, Fault41_WhenEveryCandidateFailsTheReasonsAreTold) {
-  // The linker blames each object, in words that differ in numbers only.
+  // The linker blames each object in messages that differ in numbers only.
   const Environment environment = with_linker("echo \"symbol $$ not defined\" >&2; exit 1");
   const auto tuned = run({.budget_s = 600}, environment, break_when_prepared());
   ASSERT_FALSE(tuned);
@@ -315,10 +318,10 @@ TEST_F(Tune, Fault42_AMissingLinkerIsToldAtOnce) {
 }
 
 TEST_F(Tune, Fault42_ALinkerThatFailsNowAndThenCostsItsCandidatesOnly) {
-  // Every third call fails, by process number.
+  // The linker fails where its process ID is a multiple of 3, i.e. about every third call.
   const Environment environment = with_linker("[ $(($$ % 3)) = 0 ] && exit 1");
   const auto tuned = run({.trials = 24}, environment, break_when_prepared());
-  // The winner is linked once more at the end: that may be a third call too.
+  // The winner is linked once more at the end, and this call may fail too.
   if (!tuned) {
     EXPECT_EQ(tuned.error().code, ErrorCode::Internal) << tuned.error().message;
   }
@@ -340,7 +343,7 @@ TEST_F(Tune, Fault44_RecordsThatTeachNothingEndNoRun) {
     record.device = device_text(host_target());
     record.threads = 1;
     record.codegen_abi = codegen::codegen_abi;
-    // No schedule at all, or the same one with the same latency over and over.
+    // The text is either no schedule, or the same schedule with the same latency each time.
     record.schedule = i % 4 ? "tw1" : "tw9 nonsense " + std::to_string(i);
     record.samples_ns = {1000};
     record.latency_ns = record.latency_low_ns = record.latency_high_ns = 1000;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Helpers of tests of whole tuning runs: a temporary directory, an environment with a real worker
-// process, small workloads.
+// Helpers for tests of whole tuning runs: a temporary directory, an environment with a real worker
+// process, and small workloads.
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 
 namespace tw::tuner {
 
-/// A workload that is tuned within a second.
+/// The key of a workload that is tuned within a second.
 inline constexpr const char* small = "dense m=16 n=32 k=24 f32 fast";
 
 /// A temporary directory, which the destructor removes.
@@ -37,7 +37,7 @@ class Folder {
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
   const std::string& path() const { return path_; }
 
-  /// A shell script that can be started.
+  /// Writes an executable shell script to the folder and returns its path.
   std::string script(const std::string& name, const std::string& body) const {
     const std::string path = *this / name;
     std::ofstream(path) << "#!/bin/sh\n" << body << "\n";
@@ -67,7 +67,7 @@ inline Environment test_environment(std::vector<std::string> worker = {TW_TUNING
   return environment;
 }
 
-/// Trials so far, of any status.
+/// Returns the number of trials so far, of any status.
 inline int64_t total(const Progress& progress) {
   int64_t trials = 0;
   for (const auto& [status, count] : progress.trials) trials += count;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loop of tuner/tune.cpp over workers that are tables: no process is started, and time passes
-// when a test says so.
+// Tests the loop of tuner/tune.cpp with fake workers. No process is started, and the clock advances
+// only when a test says so.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -54,7 +54,8 @@ class TuningLoop : public testing::Test {
     return best_known(store, workload_, work_.target, 1).value().value();
   }
 
-  /// A record of another host with a device of this name; no search proposes its schedule.
+  /// Stores a record of another host whose device has the same name as this one. The default of
+  /// `schedule` is a schedule that no search proposes.
   void store_claim(double latency_ns, const std::string& host = "a",
                    const std::string& schedule = claimed) {
     db::Record record = trial_record(workload_, work_.target, 1, "fake-1.0", schedule,
@@ -68,7 +69,7 @@ class TuningLoop : public testing::Test {
     ASSERT_TRUE(store.append({&record, 1}));
   }
 
-  /// Number of batches that were begun before the first candidate was timed.
+  /// Returns the number of batches whose build began before the first candidate was timed.
   int64_t begun_before_the_first_measurement() const {
     const auto first = std::find(work_.events.begin(), work_.events.end(), "measure");
     return std::count_if(work_.events.begin(), first,
@@ -97,7 +98,8 @@ TEST_F(TuningLoop, MeasuresRecordsAndEnds) {
   EXPECT_EQ(tuned->artifact.info.schedule, tuned->best.schedule);
 }
 
-// Kernels of Winograd's algorithm are the fastest, and round too much.
+// Kernels of Winograd's algorithm are the fastest, but their rounding errors exceed the second
+// run's limit.
 TEST_F(TuningLoop, ResultsOfOtherAlgorithmsAreAsExactAsWasAskedFor) {
   workload_ = workload_of("conv2d n=1 c=32 h=8 w=8 k=32 r=3 s=3 pad=1 f32 fast");
   const auto is_rewritten = [](const std::string& schedule) {
@@ -115,7 +117,7 @@ TEST_F(TuningLoop, ResultsOfOtherAlgorithmsAreAsExactAsWasAskedFor) {
   const auto exact = run({.trials = 8, .batch = 8});
   ASSERT_TRUE(exact) << exact.error().message;
   EXPECT_FALSE(is_rewritten(exact->best.schedule));
-  // The other one is a result of the workload all the same, for whoever allows its error.
+  // The Winograd kernel remains a result of the workload for callers that allow its error.
   EXPECT_EQ(best().latency_ns, 1e5);
 }
 
@@ -146,7 +148,7 @@ TEST_F(TuningLoop, TheRunnerIsToldOfABatchBeforeItIsMeasured) {
 TEST_F(TuningLoop, WinnersAreBuiltWholeOnlyForThoseWhoWantThem) {
   const auto begun = [this] { return std::ranges::count(work_.events, "begin 1"); };
   ASSERT_TRUE(run({.trials = 4, .batch = 4}));
-  EXPECT_EQ(begun(), 2);  // the reference and the winner
+  EXPECT_EQ(begun(), 2);  // the batch of the reference and that of the winner
   work_.events.clear();
   const auto tuned = run({.trials = 4, .batch = 4, .builds_winners = false});
   ASSERT_TRUE(tuned) << tuned.error().message;
@@ -167,7 +169,7 @@ TEST_F(TuningLoop, TheReferenceIsPlainWhereThatTakesLittleOfTheBudget) {
 }
 
 TEST_F(TuningLoop, AScheduleByHandIsMeasuredFirstAndAsItself) {
-  schedule_ = "tw1; split out m 7 as mo mi; unroll out mi";  // of no point
+  schedule_ = "tw1; split out m 7 as mo mi; unroll out mi";  // no point has this schedule
   const std::string canonical = "tw1\nsplit out m 7\nunroll out m.1";
   const auto tuned = run({.trials = 6, .batch = 4});
   ASSERT_TRUE(tuned) << tuned.error().message;
@@ -175,7 +177,7 @@ TEST_F(TuningLoop, AScheduleByHandIsMeasuredFirstAndAsItself) {
   EXPECT_EQ(work_.schedules.at(work_.timed[0].artifact), canonical);
   EXPECT_EQ(tuned->progress.given_ns, 1e6);  // the first kernel's time
   const std::vector<db::Record> stored = records(TrialStatus::Ok);
-  EXPECT_EQ(stored.size(), 6u);  // it counts among the trials that were asked for
+  EXPECT_EQ(stored.size(), 6u);  // the given schedule counts as one of the 6 trials
   EXPECT_EQ(stored[0].schedule, canonical);
   EXPECT_EQ(stored[0].configuration, "");
 }
@@ -197,14 +199,14 @@ TEST_F(TuningLoop, ALimitOfTrialsHoldsForTheFinalsToo) {
     EXPECT_EQ(std::ssize(work_.timed), trials);
   }
   work_.timed.clear();
-  store_claim(1e3);  // one of five trials is for what another host claims
+  store_claim(1e3);  // one of the five trials confirms what the other host claims
   ASSERT_TRUE(run({.trials = 5, .seed = 9, .batch = 4}));
   EXPECT_EQ(work_.timed.size(), 5u);
   EXPECT_EQ(work_.schedules.at(work_.timed.back().artifact), claimed);
 }
 
-// The machine decides how long kernels take and how many are built at a time. It decides neither
-// the space nor the first points.
+// The machine decides how long kernels take and how many are built at a time. It must not influence
+// the search space or the first points.
 TEST_F(TuningLoop, Fault91_TheFirstPointsFollowFromTheSeedWhateverTheMachineDoes) {
   constexpr size_t first = 16;
   const auto tried = [&](double step, int64_t each_ns, const char* database) {
@@ -251,7 +253,8 @@ TEST_F(TuningLoop, AKnownScheduleByHandIsMeasuredAgain) {
   EXPECT_EQ(work_.timed.size(), 2 * measured);
 }
 
-// It claims a thousand times what any trial of this run reaches, on a device of the same name.
+// The other host claims a time that is a thousandth of that of any trial of this run, on a device
+// of the same name.
 TEST_F(TuningLoop, Fault28_WhatAnotherHostClaimsOfSuchADeviceIsTimedHereBeforeItIsTheResult) {
   store_claim(1e3);
   const auto tuned = run({.trials = 4, .batch = 4});
@@ -278,7 +281,7 @@ TEST_F(TuningLoop, Fault28_WhatIsWrongHereIsNotTheResultWhateverOthersClaimOfIt)
   EXPECT_EQ(best().schedule, tuned->best.schedule);
 }
 
-// One of three hosts claims a latency that is less than half of that of the others.
+// One of three hosts claims a latency below half of that of the other two.
 TEST_F(TuningLoop, Fault29_AClaimThatWaitsToBeConfirmedIsTimedInTheFinals) {
   store_claim(9e5, "a", "tw1\nsplit out m 3\n");
   store_claim(9e5, "b", "tw1\nsplit out m 5\n");
@@ -372,7 +375,8 @@ TEST_F(TuningLoop, LayoutsThatAreNoneEndTheTask) {
   EXPECT_TRUE(work_.events.empty());
 }
 
-// 40 tasks have 4 seconds: about two candidates each, where a task by itself gets the whole batch.
+// 40 tasks share 4 seconds, so each gets a batch of about two candidates. A task by itself gets a
+// batch of the whole size.
 TEST_F(TuningLoop, WhereTasksAreManyEachGetsASmallFirstBatch) {
   std::vector<TaskSpec> tasks;
   for (int i = 1; i <= 40; ++i)
@@ -388,7 +392,7 @@ TEST_F(TuningLoop, WhereTasksAreManyEachGetsASmallFirstBatch) {
   for (const Result<Tuned>& result : *results) EXPECT_TRUE(result) << result.error().message;
   work_.events.clear();
   ASSERT_TRUE(run({.budget_s = 4, .trials = 8, .batch = 8}));
-  // Two of eight points may be the same program.
+  // Two of the eight points may give the same program, and only one of them is built.
   EXPECT_THAT(work_.events, testing::Contains(testing::AnyOf("begin 8", "begin 7")));
 }
 
@@ -404,7 +408,7 @@ TEST_F(TuningLoop, EachCandidateIsMeasuredBesideTheFastestBefore) {
 
 TEST_F(TuningLoop, BuildsBesideMeasuringWhereACoreIsFree) {
   ASSERT_TRUE(run({.trials = 12, .threads = 3, .batch = 4}));
-  EXPECT_EQ(begun_before_the_first_measurement(), 3);  // the reference, and two batches
+  EXPECT_EQ(begun_before_the_first_measurement(), 3);  // the reference and two batches
 }
 
 TEST_F(TuningLoop, BuildsNothingWhileAKernelThatUsesEveryCoreIsMeasured) {
@@ -420,7 +424,8 @@ TEST_F(TuningLoop, BuildsNothingWhileAKernelThatUsesEveryCoreIsMeasured) {
   }
 }
 
-// One kernel is measured; the others are disturbed, and then the budget is over.
+// The first kernel is measured. The other three are disturbed, and the budget ends while the last
+// is measured.
 TEST_F(TuningLoop, Fault74_WhatIsPostponedWhenTheBudgetEndsIsStoredAsDisturbed) {
   work_.measure = [&](const MeasureJob&) -> Result<MeasureReply> {
     if (work_.timed.size() == 1) return timed_reply(1e6);
@@ -441,7 +446,8 @@ TEST_F(TuningLoop, Fault74_WhatIsPostponedWhenTheBudgetEndsIsStoredAsDisturbed) 
   EXPECT_EQ(tuned->progress.trials.at("unstable"), 3);
 }
 
-// The second kernel is measured in the finals; the runner fails before the third.
+// Kernels 2 and 3 are disturbed and postponed to the finals. There kernel 2 is measured, and the
+// runner fails at kernel 3.
 TEST_F(TuningLoop, Fault74_WhatTheFinalsMeasuredIsStoredWhereTheyFail) {
   std::map<std::string, int> attempts;
   int settled = 0;
@@ -458,7 +464,7 @@ TEST_F(TuningLoop, Fault74_WhatTheFinalsMeasuredIsStoredWhereTheyFail) {
   EXPECT_EQ(records(TrialStatus::Ok).size(), 2u);
 }
 
-// A processor that is never undisturbed: kernels are timed all the same.
+// The processor is always disturbed. Kernels are timed all the same.
 TEST_F(TuningLoop, Fault48_WhereAllIsDisturbedTheFastestIsTheResultAndSaidToBeDisturbed) {
   const auto disturbed = [&](const MeasureJob& job) {
     const double next_ns = 1e6 - 1e3 * static_cast<double>(work_.latencies_ns.size());
@@ -476,7 +482,7 @@ TEST_F(TuningLoop, Fault48_WhereAllIsDisturbedTheFastestIsTheResultAndSaidToBeDi
   EXPECT_EQ(tuned->artifact.object, "whole");
   EXPECT_TRUE(records(TrialStatus::Ok).empty());
 
-  // The first that is undisturbed is the result of a later run, however slow.
+  // In a later run, the first undisturbed kernel is the result, however slow it is.
   work_.measure = [&](const MeasureJob& job) -> Result<MeasureReply> {
     return work_.timed.size() % 8 == 0 ? timed_reply(2e6) : disturbed(job);
   };
@@ -510,7 +516,7 @@ TEST_F(TuningLoop, Fault31_AMeasurementThatIsInterruptedIsNoTrial) {
   EXPECT_EQ(total(tuned->progress), 1);
 }
 
-// The first kernel is measured; the second is verified for so long that the budget ends.
+// The first kernel is measured. Verifying the second one takes so long that the budget ends.
 TEST_F(TuningLoop, Fault93_ACandidateThatOutlastsTheBudgetIsGivenUpAndIsNoTrial) {
   work_.measure = [&](const MeasureJob&) -> Result<MeasureReply> {
     if (work_.timed.size() == 1) return timed_reply(1e6);
@@ -534,13 +540,14 @@ TEST_F(TuningLoop, Fault93_ABudgetThatTheFirstCandidateOutlastsSaysSo) {
   EXPECT_EQ(tuned.error(), (Error{ErrorCode::NoCandidate,
                                   "[tune] no candidate was built within the budget of 2 "
                                   "s; give more time (--budget)"}));
-  // A task of a network has a part of the budget.
+  // A task of a network gets a part of the budget, which need not be a round number.
   const auto part = run({.budget_s = 2.9070296343, .batch = 4});
   ASSERT_FALSE(part);
   EXPECT_THAT(part.error().message, HasSubstr("within the budget of 2.91 s;"));
 }
 
-/// Answers the `n`th new kernel of a run with the reply, and the others as by default.
+/// Returns a function that answers jobs for the `n`th new kernel of a run (counted from 1) with
+/// `reply`, and gives the other kernels the default times.
 std::function<Result<MeasureReply>(const MeasureJob&)> answering(int n, const MeasureReply& reply) {
   auto kernels = std::make_shared<std::map<std::string, int>>();
   return [=](const MeasureJob& job) -> Result<MeasureReply> {
@@ -697,7 +704,7 @@ TEST_F(TuningLoop, AnErrorOfTheRunnerEndsTheTask) {
   EXPECT_EQ(tuned.error().code, ErrorCode::TryLater);
 }
 
-// The second kernel is the fastest and cannot be loaded any more when the third is measured.
+// The second kernel is the fastest, but can no longer be loaded when the third kernel is measured.
 TEST_F(TuningLoop, AnIncumbentThatCannotBeLoadedIsAtFaultItself) {
   work_.measure = [&](const MeasureJob& job) -> Result<MeasureReply> {
     MeasureReply reply =
@@ -718,8 +725,8 @@ TEST_F(TuningLoop, AnIncumbentThatCannotBeLoadedIsAtFaultItself) {
   EXPECT_EQ(tuned->failures.count("the fastest kernel so far: out of memory"), 1u);
 }
 
-// The second kernel is the fastest. The third and the fourth were begun beside the first one, which
-// cannot be loaded any more.
+// The second kernel is the fastest. Measurements of the third and the fourth began when the first
+// was the incumbent, and report that the first cannot be loaded any more.
 TEST_F(TuningLoop, TheFaultOfAFormerIncumbentIsNotThatOfThePresentOne) {
   work_.measure = [&](const MeasureJob&) -> Result<MeasureReply> {
     const size_t number = work_.timed.size();
@@ -739,8 +746,8 @@ TEST_F(TuningLoop, TheFaultOfAFormerIncumbentIsNotThatOfThePresentOne) {
   EXPECT_EQ(tuned->failures.at("the fastest kernel so far: out of memory"), 1);
 }
 
-// The machine is slower from the second trial on, for longer than an episode, and fast again after
-// the fifth.
+// The machine becomes slower at the second trial and stays so for longer than an episode. After the
+// fifth trial it is fast again.
 TEST_F(TuningLoop, CandidatesAreJudgedByThePresentSpeedOfTheMachine) {
   work_.measure = [&](const MeasureJob& job) -> Result<MeasureReply> {
     const size_t number = work_.timed.size();
@@ -759,7 +766,7 @@ TEST_F(TuningLoop, CandidatesAreJudgedByThePresentSpeedOfTheMachine) {
   EXPECT_NEAR(work_.timed[1].incumbent_ns, 1e6, 1e4);
   EXPECT_NEAR(work_.timed[3].incumbent_ns, 1e6, 1e4);
   EXPECT_NEAR(work_.timed[5].incumbent_ns, 1.4e6, 1e4);  // slower for more than 30 s
-  EXPECT_NEAR(work_.timed[6].incumbent_ns, 1e6, 1e4);    // as fast as before
+  EXPECT_NEAR(work_.timed[6].incumbent_ns, 1e6, 1e4);    // the machine is as fast as before
 }
 
 }  // namespace

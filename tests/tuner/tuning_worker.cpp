@@ -1,23 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker program as tests start it, and a whole tuning run that can be killed:
+// The worker program that tests start. It can misbehave, and run a whole tuning run that a test can
+// kill. In all forms but the last two, `build <store> ...` is a builder and `run <store>` a runner.
 //
 //   tuning_worker build <store> ... | run <store>
+//       The worker program itself.
 //   tuning_worker disturbed <times> build <store> ... | run <store>
 //       A runner that runs nothing. It reports each kernel as disturbed <times> times, and after
 //       that with a latency: 1 ms for the first kernel, and 1 us less for each further one. It
 //       cannot calibrate.
 //   tuning_worker losing <how> <job> <file> build <store> ... | run <store>
-//       The same runner, which loses jobs of that kind ("measure", "peak", "prepare" or
-//       "calibrate") as many times as the number in the file says, and counts it down. It loses a
-//       job by the signal <how>, or by a reply that does not decode ("garbled", "renamed").
+//       The same runner with 0 disturbances, which loses jobs of the kind <job> ("measure", "peak",
+//       "prepare" or "calibrate"). The file has the number of jobs to lose, and the runner counts
+//       it down. It loses a job by raising the signal <how>, or by a reply that cannot be decoded
+//       (if <how> is "garbled" or "renamed").
 //   tuning_worker farm <members> <ends> <number>
-//       The client of a farm whose only station is in this process: it says that the members are
-//       those of the JSON text, where DEVICE stands for the resource of this machine's processor
-//       and VERSION for that of this version, and does all jobs one after the other. Once it has
-//       done so many measurements, it says that the farm is lost ("lose"), answers one of them with
-//       a fault ("fault") or with a reply that does not decode ("garble"; from there on all:
-//       "garble all"), or ends ("end"). With "fault comparison" it counts comparisons instead.
-//   tuning_worker tune <database> <workload> <trials>    a line for each report: the trials so far
+//       The client of a farm whose only station is in this process. It reports the members of the
+//       JSON text <members>, in which DEVICE stands for the resource name of this machine's
+//       processor and VERSION for that of this version. It does all jobs one after the other. After
+//       <number> measurements, <ends> says what it does at the next one: "lose" reports that the
+//       farm is lost, "fault" answers with a fault, "garble" answers with a reply that cannot be
+//       decoded, "garble all" does so from there on, and "end" exits. "fault comparison" counts
+//       comparisons instead of measurements.
+//   tuning_worker tune <database> <workload> <trials>
+//       Tunes the workload. Prints the number of trials so far at each report, one a line.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -37,14 +42,14 @@ namespace {
 
 using namespace tw::tuner;
 
-/// The reply with a key that decoders do not know.
+/// Renames a key of the reply, so that decoders do not know it.
 std::string renamed(std::string reply) {
   const size_t at = reply.find("latency_ns");
   if (at != std::string::npos) reply.replace(at, 10, "latency_xx");
   return reply;
 }
 
-/// Loses jobs of one kind, as often as the number in the file says.
+/// Loses jobs of the kind `job`. The file has the number of jobs that are still to be lost.
 struct Losses {
   std::string how = {}, job = {}, file = {};
 
@@ -104,7 +109,7 @@ struct DisturbedRunner {
   }
 };
 
-/// A message of farm_link.h.
+/// Returns a message of the protocol of farm_link.h.
 std::string farm_message(const nlohmann::json& header, const std::string& body = "") {
   const std::string text = header.dump();
   std::string message;

@@ -23,7 +23,8 @@ std::string normal(const std::string& text) {
   return dsl::to_string(to_expr(to_affine(affine_expr(text))));
 }
 
-/// Integers wrap. `point` has the values of variables and of tensors.
+/// Returns the value of an integer expression; arithmetic wraps. `point` has the values of
+/// variables and of tensors, each of which has one element.
 int64_t value_of(const Expr& expr, const Values& point) {
   const auto wrapped = [](uint64_t value) { return static_cast<int64_t>(value); };
   if (const auto literal = dsl::as_int(expr)) return *literal;
@@ -73,7 +74,8 @@ int64_t value_of(const Expr& expr, const Values& point) {
   return 0;
 }
 
-/// Loops and conditions, and every point that they admit.
+/// A nest of loops and conditions. points() lists the values of all loop variables for which the
+/// conditions hold.
 struct ScopeOfLoops {
   struct Level {
     std::string variable;  ///< a condition where it is empty
@@ -214,12 +216,12 @@ struct Proof {
   std::string condition;
 };
 
-// Proofs that lowering depends on; each failed once.
+// Proofs that lowering depends on. Each of them is a regression test.
 TEST(Affine, ProvesWhatLoopsOfSchedulesNeed) {
   const std::vector<Proof> proofs = {
       {{"x;0;8", "y;max(0, 1 - x);min(3, 9 - x)"}, "0 <= x + y - 1 && x + y - 1 < 8"},
       {{"x.0;0;4", "x.1;0;min(4, 14 - x.0 * 4)"}, "x.0 * 4 + x.1 < 14"},
-      // A fused loop under the guard of a split below it.
+      // A fused loop f with the guard of a split inside of it.
       {{"a;0;3", "f;0;6", "a * 2 + f / 3 < 5"}, "a * 6 + f < 15"},
       // A strided window in a blocked layout.
       {{"y;0;3", "r;0;3", "0 <= y * 2 + r - 1"}, "0 <= y + (r - 1) / 2"},
@@ -230,10 +232,10 @@ TEST(Affine, ProvesWhatLoopsOfSchedulesNeed) {
        "min(min(a * 4, 7) + b * 2 + t + 2, 10) - min(min(a * 4, 7) + b * 2 + 2, 10) < 2"},
       {{"i;0;9", "0 <= min(i + 1, 3) - 3"}, "0 <= min(i + 1, 3) - 3"},
       {{"i;0;9", "b;0;2", "i * 3 + min(b * 2, 1) < 19"}, "i * 3 + min(b * 2, 1) < 19"},
-      // Integers between rationals.
+      // The bound of x is fractional (x < 56/48), so that integers are at most 1.
       {{"x;0;2", "v;0;48", "x * 48 + v < 56"}, "x * 48 + v < 56"},
       {{"x;0;9", "48 * x < 56"}, "x <= 1"},
-      // A box that a blocked loop needs.
+      // In the region that a blocked loop reads, the index (m + i + 1) / 3 is smallest for m = 0.
       {{"m;0;3", "i;0;4"}, "0 <= (m + i + 1) / 3 - (i + 1) / 3"},
   };
   for (const Proof& proof : proofs) {
@@ -271,7 +273,7 @@ TEST(Affine, SimplifiesDivisionsOfFusedAndBlockedLoops) {
 TEST(Affine, ReflectedIndicesAreProvedInside) {
   Bounds bounds;
   bounds.push_loop("x", Expr(0), Expr(13));
-  // 10 elements with 1 before and 2 behind.
+  // A tensor of 10 elements is padded by reflection, with 1 element before it and 2 behind.
   const Expr low = affine_expr("max(x - 1, 1 - x)"), reflected = dsl::min(low, Expr(18) - low);
   EXPECT_TRUE(bounds.proves_inside(reflected, 10));
   EXPECT_FALSE(bounds.proves_inside(reflected, 9));
@@ -323,7 +325,7 @@ TEST(Affine, ComparisonsOfElementsOfI64AreNotAffine) {
     EXPECT_EQ(split_condition(condition).affine.size(), 1u) << dsl::to_string(condition);
 }
 
-/// True if the condition proves that the index is inside of 0..100.
+/// True if the bounds prove that the index is in [0, 100) where the condition holds.
 bool implies_inside(const Expr& index, const Expr& condition) {
   Bounds bounds;
   bounds.push_condition(condition);
@@ -336,23 +338,24 @@ TEST(Affine, SumsOfElementsOfI64MayWrap) {
   const auto inside = [&](const Expr& e) { return zero <= e && e < end; };
   for (const Expr& index : {x, x + 3, x * 4, -x, x - 1, n * 4 - 1})
     EXPECT_TRUE(implies_inside(index, inside(index))) << dsl::to_string(index);
-  // For x = 2^62 + 5 the product is 20.
+  // For x = 2^62 + 5 the product x * 4 wraps to 20.
   EXPECT_FALSE(implies_inside(x, inside(x * 4)));
   EXPECT_TRUE(implies_inside(n, inside(n * 4)));
-  // A coefficient beyond 2^62 for each of several elements.
+  // A sum of several elements, multiplied by a coefficient beyond 2^62.
   const Expr sum = x + dsl::read("y", {Expr(0)}, Int64) + dsl::read("z", {Expr(0)}, Int64);
   EXPECT_FALSE(implies_inside(sum, inside(sum * Expr(INT64_MAX))));
-  // For x = 2^63 - 1 the sum is -2^63.
+  // For x = 2^63 - 1 the sum x + 1 wraps to -2^63.
   EXPECT_FALSE(implies_inside(x, zero <= x && x + 1 < end));
   EXPECT_FALSE(implies_inside(x, zero <= x && (x + 1) / 2 < Expr(10)));
   EXPECT_FALSE(implies_inside(x, zero <= x && dsl::max(x + 1, zero) < end));
   EXPECT_FALSE(implies_inside(x, zero <= x && dsl::select(x < zero, zero, x + 1) < end));
   EXPECT_TRUE(implies_inside(n, zero <= n && n + 1 < end));
-  // Earlier facts on x show that the sum does not wrap.
+  // Other conditions on x show that the sum does not wrap.
   EXPECT_TRUE(implies_inside(x + 1, inside(x) && x + 1 < end));
   EXPECT_TRUE(implies_inside(x * 2, inside(x) && x * 2 < end));
   EXPECT_TRUE(implies_inside(x + 1, inside(x + 1) && inside(x)));
-  // A sum that can only be too large becomes negative: then the comparison does not hold.
+  // x + 1 can only wrap from the largest i64 to a negative value, for which 0 <= x + 1 does not
+  // hold.
   EXPECT_TRUE(implies_inside(x + 1, zero <= x + 1 && x <= Expr(98)));
   Bounds bounds;
   bounds.push_condition(zero <= x);
@@ -408,7 +411,8 @@ TEST(Affine, RestoreForgetsAScope) {
   EXPECT_FALSE(bounds.proves(affine_expr("x <= 2")));
 }
 
-// Whatever is claimed holds at every point, and most of what could be claimed is.
+// All bounds, proofs and simplifications hold at every point. More than 60 % of the bounds are as
+// tight as possible, and more than 60 % of the conditions that always hold are proved.
 TEST(Affine, BoundsAndSimplificationAgreeWithEveryPoint) {
   Random random(11);
   int64_t judged = 0, exact = 0, held = 0, proved = 0;
@@ -443,7 +447,7 @@ TEST(Affine, BoundsAndSimplificationAgreeWithEveryPoint) {
   EXPECT_GT(proved * 10, held * 6) << proved << " of " << held;
 }
 
-/// Indices and conditions of elements of which sums and products wrap.
+/// Makes random indices and conditions of tensor elements; their sums and products wrap.
 class DataMaker {
  public:
   explicit DataMaker(Random& random) : random_(random) {}
@@ -487,7 +491,7 @@ class DataMaker {
         return Expr(0) <= a && a < Expr(100);
     }
   }
-  /// An expression of one of the conditions.
+  /// Returns an expression that one of the conditions has.
   Expr mentioned() { return mentioned_[random_.below(static_cast<int64_t>(mentioned_.size()))]; }
 
  private:

@@ -27,7 +27,7 @@ Target amx() { return parse_target(target_text_of_isa("amx")).value(); }
 const std::string tiled_product =
     "input a: u8[32, 128]; weight b: i8[128, 48]; "
     "c: i32[m=32, n=48] = sum(k=128) i32(a[m, k]) * i32(b[k, n])";
-/// Two tiles of 16 rows side by side, over blocks of 64 terms.
+/// Steps for two tiles of 16 rows that are computed together, in blocks of 64 terms.
 const std::string tile_steps =
     "tw1\nset_layout b BA16b4a\nsplit c n 16\nsplit c m 16\nsplit c k 4\nsplit c k.0 16\n"
     "reorder c n.0 k.0.0 m.0 m.1 n.1 k.0.1 k.1\ncache_write c n.0 local\n"
@@ -199,7 +199,8 @@ TEST(CoreTiles, FillEightRegisters) {
   EXPECT_THAT(of_tiles(7), HasSubstr("which are not 1 to 6 tiles of 8 rows and 16 columns"));
 }
 
-// The last block of 10 rows has 4, and the accumulator has room for tiles of 6.
+// The last block has 4 of 10 rows, so that its tiles do not follow each other in the accumulator,
+// which has room for tiles of 6 rows.
 TEST(CoreTiles, HaveNoTails) {
   EXPECT_THAT(error_of_tile("input a: u8[10, 64]; weight b: i8[64, 32]; "
                             "c: i32[m=10, n=32] = sum(k=64) i32(a[m, k]) * i32(b[k, n])",
@@ -209,7 +210,8 @@ TEST(CoreTiles, HaveNoTails) {
               HasSubstr("the tiles of amx_m16n16k64_i8 are to follow each other in 'c.acc'"));
 }
 
-// 11 groups are one block of 8 and one of 3.
+// 11 groups of 4 terms are split into a block of 8 groups and one of 3, which would be two tile
+// shapes.
 TEST(CoreTiles, HaveOneShape) {
   EXPECT_THAT(error_of_tile("input a: u8[16, 44]; weight b: i8[44, 16]; "
                             "c: i32[m=16, n=16] = sum(k=44) i32(a[m, k]) * i32(b[k, n])",
@@ -244,8 +246,8 @@ TEST(CoreTiles, AreOfThreadsNowhere) {
                 HasSubstr("amx_m16n16k64_i8 is computed by one thread of a CPU"));
 }
 
-/// The strategies of a stage that configurations of the space have, in 200 samples; each computes
-/// what the compute means.
+/// Samples 200 points of the space and checks that each legal one computes what the compute means.
+/// Returns a word for each legal point: "tile" if the last phase has a tensor tile, else "other".
 std::vector<std::string> sampled(const std::string& text, const Target& target) {
   const dsl::Compute compute = dsl::parse_compute(text).value();
   const auto space = Space::derive({.compute = compute}, target);

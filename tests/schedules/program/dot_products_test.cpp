@@ -34,8 +34,8 @@ std::string error_of(const std::string& compute, const std::string& text) {
   return program ? "" : program.error().message;
 }
 
-/// The name of the instruction for products of elements of these types, of the second maybe a
-/// digit.
+/// Returns the name of the dot-product instruction for elements of the types `shared` and `own`, or
+/// "". If `digit` is given, the second factor is a digit of an element.
 std::string instruction(const std::string& target, DType shared, DType own, int64_t depth,
                         std::optional<Digit> digit = {}, DType accumulator = Int32) {
   const dsl::Read a{"a", {}, shared, {}}, b{"b", {}, own, {}};
@@ -72,7 +72,8 @@ TEST(DotInstructions, MultiplyFloatsOf16BitsOfOneType) {
   EXPECT_EQ(instruction("x86-64-v4", BFloat16, BFloat16, 2, {}, Float32), "");
 }
 
-/// Zen 4's instructions on a core whose rates relative to multiply-adds are these.
+/// Returns a target with Zen 4's instruction set, on a core with the given rates of dot products of
+/// bytes, words and bf16, relative to the rate of multiply-adds.
 Target with_rates(double bytes, double words, double bf16) {
   Target target = parse_target(target_text_of_isa("avx512_bf16")).value();
   Core& core = target.machine.core;
@@ -203,7 +204,7 @@ TEST(DotProducts, AreOfferedWhereTheTargetHasThem) {
                                [](const Knob& knob) { return knob.name == "c.dot"; });
   };
   EXPECT_TRUE(offers(byte_product, "x86-64-v3"));
-  // The loops that are within the image have no guard.
+  // Padding is no obstacle: loops over the inner part of the image have no guard.
   EXPECT_TRUE(
       offers("input a: i16[8, 6, 6]; weight b: i8[16, 8, 3, 3]; c: i32[k=16, y=6, x=6] = "
              "sum(e=8, r=3, s=3) i32(select(0 <= y + r - 1 && y + r - 1 < 6 && 0 <= x + s - 1 && "

@@ -79,8 +79,8 @@ TEST(Guards, TaskAxesPeelByBranches) {
       "    s[0] += 1.0\n");
 }
 
-// With stride 2 only the first window position of the first row is outside: the 28 rows are not
-// written out because of it.
+// With stride 2 only the first window position of the first row is outside. Only the first row is
+// written out because of it, and the other 27 rows stay a loop.
 TEST(Guards, OneSidedOnesPeelOneSide) {
   const Block body =
       loop("y", 28, loop("k", 3, guarded("1 <= y * 2 + k", store()), LoopKind::Unrolled));
@@ -98,7 +98,7 @@ TEST(Guards, ThatNeedTooManyCopiesAreRefusedEarly) {
   EXPECT_FALSE(resolve_guards(body, {}, 7));
 }
 
-/// s[0] += a[index]
+/// Returns the statement s[0] += a[index].
 Block load(const std::string& index) {
   const Expr value = dsl::read("a", {expr_of(index)}, Float32);
   return {Stmt{Assign{"s", {Expr(0)}, value, Combine::Sum}}};
@@ -127,7 +127,7 @@ TEST(Guards, ClampedIndicesOfVectorsArePeeledOff) {
   EXPECT_EQ(resolved(scalar), to_string(scalar, 0));
 }
 
-// x + 1 <= y is another condition where x is the largest i64.
+// The comparison is not rewritten as x + 1 <= y, which differs where x is the largest i64.
 TEST(Guards, OfTwoElementsOfI64Stay) {
   const Expr less = dsl::parse_expr("x[k] < y[k]", {{"x", Int64}, {"y", Int64}}).value();
   EXPECT_EQ(resolved(loop("i", 4, loop("k", 8, {Stmt{If{less, block(store())}}}))),

@@ -8,7 +8,8 @@
 namespace tw::schedules {
 namespace {
 
-/// "low + 0..extent" of an index over inner loops x in 0..4 and k in 0..3; y stands still.
+/// Returns "low + 0..extent", the interval of an index over inner loops x in 0..4 and k in 0..3, or
+/// "unknown". y is constant.
 std::string interval(const std::string& index) {
   const auto found = interval_of(dsl::parse_expr(index).value(), {{"x", 4}, {"k", 3}});
   return found ? dsl::to_string(found->low) + " + 0.." + std::to_string(found->extent) : "unknown";

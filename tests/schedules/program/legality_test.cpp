@@ -17,8 +17,8 @@ Stmt loop(const std::string& variable, const std::string& begin, const std::stri
   return {Loop{variable, at(begin), at(end), kind, block({std::move(body)})}};
 }
 
-/// The first line of the reason why a program of one phase with a buffer `out` of f32[8] is
-/// illegal, or "legal".
+/// Checks a program with one phase, 4 tasks and an output `out` of f32[8]. Returns "legal", or the
+/// first line of the reason why the program is illegal.
 std::string verdict(Stmt stmt, const Limits& limits = {}) {
   Program program;
   Argument out;

@@ -15,7 +15,8 @@ namespace {
 constexpr const char* scaled =
     "input in: f32[3, 5]; weight w: f32[5]; out: f32[i=3, j=5] = in[i, j] * w[j]";
 
-/// A kernel of `scaled` that keeps all of its tensors in blocks, which the extents do not fill.
+/// Returns a kernel of `scaled` with all tensors in blocked layouts, whose blocks do not divide the
+/// extents.
 Program blocked(const Problem& problem) {
   const auto schedule = parse_schedule(
       problem.compute, "tw1\nset_layout in BA2a\nset_layout w A4a\nset_layout out AB4b");
@@ -62,7 +63,8 @@ TEST(ProgramOfCall, LeavesArraysInLayoutsThatTheCallerAsksFor) {
   EXPECT_EQ(argument_names(program), (std::vector<std::string>{"in", "w", "out of the caller"}));
 }
 
-// The neighbours of an operator in a network share its layouts, and GPUs have no code that packs.
+// A call of an operator passes tensors in the kernel's layouts, because its neighbours in a network
+// share them. On GPUs there is no code that packs.
 TEST(ProgramOfCall, IsTheKernelForOperatorsAndGpus) {
   const Problem problem = problem_of_expression();
   const Program kernel = blocked(problem);

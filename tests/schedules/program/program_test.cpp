@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of statements besides loops and values: guards, pipelines, uniform conditions.
+// Tests of attributes that statements of a program may have: guards, pipelines and uniform
+// conditions.
 
 #include "schedules/program/program.h"
 
@@ -26,7 +27,7 @@ using testing::HasSubstr;
 Expr parsed(const std::string& text) { return dsl::parse_expr(text).value(); }
 Expr input_at(const std::string& index) { return dsl::read("in", {parsed(index)}, Float32); }
 
-/// out[i] = in[i - 2] where the condition holds, else `otherwise`.
+/// Returns the statement out[i] = in[i - 2] if the condition holds, else out[i] = `otherwise`.
 Assign guarded_copy(const std::string& condition, double otherwise = 5) {
   Assign assign{"out", {parsed("i")}, input_at("i - 2")};
   assign.guard = Guard{parsed(condition), dsl::constant(Float32, otherwise)};
@@ -38,7 +39,7 @@ Stmt loop_over(const std::string& variable, int64_t extent, LoopKind kind, Block
   return {Loop{variable, Expr(0), Expr(extent), kind, block(std::move(body))}};
 }
 
-/// A program with the input in[4] and the output out[8].
+/// Returns a program with the input in[4] and the output out[8], both of f32.
 Program program_of(Block body) {
   Program program;
   for (const bool is_output : {false, true}) {
@@ -53,7 +54,7 @@ Program program_of(Block body) {
   return program;
 }
 
-/// The output for the input 1, 2, 3, 4, or the error.
+/// Runs the program on the input 1, 2, 3, 4. Returns the elements of the output, or the error.
 std::string stored(const Program& program) {
   Storage storage;
   storage["in"].resize(4 * sizeof(float));
@@ -76,7 +77,7 @@ TEST(Guards, StoreOneOfTwoValues) {
   EXPECT_THAT(to_string(program), HasSubstr("out[i] = in[i - 2] if 2 <= i && i < 6 else 5.0\n"));
   EXPECT_EQ(verdict_of(program), "legal");
   EXPECT_EQ(stored(program), "5 5 1 2 3 4 5 5");
-  // The value alone is outside of its buffer.
+  // Without the guard, the read is outside of its buffer.
   const Program dropped = program_of(
       {loop_over("i", 8, LoopKind::Serial, {{Assign{"out", {parsed("i")}, input_at("i - 2")}}})});
   EXPECT_THAT(verdict_of(dropped), HasSubstr("index 0 of 'in', i - 2, is not proved inside 0..4"));
@@ -109,7 +110,7 @@ TEST(Guards, AreBranchesForATarget) {
   EXPECT_FALSE(branches->stores_zeros);
   EXPECT_TRUE(branches_of({guarded_copy(inside, 0)})->stores_zeros);
   EXPECT_FALSE(branches_of({guarded_copy(inside, -0.0)})->stores_zeros);
-  // A vector whose lanes share the condition is one on either side.
+  // If all lanes of a vector share the condition, each branch has the whole vector.
   const Stmt together = loop_over("i", 8, LoopKind::Vector, {{guarded_copy("k < 3")}});
   EXPECT_EQ(to_string(with_branches({together}), 0),
             "if k < 3\n  vector i in 0..8\n    out[i] = in[i - 2]\n"
@@ -128,7 +129,8 @@ TEST(Guards, EndWhereTheConditionIsDecided) {
   EXPECT_EQ(to_string({{with_condition(copy, dsl::constant_int(Bool, 1))}}, 0),
             "out[i] = in[i - 2]\n");
   EXPECT_EQ(to_string({{with_condition(copy, dsl::constant_int(Bool, 0))}}, 0), "out[i] = 5.0\n");
-  // Zeros arrive as late as a copy, and no other literal does.
+  // An asynchronous copy can store zeros in place of data, and no other literal. So a store of
+  // zeros stays asynchronous, and a store of 5 does not.
   for (const double otherwise : {0.0, 5.0}) {
     Assign late = guarded_copy(inside, otherwise);
     late.asynchronous = true;
@@ -164,7 +166,7 @@ TEST(Program, PrintsAndHashesWhatStatementsSay) {
   for (const auto& [stmt, text] : all) {
     EXPECT_EQ(to_string({stmt}, 0), text);
     EXPECT_TRUE(hashes.insert(hash(program_of({stmt}))).second) << text;
-    // Passes keep it.
+    // Passes that change nothing keep the attributes.
     const auto same = [](const Expr& e) { return e; };
     EXPECT_EQ(to_string(map_expressions({stmt}, same), 0), text);
     if (const Block* body = body_of(stmt)) {
@@ -214,7 +216,7 @@ TEST(Uniform, IsWhatDependsOnNoThread) {
   EXPECT_FALSE(marks(dsl::read("own", {parsed("t")}, Float32) < three));
 }
 
-/// A copy by eight threads, under a condition.
+/// Returns a program in which eight threads copy if a condition holds.
 Program copy_by_threads(const std::string& condition, bool uniform, bool is_guard) {
   Assign copy = guarded_copy(condition);
   copy.value = input_at("0");

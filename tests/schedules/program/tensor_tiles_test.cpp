@@ -30,7 +30,8 @@ dsl::Compute tile_product(DType type, int64_t m = 35, int64_t n = 21, int64_t k 
   return compute.value();
 }
 
-/// A warp a block, a tile or two of it, and the operands in shared memory.
+/// Returns a product with one warp per block. The warp computes a tile of 16 by 8 results and has
+/// its operands in shared memory.
 Schedule tiled(const TensorTile& tile) {
   return Schedule(tile_product(tile.operand))
       .split("c", "m", 16)
@@ -51,7 +52,8 @@ Schedule tiled(const TensorTile& tile) {
       .tensorize("c", "m.1.0", std::string(tile.name));
 }
 
-/// A warpgroup a block, of 64 rows and `columns`, and blocks of the reduction of so many bytes.
+/// Sizes of the product of warpgroup(): a block is one warpgroup, with 64 rows and `columns`
+/// columns, and a block of the reduction has `bytes` bytes.
 struct Group {
   int64_t columns = 24, bytes = 64;
 };
@@ -103,7 +105,7 @@ TEST(TensorTiles, AreFoundByTheirNames) {
     }
     EXPECT_NE(tile.name.find(fmt::format("m{}n{}k{}_", tile_rows, tile_columns, tile.depth)),
               std::string_view::npos);
-    // A lane has 8 bytes of what a tile needs of a row or column.
+    // A lane has 8 bytes of each row or column of a tile.
     EXPECT_EQ(lane_elements(tile) * size_bytes(tile.operand), 8);
   }
   EXPECT_EQ(find_tensor_tile("mma_m16n8k8"), nullptr);
@@ -137,7 +139,7 @@ TEST(TensorTiles, PointsOfSpacesComputeWhatTheComputeMeans) {
 
 // ---- what is refused -----------------------------------------------------------------------
 
-/// The first line of why there is no such schedule, or program.
+/// Returns "legal", or the first line of the reason why the schedule or its program is illegal.
 std::string refusal(const Schedule& schedule, const Limits& limits = {}) {
   const auto program = schedule.program(limits);
   return program ? "legal" : program.error().message.substr(0, program.error().message.find('\n'));
@@ -176,7 +178,7 @@ TEST(TensorTiles, StepsSayWhatDoesNotFit) {
             "[tensorize] loop 'm.1.0' is unrolled, vectorized, bound or parallel");
 }
 
-/// Like tiled(), with the steps as `change` modifies them; it may drop some.
+/// Like refusal(tiled(tf32())), without the steps for whose text `drops` is true.
 template <typename F>
 std::string refusal_without(F&& drops) {
   Schedule schedule(tile_product(Float32));
@@ -222,7 +224,8 @@ Expr element(const std::string& buffer, const std::string& row, const std::strin
   return dsl::read(buffer, {tile_index(row), tile_index(k)}, Float32);
 }
 
-/// acc[r, c, h, e] += a[h * 8 + r, k] * b[c * 2 + e, k], but for what is given.
+/// Parts of the statement acc[r, c, h, e] += a[h * 8 + r, k] * b[c * 2 + e, k]. A test replaces one
+/// of them.
 struct Parts {
   Expr a = element("a", "h * 8 + r", "k"), b = element("b", "c * 2 + e", "k");
   std::string sums = "acc";
@@ -337,7 +340,8 @@ TEST(Warpgroups, PointsOfSpacesComputeWhatTheComputeMeans) {
   }
 }
 
-/// The first tile of the phase, and its buffers.
+/// Expects that all tensor tiles of the phase read their rows in MN-major layout if `mn_rows`, and
+/// their columns if `mn_columns`; otherwise the layouts are K-major.
 void expect_layouts(const Phase& phase, bool mn_rows, bool mn_columns) {
   const std::vector<Buffer> buffers = local_buffers(*phase.body);
   const auto of = [&](const std::string& name) {
@@ -383,7 +387,8 @@ TEST(Warpgroups, HaveColumnsByEights) {
               HasSubstr("'wgmma_m64k16_bf16' has no 264 columns, 8 for each turn of the loop"));
 }
 
-/// The verdict with one text in the steps replaced by another, e.g. other loops of a buffer.
+/// Returns the verdict on warpgroup() with one part of its steps replaced, e.g. the loops of a
+/// buffer.
 std::string changed(const std::string& from, const std::string& to, const Group& g = {}) {
   std::string text = warpgroup(wgmma(), g).to_string();
   const size_t at = text.find(from);
@@ -410,7 +415,8 @@ TEST(Warpgroups, SayHowTheirFactorsAreToLie) {
   EXPECT_EQ(
       changed("k.0 m.1.0 m.1.1.0 m.1.1.1 k.1.0 k.1.1", "k.0 m.1.0 m.1.1.0 m.1.1.1 k.1.1 k.1.0"),
       a + "rows of 32 elements, one after the other, with 'k.1.1' innermost");
-  // Blocks of the reduction outside of the rows are as well a tile's own rows, of 32 bytes.
+  // Here the loop over parts of the block of the reduction is outside of the rows. So a row has the
+  // 32 bytes of one tile, which does not match the swizzle of 64 bytes.
   EXPECT_EQ(
       changed("k.0 m.1.0 m.1.1.0 m.1.1.1 k.1.0 k.1.1", "k.0 k.1.0 m.1.0 m.1.1.0 m.1.1.1 k.1.1"),
       a + "rows of 32 elements, one after the other, with 'k.1.1' innermost");
@@ -422,8 +428,8 @@ TEST(Warpgroups, SayWhichThreadsTheyWant) {
             "by 8 by 4");
 }
 
-/// acc[w, r, c, h, j, e] += a[w * 16 + h * 8 + r, k] * b[j * 8 + c * 2 + e, k] in steps of 16
-/// terms, as often as said, but for what is given.
+/// Parts of acc[w, r, c, h, j, e] += a[w * 16 + h * 8 + r, k] * b[j * 8 + c * 2 + e, k], which sums
+/// 16 terms in each of `steps` iterations. A test replaces some of the parts.
 struct WideParts {
   std::string a_row = "w * 16 + h * 8 + r", a_term = "s * 16 + k";
   std::vector<int64_t> a_extents = {64, 32};
@@ -462,8 +468,8 @@ std::string wide_verdict(const WideParts& p) {
   return status ? "legal" : status.error().message.substr(0, status.error().message.find('\n'));
 }
 
-/// acc[w, r, c, h, i, j, e] += a[w * 16 + h * 8 + r, k] * b[i * 64 + j * 8 + c * 2 + e, k] of
-/// factors that are MN-major, in steps of 16 terms, but for what is given.
+/// Parts of acc[w, r, c, h, i, j, e] += a[w * 16 + h * 8 + r, k] * b[i * 64 + j * 8 + c * 2 + e, k]
+/// with MN-major factors, which sums 16 terms per iteration. A test replaces some of the parts.
 struct MnParts {
   std::vector<std::string> a_at = {"s * 16 + k", "w * 16 + h * 8 + r"};
   std::vector<int64_t> a_extents = {32, 64};
@@ -506,7 +512,8 @@ std::string mn_verdict(const MnParts& p) {
 
 TEST(Warpgroups, MnMajorProgramsSayWhatIsWrong) {
   EXPECT_EQ(mn_verdict({}), "legal");
-  // Groups may be a constant apart, and stand at any eight terms.
+  // There may be gaps between groups of columns, and a tile may begin at any multiple of eight
+  // terms.
   EXPECT_EQ(mn_verdict({.b_extents = {2, 40, 64}}), "legal");
   EXPECT_EQ(
       mn_verdict({.b_at = {"i", "s * 16 + k + 8", "j * 8 + c * 2 + e"}, .b_extents = {2, 40, 64}}),
@@ -524,7 +531,8 @@ TEST(Warpgroups, MnMajorProgramsSayWhatIsWrong) {
   EXPECT_EQ(mn_verdict({.a_at = {"s * 16 + k", "w * 16 + r * 2 + h"}}), rows("a"));
   EXPECT_EQ(mn_verdict({.a_at = {"s * 16 + k", "w * 8 + h * 32 + r"}}), rows("a"));
   EXPECT_EQ(mn_verdict({.b_at = {"i", "s * 16 + k", "j * 8 + e * 4 + c"}}), rows("b"));
-  // 32 elements from a group to the next are no atom.
+  // Groups that are 32 elements apart do not match the lines of 64 elements that the instruction
+  // reads.
   EXPECT_EQ(mn_verdict({.b_at = {"0", "s * 16 + k", "i * 32 + j * 8 + c * 2 + e"}}), rows("b"));
   const std::string begins =
       "[tensorize] wgmma_m64k16_bf16 reads 'a' from shared memory: a tile begins at a multiple of "
@@ -535,7 +543,8 @@ TEST(Warpgroups, MnMajorProgramsSayWhatIsWrong) {
             begins);
   EXPECT_EQ(mn_verdict({.a_at = {"s * 16 + k", "w * 16 + h * 8 + r + 16"}}), begins);
   EXPECT_EQ(mn_verdict({.a_at = {"s * 16 + k", "w * 16 + h * 8 + r + s * 16"}}), begins);
-  // A wider row is K-major's error: nobody can tell what was meant.
+  // A row of 72 elements is refused with the message for K-major factors, since nobody can tell
+  // which layout was meant.
   EXPECT_EQ(mn_verdict({.a_extents = {32, 72}}),
             "[tensorize] wgmma_m64k16_bf16 reads 'a' from shared memory: rows of 64 elements, one "
             "after the other, with 'k' innermost");

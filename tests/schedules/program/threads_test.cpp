@@ -10,7 +10,7 @@
 namespace tw::schedules {
 namespace {
 
-/// A product whose operands pass through shared memory: sizes that nothing divides.
+/// Returns a product with its operands in shared memory and extents that no tile divides.
 Schedule threaded_product() {
   const auto compute = dsl::parse_compute(R"(input a: f32[10, 7]
 weight b: f32[7, 9]
@@ -50,13 +50,13 @@ Stmt copy(const std::string& to, const std::string& index, const Expr& value) {
   return {Assign{to, {thread_index(index)}, value, Combine::None}};
 }
 
-/// The first line of why a phase is illegal, or "legal".
+/// Returns "legal", or the first line of the reason why the phase is illegal.
 std::string thread_verdict(Block body, const Limits& limits = {}) {
   const Status status = check_threads({"p", {}, block(std::move(body))}, limits);
   return status ? "legal" : status.error().message.substr(0, status.error().message.find('\n'));
 }
 
-/// The body without the n-th barrier; `n` is counted down.
+/// Returns the body without its n-th barrier. `n` is decremented for each barrier that is met.
 Block without(const Block& body, int& n) {
   Block result;
   for (const Stmt& stmt : body) {
@@ -149,8 +149,9 @@ TEST(Threads, ALoopMeetsItsNextIteration) {
   EXPECT_EQ(count_barriers(place_barriers(body)), 2);
 }
 
-/// Threads read what thread 0 stores, in each iteration of a loop, and store elements of `out`;
-/// then the loop does `more`.
+/// Returns a body in which thread 0 stores s[0]. Then a loop of three iterations follows, in each
+/// of which threads read s[0] and store elements of `out`. `more` is appended to the body of the
+/// loop.
 Block rows_of_outputs(const char* index, int64_t begin = 0, const Block& more = {}) {
   Block body = {threads("t", 8, {copy("out", index, element("s", "0"))})};
   body.insert(body.end(), more.begin(), more.end());
@@ -260,7 +261,7 @@ TEST(Threads, AWarpReducesWhatAllThreadsSee) {
             "[threads] what a warp reduces together stands outside of thread loops");
 }
 
-// Other lanes of the warp read elements that thread 0 alone writes.
+// The reduction by a warp reads an element that only thread 0 writes, so that a barrier is needed.
 TEST(Threads, AReductionWaitsForWhatOneThreadWrote) {
   const Block both = {
       store("s", "i"),
@@ -272,7 +273,7 @@ TEST(Threads, AReductionWaitsForWhatOneThreadWrote) {
                                 {Loop{"i", Expr(0), Expr(3), LoopKind::Serial, block(both)}}})};
   EXPECT_EQ(thread_verdict(body),
             "[threads] stage 'p': threads read what others write, without a barrier between");
-  // One barrier is between the two, one before the next iteration writes again.
+  // A barrier is placed between store and reduction, and another before the next iteration's store.
   const Block placed = place_barriers(body);
   EXPECT_EQ(count_barriers(placed), 3);
   EXPECT_EQ(thread_verdict(placed), "legal");

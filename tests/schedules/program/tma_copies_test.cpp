@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// bulk: which copies are boxes, what the copy engine is told of them, and what is refused.
+// Tests of the step bulk: which copies are boxes, which parameters the copy engine gets, and which
+// copies are refused.
 
 #include "schedules/program/tma_copies.h"
 
@@ -27,7 +28,8 @@ struct Sizes {
   const char* type = "f32";
 };
 
-/// a[m, k] * b[k, n], in blocks, ready to be copied in bulk.
+/// Returns the product a[m, k] * b[k, n] in blocks, with operands that the step bulk can be applied
+/// to.
 Schedule staged_product(const Sizes& z = {}, int64_t depth = 3) {
   const auto compute = dsl::parse_compute(fmt::format(R"(input a: {3}[{0}, {2}]
 weight b: {3}[{2}, {1}]
@@ -57,7 +59,7 @@ std::vector<TmaCopy> copies_of(const Program& program) {
   return tma_copies(program, program.phases[0]).value();
 }
 
-/// "extent/stride/box first" of each dimension, innermost first.
+/// Returns the source and, for each dimension from the innermost, "extent/stride/box first".
 std::string text_of(const TmaCopy& copy) {
   std::string text = copy.source;
   for (const TmaDimension& d : copy.dimensions)
@@ -84,7 +86,7 @@ TEST(BulkCopies, AreBoxesOfATensor) {
 }
 
 TEST(BulkCopies, WhatIsOutsideOfATensorIsZeros) {
-  // Five rows, columns or terms are left over.
+  // Rows, columns and terms leave 5, 4 and 4 elements beyond whole blocks of 8.
   EXPECT_THAT(boxes_of(bulk_product({.m = 13, .n = 20, .k = 44})),
               testing::ElementsAre("a, 44/1/8 k.0 * 8, 13/44/8 m.0 * 8",
                                    "b, 20/1/8 n.0 * 8, 44/20/8 k.0 * 8",
@@ -128,7 +130,8 @@ c: f32[i=3, m=11, n=16] = sum(k=36) a[i, m, k] * b[i, k, n])");
                                    "b, 16/1/16 0, 36/16/8 k.0 * 8 + 8, 3/576/1 i"));
 }
 
-/// Pixels of 1x1 convolutions as rows of a product: `shape` and `at` of the image.
+/// Returns a 1x1 convolution as a product whose rows are the pixels. The image has the dimensions
+/// `shape` and is read at the indices `at`.
 Schedule pixels(const char* shape, const char* at, bool terms_last, int64_t images) {
   const auto compute = dsl::parse_compute(fmt::format(R"(input a: f32[{1}]
 weight w: f32[16, 8]
@@ -163,8 +166,9 @@ TEST(BulkCopies, FusedPixelsAreOneDimension) {
             "a, 47/1/16 i*y*x.0 * 16 % 32, 48/32/4 i*y*x.0 * 16 / 32 * 16");
 }
 
-/// A 3 x 3 convolution of padded images, of 6 by 6 results, in rectangles of `rows` by `columns` of
-/// both images; the taps and the blocks of channels are one loop.
+/// Returns a 3 x 3 convolution of two padded images with 6 x 6 results. A task computes a rectangle
+/// of `rows` by `columns` pixels of both images. One loop runs over the taps and the blocks of
+/// channels.
 Schedule padded_pixels(int64_t rows, int64_t columns, int64_t stride = 1) {
   const auto compute = dsl::parse_compute(fmt::format(R"(input a: f32[2, {0}, {0}, 16]
 weight w: f32[8, 3, 3, 16]
@@ -203,7 +207,8 @@ c: f32[i=2, y=6, x=6, n=8] = sum(r=3, s=3, k=16) select(0 <= y * {1} + r - 1 && 
 }
 
 TEST(BulkCopies, PixelsOfPaddedImagesAreRectangles) {
-  // The first tap begins before the image. Later copies may begin before it in x.
+  // The first tap begins one pixel before the image in y and x. Later taps may begin before it,
+  // too.
   EXPECT_THAT(boxes_of(padded_pixels(2, 2)),
               testing::ElementsAre("a, 16/1/8 0, 6/16/2 i.0*y.0*x.0 % 3 * 2 - 1, "
                                    "6/96/2 i.0*y.0*x.0 / 3 * 2 - 1, 2/576/2 0",
@@ -216,9 +221,10 @@ TEST(BulkCopies, PixelsOfPaddedImagesAreRectangles) {
 }
 
 TEST(BulkCopies, PixelsOfAStrideAreRectanglesOfItsPhases) {
-  // Six of 12 pixels are even, and six odd. The phase along a row is part of the index of channels,
-  // whose dimension is as long as two pixels, and that of rows is a dimension of its own. The
-  // phases of the first tap are known, and its boxes are those of the same tensor.
+  // With stride 2, six of 12 pixels are even and six are odd; these are the phases. Along a row,
+  // the phase is part of the index of channels, whose dimension is as long as two pixels. Along a
+  // column, the phase is a dimension of its own. The phases of the first tap are constants, and its
+  // box has the same dimensions as those of later taps.
   const auto boxes = boxes_of(padded_pixels(2, 2, 2));
   ASSERT_EQ(boxes.size(), 4u);
   EXPECT_EQ(boxes[0],
@@ -235,7 +241,9 @@ TEST(BulkCopies, PixelsOfAStrideAreRectanglesOfItsPhases) {
 }
 
 TEST(BulkCopies, RectanglesMayReachOutsideOfImages) {
-  // Four does not divide six, and digits of rows of three warps do not divide those of rectangles.
+  // Four does not divide six, so that rectangles reach outside of images. The loops over a block's
+  // pixels are also split at 8, which is neither a row of these rectangles nor always a whole
+  // rectangle.
   for (const auto& [rows, columns] : {std::pair(4, 4), std::pair(2, 4), std::pair(4, 2)}) {
     const auto boxes = boxes_of(padded_pixels(rows, columns));
     ASSERT_EQ(boxes.size(), 4u);
@@ -269,7 +277,8 @@ TEST(BulkCopies, HaveABarrierForEachGroup) {
   EXPECT_EQ(tma_barriers(*staged_product().program()->phases[0].body), 0);
 }
 
-/// The first line of why the schedule is illegal, when its last step is made or when it is lowered.
+/// Returns "legal", or the first line of the reason why the schedule is illegal. The error may come
+/// from the last step or from lowering.
 std::string why_not_bulk(const Schedule& schedule, const Limits& limits = {}) {
   const auto program = schedule.program(limits);
   return program ? "legal" : program.error().message.substr(0, program.error().message.find('\n'));
@@ -308,7 +317,7 @@ TEST(BulkCopies, SayWhyNot) {
             "[bulk] the box has gaps in 'a@c'");
 }
 
-/// A product whose threads are whole warps, with producers.
+/// Returns a product with producer warps, in which the threads that compute are whole warps.
 Schedule specialised_product() { return bulk_product({.block_columns = 16}).specialise("c"); }
 
 TEST(Specialise, SplitsTheWorkOfAPhase) {
@@ -414,7 +423,7 @@ c: f32[y=6, x=6, n=8] = sum(r=3, k=32) select(0 <= x + r - 1 && x + r - 1 < 6, a
         .bind("c", rows[0])
         .bind("c", "n");
   };
-  // Rows of an image are boxes that begin before it and end after it.
+  // A box has a row of the image, and begins before the image or ends after it for some taps.
   EXPECT_THAT(boxes_of(with(false).bulk("a@c")).front(), "a, 32/1/16 0, 6/32/6 r - 1, 6/192/1 y");
   EXPECT_THAT(why_not_bulk(with(true).bulk("a@c")),
               HasSubstr("does not bound the index of one loop"));

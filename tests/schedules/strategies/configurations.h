@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Configurations by their text: what tests of single strategies begin with.
+// Functions that take configurations as text. Most tests of a single strategy use them.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,8 @@ inline Space space_of_workload(const std::string& key, const std::string& target
   return Space::derive(workload->compute, parse_target(target).value());
 }
 
-/// The steps of a configuration, one a line, which mean a program that is legal on the target.
+/// Returns the steps of a configuration, one per line. Checks that the configuration is allowed and
+/// that its program is legal on the space's target.
 inline std::string steps_of(const Space& space, const std::string& configuration) {
   const auto point = space.parse(configuration);
   if (!point) return "no configuration";
@@ -36,7 +37,7 @@ inline bool allows(const Space& space, const std::string& configuration) {
   return point && space.allowed(*point);
 }
 
-/// True if the strategy matches a stage of the space.
+/// True if one of 50 sampled points uses the strategy for a stage.
 inline bool offers(const Space& space, const std::string& strategy) {
   Random random(1);
   for (int i = 0; i < 50; ++i)
@@ -45,7 +46,7 @@ inline bool offers(const Space& space, const std::string& strategy) {
   return false;
 }
 
-/// `text` with one part of it replaced.
+/// Returns `text` with one part of it replaced.
 inline std::string with(std::string text, const std::string& part, const std::string& other) {
   const size_t at = text.find(part);
   EXPECT_NE(at, std::string::npos) << part;

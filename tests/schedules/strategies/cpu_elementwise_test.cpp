@@ -33,7 +33,8 @@ vectorize out w.1
 parallel out n
 parallel out h
 )");
-  // No more lines for a tile than a set of the cache has ways.
+  // A tile touches a cache line for each of its columns. With 8 columns, these are no more lines
+  // than a set of the cache has ways.
   EXPECT_EQ(steps_of(space, "out: cpu_elementwise tile=16 vectors=1 columns=8 tasks=1"),
             R"(split out c 16
 split out w 8
@@ -63,7 +64,8 @@ TEST(CpuElementwise, MaySitInALoopOfItsConsumer) {
   const std::string rest =
       "; total: cpu_lanes place=0 lanes=1 tasks=1; e: cpu_elementwise place=1 tile=1 "
       "vectors=1 columns=0 tasks=1; peak: cpu_lanes place=0 lanes=1 tasks=1";
-  // The other reader has a phase of its own: there is no loop in which both are computed.
+  // `total`, the other reader of `e`, has a phase of its own, so that no loop contains both
+  // readers.
   const std::string apart =
       steps_of(space, "out: cpu_elementwise tile=1 vectors=1 columns=0 tasks=1" + rest);
   EXPECT_EQ(apart.find("compute_at e "), std::string::npos) << apart;

@@ -64,7 +64,7 @@ unroll peak j_rf
 )");
 }
 
-/// A product of rows of a matrix, which stays as its caller keeps it.
+/// Returns a product with b stored as n rows of k contiguous elements, as the caller asks.
 dsl::Workload rows_of_product(const std::string& sizes) {
   return dsl::parse_workload("dense " + sizes + " f32 fast {b=NK}").value();
 }
@@ -94,16 +94,17 @@ parallel out n.0
   const Space few = space_of_rows(rows_of_product("m=1 n=2 k=1000"));
   EXPECT_TRUE(allows(few, "out: cpu_lanes lanes=2 tasks=1 rows=2"));
   EXPECT_FALSE(allows(few, "out: cpu_lanes lanes=2 tasks=1 rows=4"));
-  // 16 sums and two factors exceed the 16 registers.
+  // 16 accumulators and two vectors of factors are more than 16 registers.
   const Space many = space_of_rows(rows_of_product("m=1 n=64 k=1000"));
   EXPECT_FALSE(allows(many, "out: cpu_lanes lanes=4 tasks=1 rows=4"));
-  // The rows of a sum share nothing.
+  // Sums of different rows share no factor, so that computing several rows together gains nothing.
   const Space sums = space_of_workload("reduce_sum rows=64 cols=1000 f32 fast", "x86-64-v3");
   EXPECT_FALSE(allows(sums, "out: cpu_lanes lanes=2 tasks=1 rows=2"));
   EXPECT_TRUE(allows(sums, "out: cpu_lanes lanes=2 tasks=1"));
 }
 
-/// The configurations with 1, 2 and 4 rows compute what the problem means.
+/// Checks that the configurations `before` + rows + `after` with 1, 2 and 4 rows compute what the
+/// compute means.
 void expect_right_rows(const dsl::Compute& compute, const Space& space, const std::string& before,
                        const std::string& after = "") {
   for (const char* rows : {"", " rows=2", " rows=4"}) {
@@ -148,7 +149,7 @@ TEST(CpuLanes, ComputeRowsWithinAnotherStageAndOfAnotherType) {
   }
 }
 
-// Hundreds of copies would take LLVM long.
+// Unrolling the loop would make hundreds of statements, which LLVM takes long to compile.
 TEST(CpuLanes, CombineManyPartialResultsInALoop) {
   const auto compute = dsl::parse_compute("input a: i8[4, 999]; out: i8[i=4] = sum(j=999) a[i, j]");
   const Space space = Space::derive(*compute, *parse_target("x86-64-v4"));

@@ -47,7 +47,8 @@ vectorize out c.1
 )");
 }
 
-// An accumulator of another type than the result would be as large as the result.
+// An accumulator is needed if the result has another type than the sum. For a scatter it would be
+// as large as the result.
 TEST(CpuSelect, AScatterLeavesAResultOfAnotherTypeToAStageOfItsOwn) {
   const Space space = space_of_lookup(
       "input p: i64[9]; input u: f32[9]; t: f32[i=1000000] = sum(k=9) select(p[k] == i, u[k], 0); "

@@ -23,7 +23,8 @@ constexpr const char* window =
 constexpr const char* window_tile =
     "out: cpu_tile vector=0 vectors=2 tile.k=8 tile.y=3 tile.x=2 block=8 unroll=1 kblock=0 taps=2 "
     "reduction_order=0 outer_order=1 tasks=4 layout.in=1 layout.out=1";
-// The same without padding. A tile along both axes of an image has 9 forms where both are padded.
+// `window` and `window_tile` without padding. In a padded image, a tile along both axes needs 9
+// forms: 3 for rows at the upper border, inside and at the lower border, times 3 for columns.
 constexpr const char* inner_window =
     "conv2d n=1 c=16 h=14 w=14 k=32 r=3 s=3 stride=1 pad=0 dilation=1 groups=1 f32 fast";
 constexpr const char* inner_tile =
@@ -73,10 +74,10 @@ TEST(CpuTile, AStripOfTilesSharesTheStagesThatItReads) {
   EXPECT_THAT(strips, HasSubstr("reorder mixed batch m.0.0 m.0.1 d.0 n m.1 d.1.0 d.1.1\n"));
   EXPECT_THAT(strips, HasSubstr("parallel mixed m.0.0\n"));
   EXPECT_THAT(strips, HasSubstr("compute_at score mixed m.0.0\n"));
-  // Nobody else reads the keys, so that the stage inside chooses their layout.
+  // No other stage reads the keys k, so that the stage inside may choose their layout.
   EXPECT_THAT(strips, HasSubstr("set_layout k BND8n\n"));
   EXPECT_THAT(tiles, HasSubstr("compute_at score mixed m.0\n"));
-  // Configurations of records that are older than strips.
+  // Older records have no knob `strip`; they mean strip=1.
   EXPECT_EQ(space.parse(configuration("")), space.parse(configuration(" strip=1")));
 }
 
@@ -108,7 +109,8 @@ prefetch out b n.0 k.1.0
 )");
 }
 
-// So a record of calls that find their weights in the caches is a point here.
+// Records of calls that find their weights in the caches have no knob `prefetch`. In a space with
+// that knob, they are points with prefetch=0.
 TEST(CpuTile, AConfigurationWithoutPrefetchIsAPoint) {
   const Space space = space_from_memory(streamed);
   const std::string off = with(streamed_tile, "prefetch=1", "prefetch=0");
@@ -146,8 +148,8 @@ parallel out m.0
 )");
 }
 
-// A plain matrix larger than L2, each element of which is used once: four of its rows are read side
-// by side, from end to end.
+// A matrix in row-major layout that is larger than L2, and each element of which is used once. The
+// tile reads four rows of the matrix at a time, each from end to end.
 TEST(CpuTile, RowsOfAStreamedMatrixAreReadSideBySide) {
   const char* one =
       "out: cpu_tile vector=0 vectors=4 tile.n=1 block=4 unroll=4 kblock=1 "
@@ -183,7 +185,9 @@ TEST(CpuTile, WeightsLieInTheOrderOfTheLoops) {
   EXPECT_THAT(steps("2"), HasSubstr("set_layout b KN16k16n\n"));
 }
 
-// Each group of rows has a scale, and the sums of groups are made within the loops over columns.
+// Each group of 32 weights of a column has a scale. The sums of the groups are computed inside the
+// loops over columns, so that the layout of w begins with a split of the columns: panel follows
+// panel.
 TEST(CpuTile, WeightsOfAStageWithinLoopsLieAPanelAfterTheOther) {
   const auto compute = dsl::parse_compute(
       "input x: f32[8, 32]; weight w: f32[8, 32, 64]; weight s: f32[8, 64]; "
@@ -214,7 +218,8 @@ constexpr const char* pixels_tile =
     "out: cpu_tile vector=0 vectors=2 tile.k=1 tile.y=1 tile.x=1 tile.y*x=6 block=32 unroll=1 "
     "kblock=0 taps=0 reduction_order=0 outer_order=0 tasks=2 layout.in=1 layout.out=1";
 
-// 49 pixels in sixes, at linear addresses; the one that is left is a tile of its own.
+// The 49 pixels are tiled as one loop by 6, and their addresses are linear in it. The last tile has
+// 1 pixel.
 TEST(CpuTile, TilesNeighbouringAxesAsOneLoop) {
   const Space space = space_of_workload(pixels, "x86-64-v3");
   EXPECT_EQ(steps_of(space, pixels_tile), R"(set_layout in NCHW32c
@@ -244,15 +249,16 @@ TEST(CpuTile, FusedAxesHaveNoTilesOfTheirOwn) {
   EXPECT_FALSE(allows(space, with(pixels_tile, "vectors=2", "vectors=3")));  // 18 accumulators
   const Space wide = space_of_workload(with(pixels, "k=32", "k=64"), "x86-64-v4");
   EXPECT_TRUE(allows(wide, with(with(pixels_tile, "y*x=6", "y*x=9"), "vectors=2", "vectors=3")));
-  // One row, or two: tiles that the axes make apart.
+  // Tiles of 7 or 14 pixels are one or two whole rows, which tiles of the separate axes can do as
+  // well.
   EXPECT_FALSE(allows(space, with(pixels_tile, "y*x=6", "y*x=7")));
   EXPECT_FALSE(allows(space_of_workload(pixels, "x86-64-v4"),
                       with(with(pixels_tile, "y*x=6", "y*x=14"), "vectors=2", "vectors=1")));
-  // A fused axis is no vector axis.
+  // A fused axis cannot be the vector axis.
   EXPECT_FALSE(allows(space, with(pixels_tile, "vector=0", "vector=1")));
 }
 
-// Padding would be a test of each pixel in the innermost loop.
+// In a fused loop over padded axes, the innermost loop would have to test each pixel.
 TEST(CpuTile, PaddedAxesStayApart) {
   const auto fuses = [](const std::string& key) {
     Random random(2);
@@ -325,7 +331,8 @@ TEST(CpuTile, PointsWithFusedTilesAreFoundBack) {
           << key << " " << target;
 }
 
-// All neighbours of one operand, whichever of the two it is.
+// All axes of one operand that are neighbours in memory are fused. It may be either of the two
+// operands.
 TEST(CpuTile, FusesAsManyAxesAsOneOperandHas) {
   const dsl::Compute compute = dsl::parse_compute(R"(weight w: f32[5, 16]
 input a: f32[2, 3, 5, 5]
@@ -343,7 +350,8 @@ out: f32[n=2, y=3, x=5, k=16] = sum(c=5) w[c, k] * a[n, y, x, c])")
   EXPECT_EQ(disagreement(compute, *program, 7, 1e-4), std::nullopt);
 }
 
-// 7 pixels are 4 and 3: with three vectors of each, as much as 16 registers hold.
+// Tiles of 4 divide 7 pixels into 4 and 3. With three vectors per pixel, a tile needs 12
+// accumulators, as many as 16 registers leave room for.
 TEST(CpuTile, ShortAxesHaveTilesWithAShorterRest) {
   const auto allowed = [](const std::string& target, int64_t extent, int64_t tile) {
     const std::string key = with(with(window, "w=14", fmt::format("w={}", extent)), "k=32", "k=96");
@@ -368,11 +376,12 @@ TEST(CpuTile, AccumulatorsFitTheRegisters) {
   const std::string full = with(inner_tile, "tile.x=2", "tile.x=5");  // 30
   EXPECT_FALSE(allows(space_of_workload(inner_window, "x86-64-v3"), full));
   EXPECT_TRUE(allows(space_of_workload(inner_window, "x86-64-v4"), with(full, "taps=2", "taps=0")));
-  // Nine taps of thirty accumulators are more than is worth building.
+  // Nine unrolled taps times thirty accumulators are more statements than are worth compiling.
   EXPECT_FALSE(allows(space_of_workload(inner_window, "x86-64-v4"), full));
 }
 
-// Tiles at the upper and the lower border have loops of their own, and so have taps there.
+// Tiles at the upper and at the lower border have loops of their own, with their own unrolled taps.
+// All of these statements count.
 TEST(CpuTile, TilesAtBordersCountAsStatements) {
   const Space padded = space_of_workload(window, "x86-64-v3");
   EXPECT_FALSE(allows(padded, window_tile));
@@ -389,7 +398,8 @@ TEST(CpuTile, ChoicesDoNotContradict) {
   EXPECT_FALSE(allows(space, with(plain, "block=8", "block=5")));      // no such value
 }
 
-// Sums of i32 cannot wait in a result of u8 for the next block of the reduction.
+// If the reduction is computed in groups of blocks, sums wait in the result for the next group. A
+// result of u8 cannot hold sums of i32.
 TEST(CpuTile, SumsOfAnotherTypeThanTheResultAreNotStoredBetweenBlocks) {
   const auto groups = [](const std::string& result) {
     const auto compute = dsl::parse_compute(
@@ -404,7 +414,8 @@ TEST(CpuTile, SumsOfAnotherTypeThanTheResultAreNotStoredBetweenBlocks) {
   EXPECT_THAT(groups("u8[m=8, n=32] = u8(clamp(t[m, n], 0i32, 255i32))"), ElementsAre(0));
 }
 
-// 8192 products of a vector of 8 are 256 KiB, half of the L2 that is assumed.
+// A group of 256 blocks with 32 terms each reads 8192 vectors of 8 floats. These 256 KiB are half
+// of the L2 that the target is assumed to have.
 TEST(CpuTile, GroupsOfManyBlocksAreThoseWhoseWeightsStayInL2) {
   const auto group = [](int64_t terms, int64_t vectors, int64_t block, int64_t kblock) {
     const std::string key = fmt::format("dense m=128 n=64 k={} f32 fast", terms);
@@ -438,7 +449,8 @@ std::string sparse_product(int columns) {
       48 / columns, columns);
 }
 
-// The columns of a block share a row of x: with whole vectors in a block the row is one element.
+// The columns of a block read the same row of x. If a block has whole vectors, all lanes of a
+// vector read one element of x.
 TEST(CpuTile, VectorsMayLieInBlocksThatShareAnIndex) {
   const Space space = space_of_workload(sparse_product(16), "x86-64-v3");
   const auto point = space.parse(
@@ -457,8 +469,9 @@ TEST(CpuTile, VectorsMayLieInBlocksThatShareAnIndex) {
                 testing::Not(HasSubstr("vectorize out j")));
 }
 
-// The workload is a depthwise convolution with two output channels per input channel, channels
-// last. Results of neighbouring input channels thus lie two elements apart in the output.
+// The workload is a depthwise convolution in channels-last layout with two output channels per
+// input channel. So the results for neighbouring input channels are two elements apart in the
+// output.
 TEST(CpuTile, VectorsMayBeStoredElementByElementWhereNoOtherAxisFillsThem) {
   const auto workload =
       dsl::parse_workload("conv2d n=1 c=32 h=5 w=5 k=64 r=3 s=3 stride=2 pad=1 groups=32 f32 fast");

@@ -90,7 +90,7 @@ TEST(CpuTransform, TheLongestStripIsTheWholeAxis) {
   EXPECT_THAT(whole, HasSubstr("parallel out k.0.0\nparallel out n\n"));
 }
 
-// The transformed data and the products of a whole row of 56 tiles exceed L2.
+// The transformed data and the products of a whole row of 56 tiles would exceed L2.
 TEST(CpuTransform, LongRowsOfTilesAreCutIntoSegments) {
   const auto workload =
       dsl::parse_workload("conv2d n=1 c=64 h=224 w=224 k=64 r=3 s=3 pad=1 f32 fast");
@@ -107,8 +107,8 @@ TEST(CpuTransform, LongRowsOfTilesAreCutIntoSegments) {
   EXPECT_THAT(rows, Not(HasSubstr("split out x.0 ")));
 }
 
-// A consumer that reads the convolution twice does not repeat it: the transforms are nested in its
-// loop, and their vectors go along the channels, too.
+// The consumer reads the convolution twice, but it is computed once, inside of the consumer's loop.
+// The vectors of the transforms are along the channels there, too.
 TEST(CpuTransform, ChainsOfTransformsAreNestedInTheirLastReader) {
   const Space space = space_of_text(
       "input a: f32[1, 16, 10, 10]; weight w: f32[32, 16, 3, 3]; conv: f32[n=1, k=32, y=8, x=8] = "

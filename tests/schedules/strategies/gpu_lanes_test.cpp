@@ -20,7 +20,8 @@ parallel out i
   EXPECT_FALSE(allows(space, "out: gpu_lanes threads=48"));
 }
 
-// A reduction with an epilogue too (the mean of layer_norm): its readers read the epilogue.
+// One of the reductions is followed by an epilogue: the mean of layer_norm, whose readers read the
+// epilogue's result. It may be computed in the loop over rows, too.
 TEST(GpuLanes, MaySitInTheRowsOfTheirConsumer) {
   const Space space = space_of_workload("layer_norm rows=3 cols=50 f32 fast", "opencl");
   const std::string configuration =
@@ -29,7 +30,7 @@ TEST(GpuLanes, MaySitInTheRowsOfTheirConsumer) {
   const std::string steps = steps_of(space, configuration);
   EXPECT_NE(steps.find("compute_at spread out i\n"), std::string::npos) << steps;
   EXPECT_NE(steps.find("compute_at total out i\n"), std::string::npos) << steps;
-  // If blocks are no rows, each stage has a phase of its own.
+  // If a block does not compute whole rows, each stage has a phase of its own.
   const std::string apart = steps_of(space, with(configuration, "rows=1", "rows=0"));
   EXPECT_EQ(apart.find("compute_at total out"), std::string::npos) << apart;
 }

@@ -61,7 +61,7 @@ TEST(GpuMma, WarpsHaveWholeTilesAndSumsFitTheirRegisters) {
   EXPECT_TRUE(allows(space, warps));
   EXPECT_FALSE(allows(space, with(warps, "warps.rows=2", "warps.rows=4")));  // 8 rows each
   EXPECT_FALSE(allows(space, with(warps, "warps.columns=1", "warps.columns=2")));
-  // A warp of 128 by 128 has 512 sums a lane.
+  // If one warp computes 128 by 128 results, each lane has 512 accumulators.
   EXPECT_FALSE(allows(space, with(with(with(warps, "warps.rows=2", "warps.rows=1"), "block.rows=32",
                                        "block.rows=128"),
                                   "block.columns=8", "block.columns=128")));

@@ -55,7 +55,7 @@ unroll b@out n.1.0*n.1.1*k.1.0*k.1.1.0
 TEST(GpuSimt, BlocksFitTheTarget) {
   const Space space = space_of_workload(product, "opencl");
   EXPECT_TRUE(allows(space, block));
-  // Threads of a block: 16 are fewer than a warp, 4096 more than there may be.
+  // A block of 16 threads is less than a warp, and 4096 threads are more than the target allows.
   EXPECT_FALSE(allows(space, with(with(with(with(block, "block.rows=64", "block.rows=8"),
                                             "tile.rows=4", "tile.rows=2"),
                                        "together.rows=4", "together.rows=2"),
@@ -64,13 +64,13 @@ TEST(GpuSimt, BlocksFitTheTarget) {
       with(with(block, "tile.rows=4 together.rows=4", "tile.rows=1 together.rows=1"),
            "tile.columns=4 together.columns=4", "tile.columns=1 together.columns=1");
   EXPECT_FALSE(allows(space, single));
-  // 4 stages of 32 by 256 elements are 128 KiB.
+  // 4 pipeline stages of 32 terms for 128 rows and 128 columns are 128 KiB of shared memory.
   const std::string deep = with(with(block, "kblock=8", "kblock=32"), "stages=2", "stages=4");
   EXPECT_FALSE(allows(space, with(with(deep, "block.rows=64", "block.rows=128"), "block.columns=64",
                                   "block.columns=128")));
   EXPECT_TRUE(allows(space, with(block, "unroll=4", "unroll=8")));
   EXPECT_FALSE(allows(space, with(with(block, "unroll=4", "unroll=8"), "kblock=8", "kblock=4")));
-  // Rows of blocks that are not a multiple of the raster.
+  // The product has two rows of blocks, which is not a multiple of raster=4.
   EXPECT_FALSE(allows(space, with(block, "raster=1", "raster=4")));
   EXPECT_TRUE(allows(space, with(block, "raster=1", "raster=2")));
 }

@@ -60,15 +60,17 @@ TEST(GpuWgmma, BlocksAreWholeInstructionsAndFitTheTarget) {
   EXPECT_FALSE(allows(space, with(warpgroups, "block.rows=128", "block.rows=64")));
   EXPECT_FALSE(allows(space, with(warpgroups, "stages=2", "stages=1")));  // no pipeline to ask for
   EXPECT_TRUE(allows(space, with(warpgroups, "split=1", "split=2")));
-  // The second part of 264 terms would begin at 264 bytes, no multiple of 16.
+  // If 264 terms are split into two parts, the second begins at term 132. That is byte 264 of a
+  // row, no multiple of 16.
   const Space uneven = space_of_workload("dense m=256 n=256 k=264 bf16 fast", "cuda:sm_90a");
   EXPECT_TRUE(allows(uneven, warpgroups));
   EXPECT_FALSE(allows(uneven, with(warpgroups, "split=1", "split=2")));
-  // Producers need boxes for both operands: rows of b have 258 elements, no multiple of 16 bytes.
+  // Producers need boxes for both operands. Rows of b have 258 elements, 516 bytes, no multiple of
+  // 16.
   const Space ragged = space_of_workload("dense m=256 n=258 k=256 bf16 fast", "cuda:sm_90a");
   EXPECT_FALSE(allows(ragged, warpgroups));
   EXPECT_TRUE(allows(ragged, with(warpgroups, "copies=2", "copies=1")));
-  // Sums of 128 by 256 by one warpgroup are 256 registers.
+  // If one warpgroup computes 128 by 256 results, each thread needs 256 registers for accumulators.
   EXPECT_FALSE(allows(space, with(with(warpgroups, "warps.rows=2", "warps.rows=1"),
                                   "block.columns=128", "block.columns=256")));
 }
@@ -79,7 +81,7 @@ TEST(GpuWgmma, MatchesLargeProductsOnTheOneArchitecture) {
   EXPECT_FALSE(offers(space_of_workload(half_product, "cuda:sm_120"), "gpu_wgmma"));
   EXPECT_FALSE(
       offers(space_of_workload("dense m=32 n=128 k=128 bf16 fast", "cuda:sm_90a"), "gpu_wgmma"));
-  // The instruction drops bits of f32 factors.
+  // The instruction would drop bits of factors of f32.
   EXPECT_FALSE(
       offers(space_of_workload("dense m=256 n=256 k=256 f32 fast", "cuda:sm_90a"), "gpu_wgmma"));
 }

@@ -25,7 +25,8 @@ std::string names(const std::vector<MemoryLevel>& levels) {
 
 TEST(MemoryLevels, AreTheCachesThatGetLargerAndMemory) {
   EXPECT_EQ(names(memory_levels(machine(32 << 10, 1 << 20, 32 << 20), 1)), "L1 L2 L3 memory ");
-  // Eight cores' own caches hold more than what they share.
+  // The L2 caches of eight cores hold together as much as the L3 that they share, so L3 is left
+  // out.
   EXPECT_EQ(names(memory_levels(machine(32 << 10, 1 << 20, 8 << 20), 8)), "L1 L2 memory ");
   EXPECT_EQ(names(memory_levels(machine(0, 0, 0), 1)), "memory ");
   Target gpu = machine(0, 50 << 20, 0);
@@ -53,7 +54,7 @@ TEST(Bandwidth, OfAKernelFollowsItsShareOfWrites) {
   EXPECT_DOUBLE_EQ(rate.of(100, 0), 40);
   EXPECT_DOUBLE_EQ(rate.of(100, 100), 20);
   EXPECT_DOUBLE_EQ(rate.of(0, 100), 20);
-  // 200 are read in 5, the other 200 are copied in 10.
+  // 200 of the 300 bytes are read in 5 ns. The other 100 are copied to the 100 written in 10 ns.
   EXPECT_DOUBLE_EQ(rate.of(300, 100), 400.0 / 15);
   EXPECT_EQ(rate.of(0, 0), 0);
   EXPECT_EQ(Bandwidth{}.of(1, 1), 0);
@@ -71,7 +72,7 @@ TEST(Bandwidth, IsPlausibleForAnySize) {
     }
 }
 
-/// Each look at the clock is `step_ns` after the last, so the rate follows from the work alone.
+/// Each reading of the clock advances it by `step_ns`, so the rate depends on the work alone.
 TEST(Bandwidth, IsBytesOverTimeOfTheClock) {
   const auto with_step = [](int64_t step_ns) {
     int64_t now = 0;

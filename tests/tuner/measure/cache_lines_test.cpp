@@ -8,7 +8,7 @@
 namespace tw::tuner {
 namespace {
 
-// Arrays of any size and alignment keep what they hold, and their neighbours too.
+// Arrays of any size and alignment keep their content, and so does the memory beside them.
 TEST(CacheLines, ArraysKeepWhatTheyHold) {
   std::vector<std::byte> memory(1000);
   for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<std::byte>(i * 7);
@@ -22,7 +22,8 @@ TEST(CacheLines, ArraysKeepWhatTheyHold) {
   EXPECT_EQ(memory, before);
 }
 
-// Constants are shared by kernels and protected; only activations are written.
+// Constants are shared by kernels and write-protected. Entering a state of the caches writes
+// activations only.
 TEST(CacheLines, AStateIsEnteredWithConstantsThatMustNotBeWritten) {
   auto constants = GuardedBuffer::make(4000).value();
   auto activations = GuardedBuffer::make(4000).value();

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kibi = 1 << 10, mebi = 1 << 20;
 
-/// A processor that is as a Machine says, under a clock of its own.
+/// A simulated processor with the numbers of a Machine and a clock rate of its own.
 class SimulatedBench final : public Bench {
  public:
   explicit SimulatedBench(tw::Machine machine) : machine_(std::move(machine)) {}
@@ -66,7 +66,7 @@ class SimulatedBench final : public Bench {
   }
 };
 
-/// Objects to the moments that it is told to.
+/// A watch that objects to the moments for which `is_disturbed_` returns true.
 class ScriptedWatch final : public Watch {
  public:
   void begin() override {
@@ -87,12 +87,12 @@ class ScriptedWatch final : public Watch {
   int64_t moments_ = 0, rests_ = 0;
 };
 
-/// A clock that moves by a millisecond whenever it is read.
+/// Returns a clock that advances by 1 ms whenever it is read.
 Clock walking_clock() {
   return [now = int64_t{0}]() mutable { return now += 1'000'000; };
 }
 
-/// A processor that differs from the one described in everything that is measured.
+/// Returns a machine that differs from a default Machine in everything that is measured.
 tw::Machine strange_machine() {
   tw::Machine machine;
   machine.name = "Strange";
@@ -116,8 +116,8 @@ tw::Machine strange_machine() {
   return machine;
 }
 
-/// The part of the machine that the operating system reports: name, cores, and the size, ways, and
-/// sharing of each cache.
+/// Returns the part of the machine that the operating system reports: the name, the cores, and the
+/// size, ways and sharing of each cache.
 tw::Machine as_reported(const tw::Machine& machine) {
   tw::Machine reported;
   reported.name = machine.name;
@@ -164,7 +164,7 @@ TEST(Calibration, ADotProductThatIsMissingHasTheRateOfMultiplyAdds) {
 TEST(Calibration, AClockThatMovesChangesNothingButTheClock) {
   const tw::Machine strange = strange_machine();
   SimulatedBench bench(strange);
-  // The clock moves within two of the seven samples of a number.
+  // The clock rate changes in the middle of two of the seven samples of each number.
   bench.frequency_ = [&] { return bench.operations_ / 2 % 7 == 0 ? 2.0 : 3.0; };
   const auto machine = calibrated(bench, as_reported(strange));
   ASSERT_TRUE(machine) << machine.error().message;
@@ -187,7 +187,8 @@ TEST(Calibration, SmallErrorsDoNotMakeOddPorts) {
   EXPECT_EQ(machine->core.stores_per_cycle, 0.5);
 }
 
-/// A machine that reports this L3 and has `bytes` of it.
+/// Returns the size of L3 that calibration finds on a machine that has `bytes` and reports
+/// `reported`.
 int64_t l3_seen(int64_t bytes, int64_t reported) {
   tw::Machine real = strange_machine(), described = as_reported(real);
   real.caches[2].bytes = bytes;
@@ -287,7 +288,7 @@ TEST(Calibration, NumbersOfNoMachineAreAnError) {
   EXPECT_EQ(machine.error().message.find('\n'), std::string::npos);
 }
 
-/// The processor at hand, without a judge of disturbances: a test is no quiet place.
+/// Calibrates this processor. No watch judges disturbances, because a test never runs undisturbed.
 Result<tw::Machine> host_measured(const tw::Machine& described) {
   constexpr int64_t a_minute_ns = 60'000'000'000;
   const std::unique_ptr<Bench> bench = processor_bench(host_target(), monotonic_clock());
@@ -297,13 +298,14 @@ Result<tw::Machine> host_measured(const tw::Machine& described) {
 
 TEST(Calibration, Fault73_OfThisProcessorIsPlausible) {
   if (has_thread_sanitizer) GTEST_SKIP() << "ThreadSanitizer makes each access a call";
-  tw::Machine described;  // small caches: a test need not touch hundreds of MiB
+  tw::Machine described;  // no L3, so that the test need not touch hundreds of MiB
   described.caches[2].bytes = 0;
   const auto machine = host_measured(described);
   ASSERT_TRUE(machine) << machine.error().message;
   EXPECT_EQ(machine->origin, MachineOrigin::Calibrated);
   EXPECT_TRUE(is_plausible(*machine));
-  // No processor has more; below are emulators, and neighbours.
+  // No processor exceeds these upper bounds. Emulators and neighbours may be slow, so most numbers
+  // have no lower bound.
   EXPECT_LT(machine->core.clock_ghz, 10);
   EXPECT_LT(machine->core.fma_per_cycle, 9);
   EXPECT_LT(machine->core.instructions_per_cycle, 20);
@@ -328,7 +330,8 @@ TEST(Calibration, TheBenchStopsTouchingMemoryAtTheDeadline) {
   EXPECT_TRUE(bench->lay_out(1, 1, INT64_MAX));
 }
 
-/// By a clock that moves a microsecond whenever it is read, times are what the loops' counts say.
+/// The clock advances by 1 us whenever it is read, so times follow from the numbers of operations
+/// in the loops.
 TEST(Calibration, TheBenchDividesTimesByTheWorkOfItsLoops) {
   const auto bench_of = [](const char* target) {
     return processor_bench(*parse_target(target),

@@ -30,7 +30,7 @@ TEST(Checksum, DependsOnEachByteAndOnItsPlace) {
     byte ^= std::byte{16};
   }
   EXPECT_EQ(checksum_of(bytes), before);
-  std::swap(bytes[3], bytes[7]);  // of two words
+  std::swap(bytes[3], bytes[7]);  // exchanges bytes of two words
   EXPECT_NE(checksum_of(bytes), before);
 }
 
@@ -39,12 +39,12 @@ TEST(Checksum, IsTheSameOnADevice) {
   if (!device) GTEST_SKIP() << "[SKIP] " << device.error().message;
   const auto comparison = DeviceComparison::make(*device);
   ASSERT_TRUE(comparison) << comparison.error().message;
-  // From no word to more than all threads take at once.
+  // The sizes range from no word to more words than all threads read at once.
   for (const size_t count : {0, 1, 3, 4, 31, 4096, 300'001, 5'000'002}) {
     SCOPED_TRACE(count);
     const std::vector<std::byte> bytes = random_bytes(count);
     const auto size = static_cast<int64_t>(count);
-    const auto buffer = (*device)->allocate(size + 8);  // what follows does not count
+    const auto buffer = (*device)->allocate(size + 8);  // bytes behind `size` do not count
     ASSERT_TRUE(buffer) << buffer.error().message;
     ASSERT_TRUE(buffer->fill(0xee));
     ASSERT_TRUE(buffer->write(bytes.data(), size));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels on devices, through real workers: OpenCL C written by hand on whatever device the machine
-// has, which PoCL makes its processor, and a driver of our own in place of CUDA's.
+// Tests kernels on devices, with real workers. The OpenCL kernels are written by hand and run on
+// any device of this machine; PoCL makes the processor such a device. A fake driver stands in for
+// CUDA's.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ T value(Result<T> result) {
   return std::move(*result);
 }
 
-/// The plain schedule of a workload, built as its reference.
+/// Builds the plain schedule of a workload as its reference.
 ReferenceKernel reference_of(Workers& workers, const dsl::Workload& workload) {
   const BuildOutcome built = value(
       build_one(*workers.builder,
@@ -52,7 +53,7 @@ class Bench {
 
   Runner& runner() { return *workers_.runner; }
 
-  /// The name of an artifact of that object, with one phase.
+  /// Returns the name of an artifact that has this object and one phase.
   std::string artifact(const std::string& object, const runtime::PhaseInfo& phase,
                        int64_t scratch_bytes = 0,
                        std::optional<runtime::PreparationInfo> preparation = {}) {
@@ -88,7 +89,8 @@ class Bench {
   Workers workers_;
 };
 
-// c = a b, an element a thread. What bodies use: the sum `p` of element `i`.
+// Source of c = a b, in which each thread computes one element. `body` may use the element's index
+// `i` and its sum `p`.
 constexpr const char* dense = "dense m=24 n=20 k=16 f32 fast";
 std::string dense_source(std::string_view body) {
   return fmt::format(R"(
@@ -128,7 +130,8 @@ class OnOpenCl : public testing::Test {
   std::optional<Bench> bench_;
 
  public:
-  // Asked in this process, so that a driver which fails in a worker's sandbox is no reason to skip.
+  // Opens the device in this process, so that a driver which fails only in a worker's sandbox does
+  // not skip the tests.
   static bool available() {
     static const Folder cache;
     ::setenv("POCL_CACHE_DIR", cache.path().c_str(), 0);
@@ -170,7 +173,7 @@ struct Broken {
   const char* reason;
 };
 
-/// A preparation that copies the weights to `d`, after which the kernel reads `d`.
+/// The preparation copies the weights to `d`, and the kernel reads `d` in place of the weights.
 TEST_F(OnOpenCl, Fault37_BrokenPreparationsAreRejected) {
   Bench bench("opencl",
               "expr fast input a: f32[24, 16]; weight b: f32[16, 20]; "
@@ -243,7 +246,8 @@ TEST_F(OnOpenCl, Fault37_BrokenKernelsAreRejected) {
 }
 
 TEST_F(OnOpenCl, Fault38_WhatIsWrongInLateCallsIsFound) {
-  // Right in the first calls on new memory, which hold poison in what it has not written.
+  // The kernel counts its calls in the scratch memory. It is correct in the first three calls on
+  // new memory, which is filled with poison, and wrong in later calls.
   const MeasureReply reply = measure(
       "const int calls = as_uint(scratch[i]) >> 16 == 0x1234 ? as_uint(scratch[i]) & 0xffff : 0;"
       "scratch[i] = as_float(0x12340000 | (calls + 1));"
@@ -275,7 +279,7 @@ TEST_F(OnOpenCl, Fault35_AnEndlessKernelMeetsItsDeadline) {
 }
 
 TEST_F(OnOpenCl, TheFasterKernelWinsTheFinals) {
-  // The compiler must keep every iteration, because the counter and the stores are volatile.
+  // The counter and the stores are volatile, so that the compiler keeps every iteration.
   const auto repeated = [&](int times) {
     return artifact(
         fmt::format("for (volatile int r = 0; r < {}; ++r)"
@@ -323,7 +327,7 @@ TEST(OnOpenClAlone, TheReferenceIsADefaultKernelOfTheDevice) {
   Folder folder;
   auto store = open_store(folder / "t.db");
   Environment environment = test_environment();
-  environment.code_generator = folder.path();  // there is none
+  environment.code_generator = folder.path();  // the folder has no code generator
   const Target target =
       with_facts(value(parse_target("opencl")), value(runtime::open_opencl_device())->facts());
   const TuneOptions options{.trials = 4, .batch = 2, .timeout_s = 60};
@@ -345,7 +349,7 @@ TEST(OnOpenClAlone, TheReferenceIsADefaultKernelOfTheDevice) {
   EXPECT_EQ(checked.status, TrialStatus::Ok);
 }
 
-/// A compiler of ours in place of NVRTC's, which says that it is of CUDA 13.9.
+/// A fake compiler stands in for NVRTC and reports the version of CUDA 13.9.
 TEST(OnNoDevice, TheToolchainIsThatOfTheBuildersCompiler) {
   Folder folder;
   std::filesystem::create_symlink(TW_FAKE_NVRTC, folder / "libnvrtc.so.13");
@@ -363,7 +367,8 @@ TEST(OnNoDevice, TheToolchainIsThatOfTheBuildersCompiler) {
   EXPECT_EQ(artifact.info.toolchain, "nvrtc-13.9");
 }
 
-/// Workers find the driver of tests/runtime/fake_cuda.h, whose saxpy_p0 adds 2 x to y.
+/// A fixture whose workers find the driver of tests/runtime/fake_cuda.h. Its kernel saxpy_p0 adds 2
+/// x to y.
 class OnFakeCuda : public testing::Test {
  protected:
   void SetUp() override {
@@ -379,7 +384,8 @@ class OnFakeCuda : public testing::Test {
 TEST_F(OnFakeCuda, Fault67_ALostDeviceIsACrashAndTheNextWorkerOpensItAfresh) {
   Bench bench("cuda:sm_90", "transpose rows=8 cols=8 f32 fast", 60);
   EXPECT_FALSE(value(bench.runner().machine()).cpu.empty());
-  // The first writes to what poison left in its output, the second strays and loses the device.
+  // `wrong` adds to its output, which holds poison, so its results are wrong. `stray` accesses
+  // memory outside of its buffers, by which the device is lost.
   const std::string wrong = bench.artifact(runtime::cubin(90), {"saxpy_p0", 1, 64}),
                     stray = bench.artifact(runtime::cubin(90), {"saxpy_p0", 1000, 256});
   EXPECT_EQ(bench.measure(wrong).status, TrialStatus::Wrong);
@@ -393,7 +399,7 @@ TEST_F(OnFakeCuda, Fault82_ADriverThatNamesItsThreadsWorksWithinTheLimits) {
   Bench bench("cuda:sm_90", "transpose rows=8 cols=8 f32 fast", 60);
   EXPECT_FALSE(value(bench.runner().machine()).cpu.empty());
   const MeasureReply reply = bench.measure(bench.artifact(runtime::cubin(90), {"saxpy_p0", 1, 64}));
-  EXPECT_EQ(reply.status, TrialStatus::Wrong) << reply.reason;  // it was loaded, and it ran
+  EXPECT_EQ(reply.status, TrialStatus::Wrong) << reply.reason;  // the kernel was loaded and ran
 }
 
 TEST(OnNoDevice, Fault50_AMachineWithoutADriverIsTold) {

@@ -14,7 +14,7 @@ TEST(Peak, IsPlausible) {
   const auto peak = measure_f32_peak(1, monotonic_clock(), 2'000'000);
   ASSERT_TRUE(peak);
   EXPECT_EQ(peak->threads, 1);
-  // From a slow emulator to a wide core at 10 GHz.
+  // The bounds are a slow emulator and a wide core at 10 GHz.
   EXPECT_GT(peak->gflops, 0.01);
   EXPECT_LT(peak->gflops, 10 * 4 * 16 * 2);
   const Target host = host_target();
@@ -24,7 +24,8 @@ TEST(Peak, IsPlausible) {
                                            : "baseline");
 }
 
-// By a clock that counts calls: the work of one is what its vectors and chains make of it.
+// The clock advances by 1 us at each call, so the rate is proportional to the work of one loop,
+// i.e. to its vector length and its number of chains.
 TEST(Peak, Fault73_IsOfTheTargetsInstructionSet) {
   const Target host = host_target();
   const auto on = [](std::string_view target) {
@@ -51,7 +52,7 @@ TEST(Peak, SeveralThreadsCountTogether) {
   EXPECT_GT(peak->gflops, 0.01);
 }
 
-/// Each look at the clock is `step_ns` after the last, so the rate follows from the work alone.
+/// Each reading of the clock advances it by `step_ns`, so the rate depends on the work alone.
 TEST(Peak, RateIsWorkOverTimeOfTheClock) {
   const auto with_step = [](int64_t step_ns) {
     int64_t now = 0;
@@ -83,7 +84,7 @@ TEST(Gauge, Fault48_ThreadsMeet) {
   runtime::ThreadPool pool({.threads = 2});
   std::atomic<int64_t> looks = 0;
   Gauge gauge(pool, 2, [&looks] { return ++looks; });
-  gauge.assemble(std::numeric_limits<int64_t>::max() / 2);  // returns though time never ends
+  gauge.assemble(std::numeric_limits<int64_t>::max() / 2);  // returns before the limit
   EXPECT_GE(looks, 1);
 }
 
@@ -93,7 +94,8 @@ TEST(Gauge, Fault48_AThreadThatDoesNotComeIsWaitedForAsLongAsThePatienceLasts) {
   struct Late {
     Gauge gauge;
   } late = {Gauge(pool, 2, [&now] { return ++now; })};
-  // A task that calls back runs its own tasks alone, one after the other.
+  // A task that calls the pool again gets no other thread: it runs its own tasks one after the
+  // other.
   const auto meet_alone = [](void* context, int32_t task) noexcept -> int32_t {
     if (task == 0) static_cast<Late*>(context)->gauge.assemble(1000);
     return 0;

@@ -24,7 +24,7 @@ TEST(RoundTrip, IsATimeOrTheMachineIsBusy) {
 TEST(RoundTrip, Fault48_AThreadThatDoesNotComeIsWaitedForAsLongAsTheBudgetLasts) {
   if (usable_cores() < 2) GTEST_SKIP() << "[SKIP] one core";
   int64_t now = 0;
-  // Time runs so fast that nothing happens in the budget.
+  // The clock runs so fast that the budget ends before anything happens.
   const auto ns = measure_round_trip_ns([&] { return now += 1'000'000'000; }, 1000);
   if (!ns) {
     EXPECT_EQ(ns.error().code, ErrorCode::TryLater);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What verification compares and how; broken_kernels_test.cpp tells whether that is enough.
+// Tests which outputs verification compares and how. broken_kernels_test.cpp tests whether that
+// finds broken kernels.
 #include "tuner/measure/verify.h"
 
 #include <fmt/format.h>
@@ -98,8 +99,9 @@ TEST(Compare, TellsTheErrorOfTheWorstOutput) {
 
 // ---- conversions ----------------------------------------------------------------------------
 
-/// Outputs of a timed call of an expression's kernel. The kernel's storage was packed from the
-/// arrays `packed` before. The call packs the arrays `called` if it converts their layouts.
+/// Returns the outputs of a timed call of an expression's kernel. Before the call, the kernel's
+/// storage was packed from the arrays `packed`. The call packs the arrays `called` instead if it
+/// converts layouts, so the outputs show whether it does.
 Result<dsl::Arrays> outputs_of_timed_call(const dsl::Workload& workload, const dsl::Arrays& packed,
                                           const dsl::Arrays& called) {
   codegen::KernelSpec spec;
@@ -118,7 +120,7 @@ Result<dsl::Arrays> outputs_of_timed_call(const dsl::Workload& workload, const d
   return buffers.outputs(kernel);
 }
 
-// The caller keeps them so: to pack them is not a part of the call.
+// The caller keeps the arrays in these layouts, so packing them is not a part of the call.
 TEST(Conversions, ArraysInLayoutsThatAreAskedForAreNotConverted) {
   if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator was not built";
   const dsl::Workload free =
@@ -145,7 +147,8 @@ constexpr const char* prepared_key =
     "u: f32[c=8, k=10] = w[k, c] * w[k, c] + 1.0; "
     "out: f32[m=6, k=10] = sum(c=8) a[m, c] * u[c, k]";
 
-/// A kernel of that workload which prepares u; its own preparation is followed by `change`.
+/// A kernel of the workload `prepared_key` that computes u in its preparation. verdict() applies
+/// `change` to the program and verifies the result.
 struct PreparedKernel {
   dsl::Workload workload = workload_of(prepared_key);
   Reference reference =
@@ -178,7 +181,7 @@ TEST(Preparation, IsVerifiedWithTheKernel) {
   PreparedKernel prepared;
   const Verdict right = prepared.verdict([](schedules::Program&) {});
   EXPECT_EQ(right.status, db::TrialStatus::Ok) << right.reason;
-  // Half of the buffer stays as it was.
+  // The changed preparation leaves half of its buffer unwritten.
   const Verdict partial = prepared.verdict([](schedules::Program& program) {
     schedules::Program changed = *program.preparation;
     schedules::Loop outer = *(*changed.phases[0].body)[0].as<schedules::Loop>();
@@ -199,7 +202,8 @@ TEST(Preparation, IsVerifiedInKernelsThatAreMeasuredWithoutPacks) {
 
 // ---- algorithms -----------------------------------------------------------------------------
 
-/// The verdict on a kernel with these steps, whose artifact names `schedule` as its schedule.
+/// Returns the verdict on a kernel with these `steps`. Its artifact names `schedule` as its
+/// schedule.
 Verdict verdict_on_steps(const dsl::Workload& workload, const std::string& steps,
                          const std::string& schedule) {
   const PlainCall interpreter = [&](const dsl::Arrays& inputs) {
@@ -223,7 +227,7 @@ TEST(Algorithms, ThatRoundAreComparedWithinTheToleranceOnIntegersToo) {
   const Verdict right = verdict_on_steps(workload, four, four);
   EXPECT_EQ(right.status, db::TrialStatus::Ok) << right.reason;
   EXPECT_GT(right.error, 0);
-  // A schedule without such a step keeps the exact comparison.
+  // If the schedule names no algorithm, the comparison on integers stays exact.
   const Verdict exact = verdict_on_steps(workload, four, "tw1");
   EXPECT_EQ(exact.status, db::TrialStatus::Wrong);
   EXPECT_NE(exact.reason.find("on integer data, at most 0"), std::string::npos) << exact.reason;
@@ -238,8 +242,8 @@ TEST(Algorithms, AreWrongWhereTheirErrorExceedsTheClass) {
 
 // ---- timing ---------------------------------------------------------------------------------
 
-/// Result of timed_calls(): the number of clock reads while `calls` calls are timed, and the
-/// verdict on the outputs after them.
+/// Result of timed_calls(): the number of clock readings while `calls` calls are timed, and the
+/// verdict on the outputs after these calls.
 struct TimedCalls {
   int64_t reads = 0;
   Verdict after;
@@ -301,7 +305,8 @@ float without_the_last(const std::vector<float>& terms) {
   return sequential({terms.begin(), terms.end() - 1});
 }
 
-/// A kernel of one input `x` of rows and one output, an element a row.
+/// Returns a kernel with one input `x` and one output. Each element of the output is computed from
+/// a row of `x`.
 PlainCall kernel_of(const std::function<float(const std::vector<float>& row)>& element) {
   return [element](const dsl::Arrays& inputs) -> Result<dsl::Arrays> {
     const dsl::Array& x = inputs.at("x");
@@ -385,7 +390,7 @@ TEST(Accuracy, Fault76_LongSumsMayBeTakenInAnyUsualOrder) {
   for (const LongSum& sum : long_sums())
     for (const char* accuracy : {"fast", "strict"})
       for (const int rows : {1, 3}) {
-        // By day each accuracy is tried with one number of rows.
+        // By day each accuracy class is tried with one number of rows: fast with 1, strict with 3.
         if (!is_nightly() && (rows == 1) != (accuracy == std::string_view("fast"))) continue;
         SCOPED_TRACE(fmt::format("{} {} {}", sum.name, accuracy, rows));
         const auto kernel = [&](const Sum& order) {
@@ -403,7 +408,7 @@ TEST(Accuracy, Fault76_LongSumsMayBeTakenInAnyUsualOrder) {
 
 TEST(Accuracy, Fault76_ALongSumThatLeavesATermOutIsWrong) {
   for (const LongSum& sum : long_sums()) {
-    // A term is lost between the roundings of the others where all of a million are positive.
+    // In a sum of a million positive terms, one missing term is smaller than the rounding errors.
     if (sum.terms > 25088) continue;
     SCOPED_TRACE(sum.name);
     const auto kernel = [&](const Sum& order) {
@@ -429,8 +434,8 @@ TEST(Accuracy, Fault76_APlainKernelThatIsWrongIsNoReference) {
 }
 
 using OfElement = std::function<double(double x, int64_t i)>;
-/// A kernel that computes each element of `out` from the element of `x` at the same position i. It
-/// calls `undefined` if x < -0.5 and `defined` otherwise.
+/// Returns a kernel that computes each element i of `out` from the element i of `x`. It calls
+/// `undefined` if x < -0.5 and `defined` otherwise.
 PlainCall elementwise(const OfElement& undefined, const OfElement& defined) {
   return [=](const dsl::Arrays& inputs) -> Result<dsl::Arrays> {
     const dsl::Array& x = inputs.at("x");
@@ -447,12 +452,12 @@ OfElement always(double value) {
   return [value](double, int64_t) { return value; };
 }
 
-// The kernels give any value where the argument of log() is negative.
+// If the argument of log() is negative, the element is undefined and a kernel may give any value.
 TEST(Undefined, ElementsThatDependOnANaNAreNotCompared) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const OfElement correct = [](double x, int64_t) { return 1 + std::trunc(std::log(x + 0.5)); };
   const OfElement one_more = [&](double x, int64_t i) { return correct(x, i) + 1; };
-  // The interpreter does not evaluate all elements of the larger array.
+  // For the larger array, the interpreter evaluates only some of the elements.
   for (const int64_t size : {64, 600'000}) {
     SCOPED_TRACE(size);
     const OfElement half_wrong = [&](double x, int64_t i) {
@@ -489,7 +494,7 @@ TEST(Accuracy, ShortSumsKeepTheToleranceOfTheirClass) {
   EXPECT_EQ(fast.normal.allowed.at("out"), 2e-5);
   const Reference strict = reference_of("dense m=20 n=30 k=200 f32 strict");
   EXPECT_EQ(strict.normal.allowed.at("out"), 4e-6);
-  // Integers are exact only while their sums are: these go beyond 2^24.
+  // Integer data is compared exactly only while the sums are exact. These sums exceed 2^24.
   const Reference large = reference_of(
       "expr fast input x: f32[2, 9000]; out: f32[i=2] = sum(k=9000) x[i, k] * x[i, k] * 1001.0");
   EXPECT_GT(large.integers.allowed.at("out"), 0);

@@ -8,22 +8,22 @@
 namespace tw::tuner {
 namespace {
 
-/// A watch over a machine whose clock moves by a step a look, so that a longer step is a slower
-/// machine.
+/// A watch over a simulated machine. Each reading of the clock advances it by a step, so a longer
+/// step means a slower machine.
 class Watched : public testing::Test {
  protected:
   Moment watch_over(int64_t step_before_ns, int64_t step_after_ns) {
     step_ns_ = step_before_ns;
-    now_ns_ += 1'000'000;  // the reading before is not fresh any more
+    now_ns_ += 1'000'000;  // the reading from before is out of date
     watch_->begin();
     step_ns_ = step_after_ns;
     Moment moment = watch_->end();
-    moment.switches = 0;  // those of the machine that the test runs on
+    moment.switches = 0;  // removes the context switches of the machine that runs the test
     return moment;
   }
 
   int64_t now_ns_ = 0, step_ns_ = 1000;
-  int slow_looks_ = 0;  ///< looks at the clock after which the machine is fast again
+  int slow_looks_ = 0;  ///< readings of the gauge's clock until the machine is fast again
   runtime::ThreadPool pool_{{.threads = 1}};
   Gauge gauge_{pool_, 1, [this] { return now_ns_ += slow_looks_-- > 0 ? 1430 : step_ns_; }};
   std::unique_ptr<Watch> watch_ = watch_processor(gauge_, [this] { return now_ns_ += step_ns_; });

@@ -21,7 +21,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-/// An Inception module: x -> c, of which three branches read, joined in y; z is pooled from y.
+/// Returns an Inception module: x -> c, which three branches read. y joins their results, and z is
+/// pooled from y.
 graph::Graph inception_module() {
   graph::Graph graph;
   graph.inputs = {{"x", {Float32, {1, 16, 8, 8}}}};
@@ -48,7 +49,7 @@ graph::Graph inception_module() {
   return graph;
 }
 
-/// Two recurrences over xs, forwards and backwards, as the directions of an LSTM are.
+/// Returns two recurrences over xs, one forwards and one backwards, as in a bidirectional LSTM.
 graph::Graph two_directions(int64_t trips) {
   graph::Graph graph = graph::recurrence(trips);
   graph::Graph other = graph::recurrence(trips, true);
@@ -92,7 +93,7 @@ class Assembling : public testing::Test {
                         predicting(target_, times));
   }
 
-  /// The model of the cheapest plan computes what the interpreter does.
+  /// Expects that the model of the cheapest plan computes the same as the interpreter.
   void expect_as_interpreted(const graph::Graph& graph, const Times& times = {}) {
     if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator is not installed";
     const Status valid = graph::validate(graph);
@@ -108,8 +109,8 @@ class Assembling : public testing::Test {
     expect_as_interpreted_by(graph, *model);
   }
 
-  /// The model with all bands computes what the interpreter does, and side by side exactly what it
-  /// does in order.
+  /// Expects that the model with all bands computes the same as the interpreter, and that running
+  /// side by side gives exactly the same results as running in order.
   void expect_side_by_side(const graph::Graph& graph, const Times& times) {
     if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator is not installed";
     const Status valid = graph::validate(graph);
@@ -160,7 +161,7 @@ class Assembling : public testing::Test {
 TEST_F(Assembling, AModelComputesWhatTheInterpreterDoes) {
   expect_as_interpreted(two_convolutions());
   if (IsSkipped()) return;
-  EXPECT_EQ(model_.kernels.size(), 2u);  // the two convolutions are one kernel
+  EXPECT_EQ(model_.kernels.size(), 2u);  // the two convolutions share one kernel
   EXPECT_THAT(steps(), ElementsAre("c1", "c2", "y"));
 }
 
@@ -179,7 +180,7 @@ TEST_F(Assembling, OperatorsThatExchangeRowMajorArraysReadTheirOwnCopies) {
   if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator is not installed";
   const graph::Graph graph = two_convolutions();
   Times times{.otherwise = 1e6};
-  for (const int block : {4, 8, 16}) {  // lanes of a vector
+  for (const int block : {4, 8, 16}) {  // possible numbers of lanes in a vector
     times.ns[fmt::format("conv2d in=NCHW{0}c out=NCHW{0}c", block)] = 1e3;
     times.ns[fmt::format("expr in0=ABCD out=ABCD{}b", block)] = 400;
     times.ns[fmt::format("expr in0=ABCD{}b out=ABCD", block)] = 400;
@@ -200,7 +201,7 @@ TEST_F(Assembling, OperatorsThatExchangeRowMajorArraysReadTheirOwnCopies) {
   const auto model = runtime::Model::load(built->file);
   ASSERT_TRUE(model) << model.error().message;
   expect_as_interpreted_by(graph, *model);
-  // Between the convolutions c1 is copied to row-major and back.
+  // Between the convolutions, c1 is copied from blocks to row-major and back.
   EXPECT_THAT(steps(), SizeIs(7));
   EXPECT_THAT(steps()[2], HasSubstr("-> NCHW"));
   EXPECT_THAT(steps()[3], HasSubstr("c1: NCHW -> NCHW"));
@@ -214,7 +215,7 @@ TEST_F(Assembling, ALoopRunsItsStepsOnSlices) {
       const runtime::ModelVariant& variant = model_.variants[0];
       ASSERT_EQ(variant.loops.size(), 1u);
       EXPECT_EQ(variant.loops[0].trips, trips);
-      // The body copies nothing.
+      // The loop has its four operators and no copies.
       EXPECT_EQ(variant.loops[0].count, 4);
       const auto again = runtime::parse_model(runtime::model_bytes(model_).value());
       ASSERT_TRUE(again) << again.error().message;
@@ -223,7 +224,8 @@ TEST_F(Assembling, ALoopRunsItsStepsOnSlices) {
 }
 
 TEST_F(Assembling, ValuesThatALoopHandsOnTwiceAreCopied) {
-  // h1 is the next value of two states and stacked in both orders; y is a reshape of a slice.
+  // h1 is the next value of two states, and it is stacked in both orders. y is a reshape of a
+  // slice.
   graph::Graph graph = graph::recurrence(3);
   graph.loops[0].states[1].next = "h1";
   graph.loops[0].stacks.push_back({"h1", "reversed", true});
@@ -261,7 +263,7 @@ TEST_F(Assembling, LoopsOfBlockedImagesAreRowMajorAtTheirBorders) {
 TEST_F(Assembling, AReshapeIsAnotherNameOfItsArray) {
   expect_as_interpreted(with_reshape());
   if (IsSkipped()) return;
-  // c and f are two results of the caller's, and one array.
+  // c and f are one array, but the caller wants both as results, so one is copied.
   EXPECT_THAT(steps(), testing::UnorderedElementsAre("c", "y", HasSubstr("->")));
 }
 
@@ -301,7 +303,7 @@ TEST_F(Assembling, PiecesOfAConcatenationAreWrittenWhereTheyBelong) {
   for (const runtime::ModelTensor& tensor : variant.tensors) {
     if (tensor.place != runtime::Place::Arena) continue;
     const int64_t before =
-        tensor.name[0] == 'c' ? tensor.name[1] - '0' : 0;  // y1 begins as c0 does
+        tensor.name[0] == 'c' ? tensor.name[1] - '0' : 0;  // y1 begins where c0 begins
     EXPECT_EQ(tensor.at, before * piece) << tensor.name;
   }
 }
@@ -316,7 +318,8 @@ TEST_F(Assembling, PlansPreferLayoutsInWhichPiecesLieInPlace) {
     return tuned->plans[0].plan.produced.at(tensor).to_string("NCHW");
   };
   EXPECT_NE(produced("y3"), "NHWC");
-  // Once kernels gain more by channels that lie last than concatenations cost, they win.
+  // If kernels with the channels last save more time than the concatenations then cost, the plan
+  // chooses them.
   times.ns["conv2d in=NCHW out=NHWC"] = times.ns["conv2d in=NHWC out=NHWC"] = 1;
   times.ns["global_avg_pool in=NHWC out=NCHW"] = 1;
   for (const char* pieces : {"in0=NCHW in1=NCHW out=NHWC", "in0=ACDB in1=ACDB out=ACDB"})
@@ -328,7 +331,7 @@ TEST_F(Assembling, PiecesInBlocksLieInPlaceToo) {
   Times times{.otherwise = 1e6};
   times.ns["global_avg_pool in=NCHW16c out=NCHW"] = 1e3;
   for (const char* layouts : {"in=NCHW out=NHWC", "in=NHWC out=NHWC", "in=NCHW16c out=NHWC"})
-    times.ns[std::string("conv2d ") + layouts] = 1e3;  // NCHW16c of 16 channels is NHWC
+    times.ns[std::string("conv2d ") + layouts] = 1e3;  // with 16 channels, NCHW16c is NHWC
   for (const char* copy : {"expr in0=ABCD out=ACDB", "expr in0=ACDB out=ABCD"})
     times.ns[copy] = 1e3;
   if (!host_target().has("avx512f")) GTEST_SKIP() << "[SKIP] blocks of 16 need AVX-512";
@@ -424,7 +427,8 @@ TEST_F(Assembling, OneConstantInTwoLayoutsIsPackedTwiceAndOtherwiseOnce) {
   EXPECT_EQ(constants, 1u) << "weights that only preparations read are not stored";
 }
 
-/// x -> p = x u, y = p u', with u and u' computed from weights v and v' alone.
+/// Returns p = x u1, q = p u2, y = q u1. The stages u1 and u2 are computed from constants alone, u1
+/// from v1 and s, u2 from v2 and s.
 graph::Graph with_constant_stages() {
   graph::Graph graph;
   graph.inputs = {{"x", {Float32, {6, 8}}}};
@@ -448,7 +452,8 @@ out: f32[m=6, k=8] = sum(c=8) a[m, c] * u[c, k]
   return graph;
 }
 
-/// The model of a script whose kernels prepare the constant stage, as it is assembled for `target`.
+/// Returns the model of a script whose kernels prepare the constant stage t0, assembled for
+/// `target`.
 Result<runtime::ModelFile> assembled_with_preparation(const graph::Graph& graph,
                                                       const TunedNetwork& tuned,
                                                       const Target& target,
@@ -471,7 +476,7 @@ TEST_F(Assembling, PreparedConstantsAreComputedOnceAndTheirSourcesAreNotStored) 
   const auto model = runtime::Model::load(*file);
   ASSERT_TRUE(model) << model.error().message;
   expect_as_interpreted_by(graph, *model);
-  EXPECT_EQ(file->constants.size(), 2 * 8 * 8 * sizeof(float));  // v1 is prepared for two calls
+  EXPECT_EQ(file->constants.size(), 2 * 8 * 8 * sizeof(float));  // v1 is prepared once
   const auto bytes = runtime::model_bytes(*file);
   ASSERT_TRUE(bytes) << bytes.error().message;
   EXPECT_EQ(runtime::parse_model(*bytes).value(), *file);
@@ -545,7 +550,7 @@ TEST_F(Assembling, BranchesRunSideBySide) {
   EXPECT_THAT(steps(), ElementsAre("c", "d1", "d2", "d3", "b1", "b2", "a1", "z"));
   const runtime::ModelBand band{1, {3, 2, 1}};
   EXPECT_THAT(model_.variants[0].bands, ElementsAre(band));
-  // A band that would read what another chain has not written yet is no band.
+  // A band is refused if one chain would read an array that another chain may not have written yet.
   model_.variants[0].bands = {{1, {1, 2, 3}}};
   EXPECT_FALSE(runtime::check_model(model_));
 }
@@ -612,7 +617,7 @@ TEST_F(Assembling, WhatIsPredictedAndSpillsIsTheDefaultSchedule) {
   if (!codegen::Nvrtc::open()) GTEST_SKIP() << "[SKIP] NVRTC is not installed";
   const Target gpu = parse_target("cuda:sm_80").value();
   const dsl::Workload workload = workload_of("dense m=64 n=64 k=64 f32 fast");
-  // 512 sums a thread
+  // Each thread has 16 x 32 = 512 sums, too many for its registers.
   const std::string schedule = R"(tw1
 reorder out m n k
 split out m 16
@@ -661,7 +666,7 @@ TEST_F(Assembling, KernelsAreBuiltOnce) {
   const std::vector<KernelRequest> requests = {{workload_of(small), "tw1\n"}};
   const auto built = build_kernels(requests, target_, environment_, kernels_);
   ASSERT_TRUE(built) << built.error().message;
-  environment_.ends_ns = environment_.clock();  // nothing more can be built
+  environment_.ends_ns = environment_.clock();  // from here on nothing can be built
   const auto again = build_kernels(requests, target_, environment_, kernels_);
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(*again, *built);

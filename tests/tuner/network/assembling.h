@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Networks for tests of how they are assembled.
+// Networks for tests of assembling models.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@
 
 namespace tw::tuner {
 
-/// x -> conv -> c, c flattened -> f, f w -> y; y, c and f are results.
+/// Returns x -> conv -> c, c flattened -> f, f v -> y. The results are y, c and f.
 inline graph::Graph with_reshape() {
   graph::Graph graph;
   graph.inputs = {{"x", {Float32, {1, 16, 4, 4}}}};

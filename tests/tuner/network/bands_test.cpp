@@ -15,8 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-/// A script of calls that read and write storages. Each call reads any number of storages and
-/// writes one.
+/// A script of calls. Each call reads any number of storages and writes one storage.
 class Scripts : public testing::Test {
  protected:
   size_t storage(std::optional<ScriptPart> part = {}) {
@@ -24,7 +23,7 @@ class Scripts : public testing::Test {
     return script_.storages.size() - 1;
   }
 
-  /// A call that takes `cost_us` and writes `to`.
+  /// Adds a call that takes `cost_us`, reads `from` and writes `to`.
   void call_into(const std::string& name, const std::vector<size_t>& from, size_t to,
                  double cost_us = 100) {
     ScriptCall call{.name = name};
@@ -40,7 +39,7 @@ class Scripts : public testing::Test {
     script_.kernels.emplace_back().workload.compute = compute;
     script_.calls.push_back(std::move(call));
   }
-  /// The same into a storage of its own, which it returns.
+  /// Adds a call that writes a new storage, and returns this storage.
   size_t call(const std::string& name, const std::vector<size_t>& from, double cost_us = 100) {
     const size_t to = storage();
     call_into(name, from, to, cost_us);
@@ -49,7 +48,8 @@ class Scripts : public testing::Test {
 
   void find(int threads = 2) { script_ = with_bands(std::move(script_), threads); }
 
-  /// The names of all calls, those of bands as "[a b | c]".
+  /// Returns the names of all calls in their order. A band with two chains is written as "[a b |
+  /// c]".
   std::string order() const {
     std::string text;
     size_t band = 0, behind = 0, chain = 0;
@@ -131,7 +131,8 @@ TEST_F(Scripts, ACallThatReadsAWholeWaitsForItsPieces) {
 }
 
 TEST_F(Scripts, LoopsStayWhole) {
-  // Two recurrences: h moves in an array of its own, whose last value is read in the end.
+  // Two recurrences. The array `states` holds all values of h: each trip reads one value and writes
+  // the next, and `out` reads the last value.
   std::vector<size_t> last;
   for (const std::string name : {"f", "b"}) {
     const size_t rows = call(name + "_x", {x_}), states = storage(),
@@ -166,8 +167,8 @@ TEST_F(Scripts, MoreThreadsMakeWiderBands) {
   EXPECT_EQ(calls, 80u);
 }
 
-/// Random graphs: each call reads what earlier ones wrote. Any order in which the chains of a band
-/// run is an order of the dependences.
+/// Random scripts, in which each call reads storages that earlier calls wrote. The chains of a band
+/// may run in any order, so no call may read what another chain of its band writes.
 TEST_F(Scripts, RandomScriptsKeepTheirDependences) {
   Random random(5);
   size_t bands = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forms of convolution from the node of ONNX to the kernel that is taken before anything is
-// measured: rare forms are predicted to take about as long as their common relatives, and all of
-// them compute what the interpreter says.
+// Tests forms of convolution, from the ONNX node to the kernel that is chosen before anything is
+// measured. Rare forms must be predicted to take about as long as their common relatives, and
+// kernels of all forms must compute the same as the interpreter.
 
 #include <gmock/gmock.h>
 
@@ -22,7 +22,8 @@ struct Conv {
   Shape strides = {}, pads = {};
 };
 
-/// x of this shape through Conv nodes with a bias, one after another, after all passes.
+/// Returns the graph of Conv nodes with a bias, one after another, after all passes. Its input x
+/// has the shape `in`.
 graph::Graph convolutions(const Shape& in, const std::vector<Conv>& layers) {
   graph::onnx::GraphBuilder builder;
   std::string last = builder.claim("x");
@@ -53,7 +54,8 @@ graph::Graph convolutions(const Shape& in, const std::vector<Conv>& layers) {
   return passed->graph;
 }
 
-/// The sum over the operators of the least predicted time under any layouts that are offered.
+/// Returns the sum over the operators of the shortest time that is predicted under any of the
+/// offered layouts.
 double least_ns(const graph::Graph& graph, const Target& target) {
   const Predict predict = predict_for(target, 1, {});
   double sum = 0;
@@ -85,7 +87,8 @@ TEST_P(ConvolutionForms, ASignalTakesAsLongAsItsImage) {
   EXPECT_EQ(signal, image);
 }
 
-// Twice the images are as much work as kernels of two planes on the inside of three.
+// A kernel of two planes has two positions in three planes, so its work is twice that of the two
+// images.
 TEST_P(ConvolutionForms, AVolumeTakesAsLongAsImages) {
   const Conv plane = {{64, 64, 3, 3}, 1, {2, 2}, {1, 1, 1, 1}},
              volume = {{64, 64, 2, 3, 3}, 1, {1, 2, 2}, {0, 1, 1, 0, 1, 1}};
@@ -104,7 +107,7 @@ TEST_P(ConvolutionForms, ADepthwiseVolumeTakesAsLongAsImages) {
   EXPECT_LT(least_ns_of({1, 64, 3, 28, 28}, volume), 1.5 * 2 * least_ns_of({2, 64, 28, 28}, plane));
 }
 
-// It is twice the work, and results are stored one by one.
+// Two results are twice the work, and they are stored one by one.
 TEST_P(ConvolutionForms, TwoResultsADepthwiseChannelAreVectorCodeAlongTheChannels) {
   const Conv one = {{64, 1, 7, 7}, 64, {2, 2}, {3, 3, 3, 3}},
              two = {{128, 1, 7, 7}, 64, {2, 2}, {3, 3, 3, 3}};
@@ -129,7 +132,8 @@ TEST_P(ConvolutionForms, ABatchOfSinglePixelsTakesAsLongAsAProduct) {
   EXPECT_EQ(least_ns_of({10, 256, 1, 1}, {{512, 256, 1, 1}}), least_ns(product, target_));
 }
 
-/// Kernels are chosen by the cost model for this machine, and compiled.
+/// Expects that the network computes the same as the interpreter. The cost model chooses the
+/// kernels for this machine, and they are compiled.
 void expect_as_interpreted(const graph::Graph& graph) {
   if (!can_generate_code()) GTEST_SKIP() << "[SKIP] the code generator is not installed";
   const Folder folder;

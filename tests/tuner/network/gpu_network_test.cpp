@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Networks on GPU targets, from schemes to results: on OpenCL and on a CUDA GPU where the machine
-// has them, and always on the driver of tests/runtime/fake_cuda.h, whose kernels are what NVRTC
-// compiles, run by the emulator of CUDA.
+// Tests networks on GPU targets, from schemes to results. They run on OpenCL and on a CUDA GPU if
+// the machine has them. They also run on the fake driver of tests/runtime/fake_cuda.h if NVRTC is
+// installed: NVRTC compiles the kernels, and the emulator of CUDA runs them.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
@@ -20,7 +20,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 
 Result<std::shared_ptr<runtime::Device>> opencl_device() {
-  static const Folder cache;  // PoCL's, where it keeps what it compiles
+  static const Folder cache;  // for the kernels that PoCL compiles
   ::setenv("POCL_CACHE_DIR", cache.path().c_str(), 0);
   return runtime::open_device("opencl");
 }
@@ -39,7 +39,8 @@ class GpuNetwork : public testing::Test {
     return std::move(model.file);
   }
 
-  /// The model of the cheapest plan computes on the device what the interpreter does.
+  /// Expects that the model of the cheapest plan computes the same on the device as the
+  /// interpreter.
   void expect_as_interpreted(const std::shared_ptr<runtime::Device>& device,
                              const Times& times = {}) {
     const auto file = built(times);
@@ -66,7 +67,8 @@ class GpuNetwork : public testing::Test {
   std::function<void(const runtime::ModelFile&)> before_loading_ = [](const auto&) {};
 };
 
-/// Channels last for the convolutions, row-major for the sum: copies between the two.
+/// Returns times by which convolutions have the channels last and the sum is row-major, so that the
+/// plan has copies between these layouts.
 Times with_copies() {
   Times times{.otherwise = 1e6};
   times.ns["conv2d in=NHWC out=NHWC"] = 1e3;
@@ -148,7 +150,7 @@ TEST_F(GpuNetwork, OnAGpuAModelComputesWhatTheInterpreterDoes) {
   expect_as_interpreted(*device, with_copies());
 }
 
-/// Gives the driver the kernels of a model, each run by the emulator.
+/// Gives the fake driver the kernels of a model. The emulator runs each of them.
 void give_kernels(runtime::FakeCuda& fake, const runtime::ModelFile& file) {
   for (const runtime::Artifact& artifact : file.kernels) {
     const runtime::KernelInfo& info = artifact.info;
@@ -166,7 +168,7 @@ void give_kernels(runtime::FakeCuda& fake, const runtime::ModelFile& file) {
     for (const codegen::GpuKernel& kernel : code->kernels) names.push_back(kernel.name);
     const auto emulator = codegen::HostEmulator::compile(code->text, names);
     ASSERT_TRUE(emulator) << emulator.error().message;
-    const auto pointers = info.arguments.size() + 1;  // scratch is the last
+    const auto pointers = info.arguments.size() + 1;  // the last pointer is the scratch memory
     for (const codegen::GpuKernel& kernel : code->kernels)
       fake.kernels[kernel.name] = {
           static_cast<int>(pointers), [emulator = *emulator, kernel, pointers](void* const* given) {
@@ -184,7 +186,7 @@ TEST_F(GpuNetwork, CudaKernelsInAGraphComputeWhatTheInterpreterDoes) {
   runtime::FakeCuda& fake =
       *reinterpret_cast<runtime::FakeCudaControl*>(dlsym(library, "fake_cuda"))();
   fake = {};
-  fake.major = 8;  // without TMA, which the emulator and the driver describe differently
+  fake.major = 8;  // has no TMA, which the emulator and the driver describe differently
   fake.max_threads = 1024;
   const auto device = runtime::open_cuda_device({.library = TW_FAKE_CUDA});
   ASSERT_TRUE(device) << device.error().message;

@@ -9,8 +9,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// y = x + c for x of `batch` rows, where the kernel of each batch is one of its own, behind a step
-/// that both batches have alike. Nothing is ever loaded.
+/// Returns a model of two steps for `batch` rows of x: first (x, c) -> h, second (h, d) -> y. Each
+/// batch has kernels of its own. They have no code, because the model is never loaded.
 runtime::ModelFile batch_model(int64_t batch, const std::string& constants) {
   const auto kernel = [](const std::string& workload, std::vector<int64_t> shape) {
     runtime::Artifact artifact;

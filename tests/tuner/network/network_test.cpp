@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rounds of tuning a network, over kernels that are rows of a table.
+// Tests the rounds of tuning a network. The times of kernels come from a table.
 #include "tuner/network/network.h"
 
 #include <fmt/format.h>
@@ -39,14 +39,14 @@ class Network : public testing::Test {
                         planned_services(work_, store_));
   }
 
-  /// Makes the cheapest plan that of row-major tensors, with two kernels.
+  /// Makes the plan with row-major tensors the cheapest. It has two kernels.
   void predict_row_major_fastest() {
     work_.predicted.otherwise = 1e6;
     work_.predicted.ns["conv2d in=NCHW out=NCHW"] = 1e4;
     work_.predicted.ns["add_relu a=NCHW b=NCHW out=NCHW"] = 1e3;
   }
 
-  /// Layouts that the cheapest plan asks of an operator.
+  /// Returns the layouts that the cheapest plan asks for in the operator with index `op`.
   static std::string layouts_of(const TunedNetwork& tuned, size_t op) {
     return dsl::print_layouts(tuned.plans[0].kernels[op].workload.layouts);
   }
@@ -92,7 +92,7 @@ TEST_F(Network, PlansAreChosenByOneTimeAndTellTheExpectedOne) {
   work_.predicted.ns["add_relu a=NCHW b=NCHW out=NCHW"] = 1e3;
   const auto chosen = run();
   ASSERT_TRUE(chosen) << chosen.error().message;
-  // By these times another plan would be faster.
+  // By these expected times, another plan would be faster.
   work_.expected.otherwise = 100;
   work_.expected.ns["conv2d in=NCHW out=NHWC"] = 5e4;
   work_.expected.ns["conv2d in=NHWC out=NCHW"] = 7e4;
@@ -119,7 +119,7 @@ TEST_F(Network, PlansAreChosenByOneTimeAndTellTheExpectedOne) {
 TEST_F(Network, WithoutEffortEveryKernelIsPredictedAndFewOfThoseThatConvert) {
   options_.tuning.effort = Effort::None;
   work_.predicted.ns["conv2d in=NHWC out=NHWC"] = 900;
-  // Their estimates are less.
+  // The estimates of these kernels are below their predictions.
   for (const char* layouts : {"in=NHWC out=NCHW", "in=NCHW out=NHWC", "in=NCHW16c out=NHWC"})
     work_.predicted.ns[std::string("conv2d ") + layouts] = 1e5;
   const auto tuned = run();
@@ -134,10 +134,11 @@ TEST_F(Network, WithoutEffortEveryKernelIsPredictedAndFewOfThoseThatConvert) {
 
 TEST_F(Network, Fault31_AnInterruptWhileSchemesAreEstimatedLeavesAPlan) {
   NetworkServices services = planned_services(work_, store_);
-  std::atomic<bool> has_offered = false;  // predictions are made by several threads
+  std::atomic<bool> has_offered = false;  // several threads predict
   services.predict = [this, &has_offered, predict = services.predict](const dsl::Workload& workload,
                                                                       Precision precision) {
-    // Copies are the last ones that are predicted at once.
+    // Copies are the last workloads that are always predicted. Later predictions are of schemes
+    // that were estimated so far.
     const bool is_copy = workload.op == "expr";
     if (has_offered && !is_copy) interrupts_ = 1;
     if (is_copy) has_offered = true;
@@ -160,7 +161,7 @@ TEST_F(Network, WithoutEffortSmallKernelsArePredictedRoughly) {
     if (precision == Precision::Full) full.insert(workload.op);
     return predict(workload, precision);
   };
-  work_.predicted.ns["add_relu a=NCHW b=NCHW out=NCHW"] = 10;  // the convolutions: 1,000 each
+  work_.predicted.ns["add_relu a=NCHW b=NCHW out=NCHW"] = 10;  // each convolution takes 1,000
   options_.tuning.effort = Effort::None;
   const auto tuned =
       tune_network(graph_, work_.target, options_, store_, environment_, {}, services);
@@ -200,7 +201,8 @@ TEST_F(Network, KernelsOfThePlanAreTunedCountedAsOftenAsTheyOccur) {
   EXPECT_EQ(tuned->plans[0].kernels[0].measured_ns, 1000);
 }
 
-// A run that is too short to find a better kernel does not make the plan worse.
+// The predicted kernel is one of the trials, so a run that is too short to find a better one does
+// not make the plan worse.
 TEST_F(Network, TasksBeginWithThePredictedKernelUntilOneIsMeasured) {
   options_.rounds = 2;
   predict_row_major_fastest();
@@ -223,11 +225,11 @@ TEST_F(Network, ARoundIsLongEnoughForItsTasks) {
   options_.rounds = 3;
   options_.tuning.budget_s = 100;
   ASSERT_TRUE(run());
-  EXPECT_DOUBLE_EQ(budgets_s.front(), 30);  // a third of what is not kept for the last plan
+  EXPECT_DOUBLE_EQ(budgets_s.front(), 30);  // a third of 90 s; 10 s are kept for the end
   budgets_s.clear();
   options_.tuning.budget_s = 2;
   ASSERT_TRUE(run());
-  EXPECT_DOUBLE_EQ(budgets_s.front(), 1);  // half a second for each kernel
+  EXPECT_DOUBLE_EQ(budgets_s.front(), 1);  // half a second for each of two kernels
 }
 
 TEST_F(Network, WhatWasMeasuredReplacesWhatWasPredictedAndThePlanFollows) {
@@ -253,7 +255,8 @@ TEST_F(Network, WhatWasMeasuredReplacesWhatWasPredictedAndThePlanFollows) {
   EXPECT_EQ(layouts_of(*tuned, 0), last);
 }
 
-// The sum is fast with the channels last only, and the second convolution could save it a copy.
+// The sum is fast only with the channels last. If the second convolution writes this layout, a copy
+// is saved.
 TEST_F(Network, SchemesThatCouldChangeThePlanAreTunedToo) {
   const std::string other = "conv2d in=NCHW out=NHWC";
   work_.predicted.otherwise = work_.measured.otherwise = 1e6;
@@ -295,14 +298,14 @@ TEST_F(Network, RoundsShareTheBudget) {
   const auto tuned = run();
   ASSERT_TRUE(tuned) << tuned.error().message;
   EXPECT_EQ(tuned->ended, Ended::Budget);
-  // The last one uses what was kept for kernels that turn out to be needed.
+  // The last round uses the time that was kept for kernels that turn out to be needed.
   ASSERT_THAT(budgets, SizeIs(4));
   EXPECT_NEAR(budgets.back(), closing_share * 100, 1e-6);
   budgets.pop_back();
   EXPECT_THAT(budgets, Each(testing::DoubleNear((1 - closing_share) * 100 / 3, 1e-6)));
 }
 
-// All trials are made in the first round, which takes the whole budget.
+// All trials are made in the first round, which takes 96 of the 100 s of the budget.
 TEST_F(Network, NoRoundIsWithoutTasks) {
   options_.tuning.trials = 4;
   work_.on_round = [&](const auto&, const TuneOptions&) { now_ns_ += 96 * second; };
@@ -311,8 +314,8 @@ TEST_F(Network, NoRoundIsWithoutTasks) {
   for (const auto& tasks : work_.rounds) EXPECT_FALSE(tasks.empty());
 }
 
-// The only round finds the kernel of its plan so slow that the next plan has another one, which is
-// known, and copies that nobody has measured.
+// The only round finds the kernel of its plan to be slow. So the next plan has another kernel,
+// which is known, and copies that were never measured.
 TEST_F(Network, KernelsThatTheLastPlanTurnsOutToNeedAreMeasured) {
   const std::string plain = "conv2d in=NCHW out=NCHW", last = "in=NHWC out=NHWC";
   dsl::Workload known = workload_of(small_conv);
@@ -376,8 +379,8 @@ TEST_F(Network, Fault31_AnInterruptBeforeThereIsAPlanIsAnError) {
   EXPECT_EQ(tuned.error().code, ErrorCode::Interrupted);
 }
 
-/// Convolutions are fastest in blocks of 16, or with the channels last where they are read; the
-/// row-major sum is as fast as any.
+/// Sets times by which convolutions are fastest if they write blocks of 16 and read either such
+/// blocks or the channels last. The sum is equally fast in all layouts.
 void prefer_blocks(Times& times) {
   times.otherwise = 1e5;
   times.ns["conv2d in=NCHW out=NCHW"] = 4e4;
@@ -405,7 +408,8 @@ TEST_F(Network, KernelsOfAllChoicesAreTunedAndTheirPlansMeasured) {
   for (const char* conv :
        {"conv2d in=NCHW out=NCHW", "conv2d in=NCHW16c out=NCHW16c", "conv2d in=NHWC out=NCHW16c"})
     EXPECT_EQ(std::ranges::count(first, conv), 1) << conv;
-  // Copies from and to blocks are those of the row whose operators exchange row-major arrays.
+  // These copies are for Choice::Blocked, whose operators compute in blocks and exchange row-major
+  // arrays.
   EXPECT_THAT(first, Contains("expr in0=ABCD16b out=ABCD"));
   for (const TaskSpec& task : work_.rounds[0]) EXPECT_LE(task.weight, 2) << "as often as one plan";
   ASSERT_THAT(tuned->choices, SizeIs(all_choices.size()));
@@ -415,14 +419,15 @@ TEST_F(Network, KernelsOfAllChoicesAreTunedAndTheirPlansMeasured) {
     times.push_back(network->plan.predicted_ns);
     for (const KernelChoice& kernel : network->kernels) EXPECT_GT(kernel.measured_ns, 0);
   }
-  EXPECT_EQ(times[0], 2 * 4e4 + 1e3);                // row-major
-  EXPECT_EQ(times[1], 2 * 1e4 + 1e3 + 4 * 4e3);      // each from and to row-major
-  EXPECT_EQ(times[2], 2 * 1e4 + 1e3 + 2 * 4e3);      // one block
-  EXPECT_EQ(times[3], 2 * 0.9e4 + 1e3 + 3 * 4e3);    // the fastest of each
-  EXPECT_EQ(times[4], 0.9e4 + 1e4 + 1e3 + 2 * 4e3);  // all together
+  EXPECT_EQ(times[0], 2 * 4e4 + 1e3);                // RowMajor
+  EXPECT_EQ(times[1], 2 * 1e4 + 1e3 + 4 * 4e3);      // Blocked: row-major in between
+  EXPECT_EQ(times[2], 2 * 1e4 + 1e3 + 2 * 4e3);      // Uniform: one block size
+  EXPECT_EQ(times[3], 2 * 0.9e4 + 1e3 + 3 * 4e3);    // LocalBest: the fastest of each operator
+  EXPECT_EQ(times[4], 0.9e4 + 1e4 + 1e3 + 2 * 4e3);  // Global: the fastest sum
 }
 
-// Measured first, the row-major kernel turns out to be the fastest; others were never measured.
+// Only the row-major kernel is measured. Other kernels are predicted to be faster than its measured
+// time, but the choice is made among measured schemes.
 TEST_F(Network, ChoicesAreMadeAmongMeasuredSchemesInTheEnd) {
   options_.choices = {graph::Choice::LocalBest};
   options_.rounds = 1;

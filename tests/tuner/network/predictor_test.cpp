@@ -60,7 +60,8 @@ TEST(Predictor, ItsScheduleHasAnExpectedTime) {
   }
 }
 
-// The shared points do not depend on which workload asked first.
+// A predictor shares good points between workloads. They do not depend on which workload is
+// predicted first.
 TEST(Predictor, ItsOrderChangesNothing) {
   const Predict one = predictor(), other = predictor();
   const std::string first = one(convolution("NCHW8c"), Precision::Rough)->schedule;

@@ -42,7 +42,7 @@ class SchemeCost : public testing::Test {
     ASSERT_EQ(added->quarantined, 0);
   }
 
-  /// The scheme of an operator under these layouts.
+  /// Returns the scheme with these layouts of the operator with index `op`.
   static graph::Scheme scheme(const SchemeCosts& costs, size_t op, const std::string& layouts) {
     return costs.schemes()[op][index(costs, op, layouts).second];
   }
@@ -92,7 +92,7 @@ TEST_F(SchemeCost, KernelsThatConvertCostAsMuchAsTheFastestOtherUntilTheyArePred
   EXPECT_EQ(known.predict_estimated({index(known, 0, "in=NHWC out=NCHW")}), false);
   known.drop_estimated();
   EXPECT_THAT(known.estimated(), SizeIs(0));
-  EXPECT_THAT(known.kernels(0), SizeIs(4));  // three that do not convert, and one
+  EXPECT_THAT(known.kernels(0), SizeIs(4));  // three that do not convert, one predicted
 }
 
 TEST_F(SchemeCost, NothingIsEstimatedOfOperatorsThatTheDatabaseKnows) {
@@ -112,7 +112,8 @@ TEST_F(SchemeCost, NoKernelThatARecordOfALikeTargetGivesAScheduleIsEstimated) {
   EXPECT_TRUE(known.estimated().contains(index(known, 0, "in=NHWC out=NCHW")));
 }
 
-// A kernel that was not predicted has no algorithm that the record's could differ from.
+// An estimated kernel has no schedule yet, so its algorithm cannot be compared with that of a
+// record.
 TEST_F(SchemeCost, RecordsThatAppearLaterDoNotReachWhatIsEstimated) {
   context_.estimates = true;
   SchemeCosts known = costs();
@@ -159,12 +160,13 @@ TEST_F(SchemeCost, TimesOfOneAlgorithmSayNothingOfAnother) {
     EXPECT_TRUE(costs->refresh(store_));
     return std::move(*costs);
   };
-  // On another processor the direct algorithm was measured.
+  // The direct algorithm was measured on another processor.
   Target other = work_.target;
   other.cpu = "another";
   store(conv_, "in=NCHW out=NCHW", 3e4, other);
   EXPECT_THAT(planned().at(0, 0).schedule, testing::HasSubstr("winograd"));
-  // On this one its time is known, and does not scale predictions of Winograd's.
+  // On this processor the time of the direct algorithm is known, but it does not scale predictions
+  // of Winograd's.
   store(conv_, "in=NCHW out=NCHW", 3e4, work_.target);
   const SchemeCosts known = planned();
   EXPECT_EQ(scheme(known, 0, "in=NCHW out=NCHW").cost_ns, 3e4);
@@ -173,7 +175,7 @@ TEST_F(SchemeCost, TimesOfOneAlgorithmSayNothingOfAnother) {
 
 TEST_F(SchemeCost, CautionAddsWhatPredictionsAreWrongByAndNothingToMeasurements) {
   store(conv_, "in=NCHW out=NCHW", 1e4, work_.target);
-  store(conv_, "in=NHWC out=NHWC", 4e4, work_.target);  // twice and half the mean
+  store(conv_, "in=NHWC out=NHWC", 4e4, work_.target);  // ratios 1 and 4: half and twice the mean
   const SchemeCosts known = costs();
   const auto likely = known.schemes(), cautious = known.schemes(Stance::Cautious);
   for (size_t i = 0; i < likely[0].size(); ++i)
@@ -201,7 +203,7 @@ TEST_F(SchemeCost, AKernelThatChoseItsLayoutsIsThatSchemes) {
   EXPECT_EQ(scheme(costs(), 1, "in=NCHW16c out=NHWC").cost_ns, 2e3);
 }
 
-// Weights and activations exceed L2 and fit L3.
+// The weights and activations exceed L2 and fit in L3.
 TEST_F(SchemeCost, WhatWasMeasuredHotIsNoMeasurementOfANetworkWhoseCachesAreNot) {
   work_.target.machine.caches[1].bytes = 16 << 10;
   work_.predicted.otherwise_hot = 8e3;
@@ -214,7 +216,8 @@ TEST_F(SchemeCost, WhatWasMeasuredHotIsNoMeasurementOfANetworkWhoseCachesAreNot)
   EXPECT_EQ(known.kernels(0)[0].workload.asked(), "in=NCHW out=NCHW network:L3");
   EXPECT_EQ(known.count_measured(), 0u);
   EXPECT_NE(known.kernels(0)[0].schedule.find("unroll"), std::string::npos);
-  // Twice as slow as predicted hot, and so too where the caches are those of the network.
+  // The hot time is twice its prediction, so the prediction for the caches of the network is
+  // doubled too.
   EXPECT_NEAR(scheme(known, 0, "in=NCHW out=NCHW").cost_ns, 2e4, 1);
   EXPECT_NEAR(scheme(known, 0, "in=NHWC out=NHWC").cost_ns, 2e4, 1);
 }
@@ -293,12 +296,12 @@ TEST_F(SchemeCost, OnlySchemesThatCouldChangeThePlanContend) {
   store(conv_, "in=NCHW out=NCHW", 1e4, work_.target);
   work_.predicted.ns["conv2d in=NCHW out=NHWC"] = 1.5e4;
   const SchemeCosts known = costs();
-  auto cheapest = known.schemes();  // only for its shape
+  auto cheapest = known.schemes();  // only its shape is used
   std::vector<std::vector<double>> plans;
   for (const auto& schemes : cheapest) plans.emplace_back(schemes.size(), 1e6);
   EXPECT_THAT(find_contenders(known, plans, 5e4, 1), SizeIs(0));
-  // With this scheme in the first convolution the best plan takes 3 us more, and it may be 5 us
-  // faster than it is thought to be.
+  // With this scheme for the first convolution, the best plan takes 3 us longer. The scheme may be
+  // 5 us faster than it is predicted to be.
   for (size_t i = 0; i < cheapest[0].size(); ++i)
     if (dsl::print_layouts(known.kernels(0)[i].workload.layouts) == "in=NCHW out=NHWC")
       plans[0][i] = 5.3e4;

@@ -22,7 +22,7 @@ OperatorGroup group_of(const std::string& key, std::vector<bool> packed_ahead) {
   return {workload_of(key), std::move(packed_ahead), false, {0}};
 }
 
-/// Texts of the workloads' layouts, one a choice.
+/// Returns the layouts of each choice that is offered, as texts.
 std::vector<std::string> offered(const OperatorGroup& group,
                                  const std::vector<LayoutChoice>& known = {}) {
   std::vector<std::string> texts;
@@ -40,7 +40,7 @@ TEST(Schemes, ConvolutionsHaveAllPairsOfLayoutsOfImageAndResult) {
                                             "in=NCHW32c out=NHWC", "in=NCHW16c out=NCHW16c"}));
 }
 
-/// Texts of the layouts of the choices that convert.
+/// Returns the layouts of each choice that converts, as texts.
 std::vector<std::string> converting(const OperatorGroup& group) {
   std::vector<std::string> texts;
   for (const LayoutChoice& choice : offered_layouts(group, machine_of_16_lanes()))
@@ -54,17 +54,18 @@ TEST(Schemes, KernelsConvertThatReadAnotherOrderThanTheyWrite) {
   EXPECT_THAT(texts, SizeIs(12));
   EXPECT_THAT(texts, testing::Contains("in=NHWC out=NCHW16c"));
   EXPECT_THAT(texts, testing::Not(testing::Contains("in=NHWC out=NHWC")));
-  // An image of three channels has no blocks, and lies row-major where the result is in blocks.
+  // An image of three channels has no blocks. If it is row-major, a kernel that writes blocks does
+  // not count as converting.
   EXPECT_THAT(
       converting(group_of("conv2d n=1 c=3 h=8 w=8 k=32 r=3 s=3 pad=1 f32 fast", {false, true})),
       ElementsAre("in=NHWC out=NCHW", "in=NCHW out=NHWC", "in=NHWC out=NCHW16c"));
-  // All orders of 1 x 1 results are alike.
+  // All layouts of a 1 x 1 result place its elements alike.
   EXPECT_THAT(converting(group_of("global_avg_pool n=1 c=64 h=7 w=7 f32 fast", {false})),
               SizeIs(0));
-  // Two images could be converted.
+  // Neither of the two inputs is packed ahead, so either could be the one to convert.
   EXPECT_THAT(converting(group_of("batch_matmul batch=4 m=8 n=8 k=8 f32 fast", {false, false})),
               SizeIs(0));
-  // Sums element by element have one order.
+  // In elementwise sums all tensors have one order.
   EXPECT_THAT(converting(group_of("add_relu n=1 c=64 h=8 w=8 f32 fast", {false, false})),
               SizeIs(0));
 }
@@ -97,9 +98,9 @@ TEST(Schemes, FewChannelsHaveSmallBlocksOrNone) {
 
 TEST(Schemes, LayoutsThatPlaceElementsAlikeAreOfferedOnce) {
   const auto pooled = offered(group_of("global_avg_pool n=1 c=64 h=8 w=8 f32 fast", {false}));
-  EXPECT_THAT(pooled, SizeIs(4));  // the result is 1 x 1
+  EXPECT_THAT(pooled, SizeIs(4));  // all layouts of the 1 x 1 result are alike
   const auto one_block = offered(group_of("add_relu n=1 c=16 h=8 w=8 f32 fast", {false, false}));
-  EXPECT_THAT(one_block, SizeIs(2));  // NCHW16c of 16 channels is NHWC
+  EXPECT_THAT(one_block, SizeIs(2));  // with 16 channels, NCHW16c is NHWC
 }
 
 TEST(Schemes, GpusAreOfferedNoBlocks) {
@@ -116,8 +117,8 @@ TEST(Schemes, OtherRanksAreRowMajor) {
               ElementsAre("a=MK out=MN"));
 }
 
-// The keys are contiguous along the size of a head, over which scores are sums. With the keys side
-// by side a vector of scores reads a vector of keys.
+// Attention scores are sums along the size of a head, and the keys are contiguous along it. If the
+// keys are transposed, a vector of scores reads a vector of keys.
 TEST(Schemes, FactorsThatAreSummedAlongTheirRowsMayBeTransposed) {
   const std::string attention = "attention b=6 m=40 n=48 d=64 f32 fast";
   EXPECT_THAT(offered(group_of(attention, {false, false, false})),
@@ -129,8 +130,8 @@ TEST(Schemes, FactorsThatAreSummedAlongTheirRowsMayBeTransposed) {
               SizeIs(1));
 }
 
-// A sparse product gathers elements of a row. With transposed matrices, vectors along the rows of
-// the result read neighbours.
+// A sparse product gathers elements of a row. If the matrices are transposed, vectors along the
+// rows of the result read neighbouring elements.
 TEST(Schemes, MatricesOfGatheredRowsMayBeTransposed) {
   const std::string sparse =
       "expr fast input x: f32[16, 40]; weight rows: i32[12, 3]; weight w: f32[48, 3]; out: "
@@ -151,7 +152,8 @@ TEST(Schemes, LayoutsOfRecordsAreAddedOnce) {
   EXPECT_EQ(texts.back(), "a=NHWC b=NCHW out=NCHW8c");
 }
 
-// Kernels of an algorithm may choose the layouts of the stages that it makes.
+// The schedule also sets the layout of a stage that its algorithm adds, out.u. Only the layouts of
+// arguments are part of the choice.
 TEST(Schemes, LayoutsOfRecordsAreThoseOfArguments) {
   const OperatorGroup group =
       group_of("conv2d n=1 c=8 h=8 w=8 k=8 r=3 s=3 pad=1 f32 fast", {false, true});
@@ -163,8 +165,8 @@ TEST(Schemes, LayoutsOfRecordsAreThoseOfArguments) {
   EXPECT_TRUE(choice->outputs[0].is_row_major());
 }
 
-/// The choices of the operator that move nothing: the layout of the result, and the number of
-/// copies.
+/// Returns the choices of the operator `name` that move nothing: for each, the layout of the result
+/// and the number of copies.
 std::vector<std::pair<std::string, size_t>> in_place(const graph::Graph& graph,
                                                      const std::string& name,
                                                      const Machine& machine) {
@@ -184,7 +186,8 @@ TEST(Schemes, ConcatenationsMoveNothingWherePiecesAreContiguous) {
   EXPECT_THAT(in_place(dense_block(), "y1", machine),
               ElementsAre(Pair("NCHW", 0), Pair("NCHW16c", 0)));
   const graph::Graph awkward = awkward_concatenations();
-  // Copies: x as it is an input; one of a, as it is part of y1, twice.
+  // Row-major y1 copies the caller's arrays x (an input) and a (a result). y2 copies a twice, since
+  // a is a part of y1. y3 copies the constant v, and b, which is a part of y2.
   EXPECT_THAT(in_place(awkward, "y1", machine),
               testing::UnorderedElementsAre(Pair("NCHW", 2), Pair("NCHW16c", 0)));
   EXPECT_THAT(in_place(awkward, "y2", machine),
@@ -257,7 +260,7 @@ TEST(Schemes, OperatorsThatComputeTheSameAreOneGroup) {
   EXPECT_THAT(groups[1].operators, ElementsAre(2));
   graph.constants["b"] = graph::make_constant(graph::normal_array({1, 32, 8, 8}, 3));
   graph.operators.push_back(graph::named("add_relu n=1 c=32 h=8 w=8 f32 fast", {"y", "b"}, "z"));
-  EXPECT_THAT(group_operators(graph), SizeIs(3));  // one of its operands is packed ahead
+  EXPECT_THAT(group_operators(graph), SizeIs(3));  // z adds a constant, which is packed ahead
 }
 
 TEST(Schemes, WhatIsAskedForIsInTheStateOfTheNetwork) {
@@ -282,7 +285,7 @@ TEST(Schemes, ReshapesAreRowMajorAndMoveNothing) {
   EXPECT_TRUE(choices[0].inputs[0].is_row_major());
 }
 
-/// x -> reshape -> g, grouped convolution of g -> h, reshape -> y.
+/// Returns x -> reshape -> g -> grouped convolution -> h -> reshape -> y.
 graph::Graph grouped_convolution() {
   graph::Graph graph;
   const std::vector<int64_t> image = {1, 64, 8, 8}, grouped = {1, 16, 4, 8, 8};
@@ -325,7 +328,7 @@ TEST(Schemes, GroupsOfChannelsHaveTheLayoutsOfTheirImages) {
               testing::Contains("ABDE4bC -> ABCD16b free"));
 }
 
-/// Texts of the choices of the graph's operators, in their order.
+/// Returns the choices of the graph's operators as texts, in the order of the operators.
 std::vector<std::vector<std::string>> offered_in(const graph::Graph& graph) {
   std::vector<std::vector<std::string>> texts;
   for (const OperatorGroup& group : group_operators(graph))
@@ -333,7 +336,8 @@ std::vector<std::vector<std::string>> offered_in(const graph::Graph& graph) {
   return texts;
 }
 
-// x [n, c, w] -> tanh s -> reshape -> one row i -> convolution r -> reshape -> y.
+// The network is x [n, c, w] -> tanh -> s -> reshape to one row -> i -> convolution -> r -> reshape
+// -> y.
 TEST(Schemes, SignalsHaveTheLayoutsOfImagesWithOneRow) {
   graph::Graph graph;
   const std::vector<int64_t> signal = {1, 64, 8}, image = {1, 64, 1, 8};

@@ -22,7 +22,7 @@ using ::testing::SizeIs;
 
 // ---- scripts --------------------------------------------------------------------------------
 
-/// A plan in which every tensor is row-major.
+/// Returns a plan in which every tensor is row-major.
 PlannedNetwork row_major_plan(const graph::Graph& graph) {
   PlannedNetwork network;
   for (const graph::Operator& op : graph.operators) {
@@ -69,11 +69,11 @@ TEST(Script, ResultsLieInTheCallersArraysAndAliasesInOne) {
     EXPECT_EQ(storage.place, runtime::Place::Output);
     EXPECT_EQ(storage.number, static_cast<int64_t>(i));
   }
-  EXPECT_THAT(script->calls, SizeIs(3));  // f is c by another name, and a copy of its own here
+  EXPECT_THAT(script->calls, SizeIs(3));  // f is a view of c, but both are results, so f is copied
 }
 
-/// The places of a call's arguments in the storages of concatenations: "7+1024" at byte 1024 of
-/// storage 7, or "-" for an argument that is in no concatenation.
+/// Returns the place of each argument of the call in the array of a concatenation. For example,
+/// "7+1024" is byte 1024 of storage 7. An argument that is in no concatenation gives "-".
 std::vector<std::string> places_of(const Script& script, const std::string& call) {
   const auto found = std::ranges::find(script.calls, call, &ScriptCall::name);
   std::vector<std::string> places;
@@ -106,8 +106,8 @@ TEST(Script, EachPieceIsPartOfOneArrayAtOneOffset) {
     EXPECT_EQ(script->storages[output.storage].place, runtime::Place::Output);
 }
 
-/// Random graphs of tensors of some rows: operators of one input, reshapes that change nothing, and
-/// concatenations of any tensors.
+/// Makes random graphs. Each tensor has a few rows. The operators are softmax, reshapes that change
+/// nothing, and concatenations of any tensors.
 class RandomRows {
  public:
   explicit RandomRows(Random& random) : random_(random) {
@@ -169,7 +169,8 @@ class RandomRows {
   std::map<std::string, int64_t> rows_;
 };
 
-/// Runs a script on names of rows instead of numbers.
+/// Runs a script on names of rows in place of numbers. Each call must find the names of the rows
+/// that it reads, and writes those of its result.
 class RowsInMemory {
  public:
   RowsInMemory(const graph::Graph& graph, const Script& script) : script_(script) {
@@ -201,7 +202,8 @@ class RowsInMemory {
   }
 
  private:
-  /// The row of an array, in which a storage may be a part.
+  /// Returns row `number` of a storage. If the storage is a part of another, this is a row of the
+  /// whole array.
   std::string& row(size_t storage, size_t number) {
     while (const auto& part = script_.storages[storage].part) {
       number += static_cast<size_t>(part->at / (RandomRows::columns * 4));
@@ -279,7 +281,7 @@ TEST(CheckAssemblable, OnGpusSlicesOfLoopsAreAligned) {
   expect_refused();
   graph.loops[0].slices.clear();
   expect_refused();
-  // States have places of their own, which are aligned.
+  // The values of states have places of their own, which are aligned.
   graph.loops[0].stacks.clear();
   EXPECT_TRUE(check_assemblable(graph, gpu));
 }

@@ -9,7 +9,8 @@
 namespace tw::tuner {
 namespace {
 
-/// Rounds of a step that takes these times, with noise of a few percent that only adds.
+/// Returns rounds of a step that takes these times. Noise makes each time up to 3 % longer, and
+/// every tenth time, on average, three times as long.
 std::vector<TimePair> noisy_rounds(Random& random, int count, double one_ns, double all_ns) {
   const auto noisy = [&](double ns) {
     return ns * (1 + 0.03 * random.unit()) * (random.below(10) == 0 ? 3 : 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the graph of a network to a model that runs, without effort: nothing is measured but what a
-// refresh times.
+// Tests tuning from the graph of a network to a model that runs. Most tests use Effort::None, with
+// which only a refresh measures anything.
 #include "tuner/network/tune_model.h"
 
 #include <gmock/gmock.h>
@@ -148,7 +148,7 @@ TEST_F(TuneModel, AnInterruptBeforeTheFirstMeasurementKeepsTheFile) {
     interrupts = 1;
     return {};
   };
-  // Without a file the network that is known is written.
+  // If there is no file, the network is written as it is known so far.
   const auto written = run();
   ASSERT_TRUE(written) << written.error().message;
   EXPECT_FALSE(written->runs[0].has_measured);
@@ -168,7 +168,7 @@ TEST_F(TuneModel, AnInterruptAfterTheFirstMeasurementReplacesTheFile) {
   environment_.interrupts = &interrupts;
   environment_.later_interrupts = &later;
   options_.tuning.effort = Effort::Normal;
-  options_.tuning.budget_s = 600;  // the interrupt ends the run long before, also beside other work
+  options_.tuning.budget_s = 600;  // the interrupt comes much earlier
   options_.path = folder_ / "net.twart";
   std::ofstream(options_.path) << "an older network";
   options_.listen = [&](const ModelRun&) -> OnProgress {
@@ -220,12 +220,12 @@ TEST_F(TuneModel, ARefreshKeepsTheSameNetwork) {
   EXPECT_TRUE(again->refresh->is_measured);
   EXPECT_GT(again->refresh->former_ns, 0);
   EXPECT_EQ(again->refresh->former_ns, again->refresh->latency_ns);
-  // Planning uses up the budget. Still the network is called many times, not once.
+  // Planning uses up the budget. The network is called many times all the same.
   EXPECT_GE(readings - without_race, 100);
 }
 
-/// Convolutions of 1 x 1 side by side, and the mean of an elementwise result: merge_siblings and
-/// fuse_prologues change this graph.
+/// Returns two 1 x 1 convolutions of x that are concatenated, and the mean of an elementwise
+/// result. The passes merge_siblings and fuse_prologues change this graph.
 graph::Graph siblings_and_mean(int64_t batch) {
   const std::vector<int64_t> image = {batch, 8, 4, 4};
   const std::string size = "n=" + std::to_string(batch);

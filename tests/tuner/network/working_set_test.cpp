@@ -9,8 +9,8 @@
 namespace tw::tuner {
 namespace {
 
-// Constants of 72 KiB; of the activations, 8 KiB each, three are alive at a time: x, which the sum
-// reads last, and those of an operator.
+// The constants take 72 KiB. Each activation takes 8 KiB, and three are alive at a time: x, which
+// the sum at the end reads, and the input and result of a convolution.
 constexpr int64_t bytes_of_two_convolutions = (72 + 3 * 8) << 10;
 
 TEST(WorkingSet, HasAllConstantsAndTheActivationsThatAreAliveTogether) {
@@ -46,7 +46,7 @@ TEST(WorkingSet, ANetworkHasTheStateOfTheLevelThatIsTwiceAsLarge) {
 
 TEST(WorkingSet, OfALoopIsThatOfATrip) {
   const auto bytes = [](int64_t trips) { return working_set_bytes(graph::recurrence(trips)); };
-  // xs, hs and ys have two rows of three numbers for each trip.
+  // xs, hs and ys have two rows of three f32 for each trip, i.e. 24 bytes each.
   EXPECT_EQ(bytes(1010) - bytes(1000), 3 * 10 * 24);
   Machine machine;
   machine.caches[1].bytes = 4 << 10;
@@ -64,7 +64,8 @@ TEST(WorkingSet, DropsResultsOfALoopThatNothingReads) {
     graph.outputs = {"z", "z2"};
     return working_set_bytes(graph);
   };
-  // The loop has xs, hs and ys. The last operator has ys, z and z2, but no longer hs.
+  // During the loop xs, hs and ys are alive. At the last operator ys, z and z2 are alive, but no
+  // longer hs.
   EXPECT_EQ(bytes(1010) - bytes(1000), 3 * 10 * 24);
 }
 

@@ -35,7 +35,7 @@ TEST_F(CancellationTest, Fault31_OneInterruptCancelsAtOnceWhatIsNotNeeded) {
   EXPECT_TRUE(needed.stop.is_stopped());
 }
 
-// The grace is one for all waits, however many there are.
+// All waits share one grace period, which begins with the first wait that notices the interrupt.
 TEST_F(CancellationTest, Fault31_TheGraceBeginsWithTheFirstWaitThatNotices) {
   interrupts_ = 1;
   const Cancellation copy = cancellation_;

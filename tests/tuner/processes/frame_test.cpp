@@ -64,7 +64,8 @@ TEST(FrameReader, Fault40_AnyFlippedByteIsNoticed) {
     FrameReader reader;
     reader.feed(bad);
     const auto next = reader.next();
-    // A flipped length asks for more bytes or fails the checksum; never is a payload handed out.
+    // With a flipped length, the reader waits for more bytes or the checksum fails. It never
+    // returns a payload.
     EXPECT_TRUE(!next || !next->has_value()) << at;
   }
 }
@@ -130,7 +131,7 @@ TEST(Frame, WritingToAClosedPeerIsAnErrorNotASignal) {
 
 TEST(Frame, SignalsThatInterruptDoNoHarm) {
   struct sigaction action = {}, before = {};
-  action.sa_handler = [](int) {};  // no SA_RESTART: calls return EINTR
+  action.sa_handler = [](int) {};  // without SA_RESTART, so calls return EINTR
   ::sigaction(SIGUSR1, &action, &before);
   Pair pair;
   std::atomic<bool> done{false};

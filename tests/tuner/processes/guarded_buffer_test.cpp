@@ -49,7 +49,7 @@ TEST_P(Sizes, AllDataAreWritableWithoutTouchingTheCanaries) {
 }
 
 TEST(GuardedBuffer, Fault37_EveryByteOfTheSlackIsWatched) {
-  const GuardedBuffer end = make(100, {.align = Align::End});  // 28 bytes after it
+  const GuardedBuffer end = make(100, {.align = Align::End});  // 28 bytes of slack after it
   for (int i = 0; i < 28; ++i) {
     std::byte& canary = end.data()[100 + i];
     const std::byte before = canary;

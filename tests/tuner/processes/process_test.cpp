@@ -26,8 +26,8 @@ std::atomic<int64_t> wall_clock_jump_s{0};
 std::atomic<int> wall_clock_reads{0};
 }  // namespace
 
-// Stands before the C library's, so that a test can make the wall clock jump for all code of this
-// program.
+// Replaces the function of the C library, so that a test can make the wall clock jump for all code
+// of this program.
 extern "C" int clock_gettime(clockid_t clock, timespec* now) noexcept {
   static const auto real =
       reinterpret_cast<int (*)(clockid_t, timespec*)>(::dlsym(RTLD_NEXT, "clock_gettime"));
@@ -68,7 +68,7 @@ TEST(Process, MessagesQueueUpAndAreAnsweredInOrder) {
 TEST(Process, HasAGroupOfItsOwnAndNoForeignDescriptors) {
   Process worker = planted({"free"});
   EXPECT_EQ(text(ask(worker, "group")), "reply: " + std::to_string(worker.pid()));
-  // Inheritable on purpose; the worker must not see it.
+  // The descriptor is inheritable on purpose. The worker must not get it.
   const int leaky = ::open("/dev/null", O_RDONLY);
   Process other = planted({"free"});
   EXPECT_EQ(text(ask(other, "echo x")), "reply: x");
@@ -117,7 +117,7 @@ TEST(Process, DestructionLeavesNoZombie) {
 }
 
 TEST(Process, WorkerStartedByHandSaysSo) {
-  // Its descriptor 3 is no connection, as when a person runs the worker from a shell.
+  // Descriptor 3 of the worker is closed, as when a person runs the worker from a shell.
   auto started = Process::start(
       {.argv = {"/bin/sh", "-c", "exec 3>&- \"$0\" free", TW_PLANTED_WORKER}}, monotonic_clock());
   ASSERT_TRUE(started);
@@ -126,8 +126,8 @@ TEST(Process, WorkerStartedByHandSaysSo) {
   EXPECT_NE(text(outcome).find("started by the tuner only"), std::string::npos) << text(outcome);
 }
 
-/// Calls `cause` and expects that the process whose PID is the reply ends within 60 s, although
-/// nothing asks that process to end.
+/// Calls `cause` and expects that a process ends within 60 s, although nothing asks this process to
+/// end. `outcome` is a reply with its PID.
 void expect_ends(const Outcome& outcome, const std::function<void()>& cause) {
   ASSERT_TRUE(std::holds_alternative<Reply>(outcome)) << text(outcome);
   const int process =
@@ -218,7 +218,7 @@ TEST(Process, Fault46_WallClockJumpsChangeNoDeadline) {
   EXPECT_GE(clock() - start, 100 * millisecond_ns);
   wall_clock_jump_s = 0;
   EXPECT_EQ(wall_clock_reads, 0);
-  // The jump itself works: else the test shows nothing.
+  // Checks that the jump itself works. Otherwise the test would show nothing.
   wall_clock_jump_s = 86400;
   const time_t jumped = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   wall_clock_jump_s = 0;
@@ -230,7 +230,7 @@ TEST(Process, DeadlinesAreOnTheClockThatWasPassedIn) {
   Process worker = planted({"free"}, [&now] { return now; });
   ASSERT_TRUE(worker.send("echo x"));
   EXPECT_EQ(text(worker.receive({patience_ns})), "reply: x");
-  now = 2 * patience_ns;  // past any deadline, though no time has passed
+  now = 2 * patience_ns;  // after any deadline, though hardly any time has passed
   ASSERT_TRUE(worker.send("loop"));
   EXPECT_EQ(text(worker.receive({patience_ns})), "timed out");
 }
@@ -283,7 +283,7 @@ TEST(Process, Fault71_ThirtyTwoDescriptorsAreEnough) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
   {
     Process worker = planted({"confined"});
-    for (int i = 0; i < 40; ++i) EXPECT_TRUE(worker.restart());  // descriptors are given back
+    for (int i = 0; i < 40; ++i) EXPECT_TRUE(worker.restart());  // old descriptors are closed
     EXPECT_EQ(text(ask(worker, "echo x")), "reply: x");
   }
   ::setrlimit(RLIMIT_NOFILE, &before);

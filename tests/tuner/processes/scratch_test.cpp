@@ -33,7 +33,7 @@ class ScratchTest : public testing::Test {
     return std::move(*made);
   }
 
-  /// Path of a scratch directory with a file, which a killed process has left behind.
+  /// Returns the path of a scratch directory with a file that a killed process has left behind.
   std::string killed_run() {
     int names[2];
     if (::pipe(names) != 0) throw std::runtime_error("pipe");
@@ -83,7 +83,7 @@ TEST_F(ScratchTest, Fault31_RunsThatLiveKeepTheirDirectories) {
 }
 
 TEST_F(ScratchTest, Fault31_NothingElseIsRemoved) {
-  // Not ours by name; a link; a file; and another user's.
+  // These stay: directories with other names, a link, a file, and a directory of another user.
   fs::create_directory(parent_ + "/tilewright-0");
   fs::create_directory(parent_ + "/precious");
   fs::create_directory_symlink(parent_ + "/precious", parent_ + "/tilewright-run-link");

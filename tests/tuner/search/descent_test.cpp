@@ -28,7 +28,8 @@ Space product_space() {
   return Space::derive(workload_of("dense m=256 n=256 k=256 bf16 fast").compute, hopper);
 }
 
-/// Higher the fewer decisions differ from the wanted ones.
+/// Returns a score that is higher the fewer decisions differ from the wanted point. Adds the number
+/// of points that it scores to `scored`.
 Score closeness_to(const Point& wanted, int* scored = nullptr) {
   return [wanted, scored](const std::vector<Point>& points) {
     std::vector<Prediction> predictions;
@@ -48,7 +49,7 @@ TEST(Descents, SingleChangesLeadToTheBestPoint) {
   const Point first = space.default_point();
   Random random(3);
   Point wanted = first;
-  for (int i = 0; i < 4; ++i) {  // one decision further each time, each of them allowed
+  for (int i = 0; i < 4; ++i) {  // each step changes one decision and gives an allowed point
     const std::vector<Point> near = space.neighbours(wanted);
     wanted = near[static_cast<size_t>(random.below(static_cast<int64_t>(near.size())))];
   }
@@ -58,7 +59,8 @@ TEST(Descents, SingleChangesLeadToTheBestPoint) {
             wanted);
 }
 
-// A search of a GPU's space begins with a point that samples alone do not come to.
+// The first point that a search proposes on a GPU is predicted to be faster than the best of 768
+// samples.
 TEST(Descents, BeginASearchOnAGpu) {
   const Space space = product_space();
   const Score score = score_before_trials(space, 1, Prior::Pretrained, {});
@@ -99,7 +101,8 @@ TEST(Descents, LeavePointsThatCannotBeUsed) {
             first);
 }
 
-/// Infinite for what is illegal, and where registers are expected to spill.
+/// Returns the predicted time; infinity for an illegal schedule, or if registers are expected to
+/// spill.
 double predicted_ns(const schedules::Schedule& schedule) {
   const auto program = schedule.program(schedules::limits_searched(hopper));
   if (!program) return std::numeric_limits<double>::infinity();
@@ -109,7 +112,8 @@ double predicted_ns(const schedules::Schedule& schedule) {
              : std::exp2(cost_model::analytic_time_of(features)) - 1;
 }
 
-/// The predicted time of the schedule that is preferred, as a share of the best of samples'.
+/// Returns the predicted time of the schedule that is chosen by prediction, divided by that of the
+/// best of `samples` samples.
 double ratio_to_samples(const std::string& key, int samples) {
   const dsl::Workload workload = workload_of(key);
   const auto preferred = predicted_schedule(schedules::problem_of(workload), hopper, 1).value();
@@ -123,7 +127,8 @@ double ratio_to_samples(const std::string& key, int samples) {
   return ours / best;
 }
 
-/// Predicted time of what is preferred with the effort, over that without its descent.
+/// Returns the predicted time of the schedule that is chosen with effort_of_network, divided by
+/// that of the schedule that is chosen without a descent.
 double ratio_without_descent(const std::string& key) {
   const dsl::Workload workload = workload_of(key);
   const Target target = parse_target("x86-64-v3").value();
@@ -138,18 +143,18 @@ double ratio_without_descent(const std::string& key) {
   return predicted_ns(effort_of_network) / predicted_ns(without);
 }
 
-// Few of the points of a proposal have stages that all fit each other.
+// In few points of a proposal do the schedules of all stages fit each other.
 TEST(Descents, MakePredictionsOfChainsFaster) {
   EXPECT_LT(ratio_without_descent("attention b=6 m=1500 n=1500 d=64 f32 fast"), 0.98);
 }
 
-// Dot products are one of several ways to sum, and have few good tiles.
+// Dot products are one of several ways to sum, and few of their tiles are good.
 TEST(Descents, MakePredictionsOfIntegerProductsFaster) {
   EXPECT_LT(ratio_without_descent("dense m=196 n=256 k=256 i8 fast"), 0.98);
 }
 
-// Before anything is measured, a search prefers what sampling would find in twenty thousand points;
-// of these, the nightly form takes all.
+// Before anything is measured, a search chooses a point that is about as good as the best of 20,000
+// samples. By day, only one product is compared, with 300 samples.
 TEST(Descents, OnTheModelAreAsGoodAsManySamples) {
   const std::vector<std::string> products = {
       "conv2d n=32 c=256 h=56 w=56 k=64 r=1 s=1 stride=1 pad=0 dilation=1 groups=1 bf16 fast",

@@ -10,7 +10,8 @@ namespace {
 
 using cost_model::ScaledFeatures;
 
-/// A kernel of which some features have the first value, and others the second.
+/// Returns the features of a kernel. Of the first 20 features, every other one is `first` and the
+/// rest are `second`.
 ScaledFeatures at(float first, float second) {
   std::vector<float> row(cost_model::feature_count());
   for (size_t i = 0; i < 20; ++i) row[i] = i % 2 == 0 ? first : second;

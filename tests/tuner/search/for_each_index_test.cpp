@@ -34,7 +34,7 @@ TEST(ForEachIndex, ThrowsWhatACallThrows) {
   }
 }
 
-/// A process that has no address space left for the stack of a thread.
+/// The process has no address space left for the stack of another thread.
 TEST(ForEachIndex, WorksWithTheThreadsThatItGets) {
   if (has_shadow_memory) GTEST_SKIP() << "[SKIP] sanitizers need address space";
   const auto call_all = [] {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// data/curves.jsonl: the best latency after each trial of guided searches of the 23 layers of
-// ResNet-50, one line a layer: {"best": [[trial, ns], ...], "trials", "workload"}.
+// data/curves.jsonl has guided searches of the 23 layers of ResNet-50, one a line: {"best":
+// [[trial, ns], ...], "trials", "workload"}. "best" has a pair for each trial that was faster than
+// all before.
 #include "tuner/search/gain.h"
 
 #include <fmt/format.h>
@@ -17,7 +18,7 @@
 namespace tw::tuner {
 namespace {
 
-/// The best latency after each trial; 0 before the first valid one.
+/// The best latency in ns after each trial, or 0 before the first valid trial.
 using Best = std::vector<double>;
 
 std::vector<Best> guided_searches() {
@@ -33,7 +34,7 @@ std::vector<Best> guided_searches() {
   return searches;
 }
 
-/// The recorded samples of each layer in ten random orders.
+/// Returns ten searches of each layer: its recorded samples in ten random orders.
 std::vector<Best> random_searches() {
   std::ifstream file(TW_REPLAY_DATA);
   std::vector<std::vector<double>> layers;
@@ -56,8 +57,8 @@ std::vector<Best> random_searches() {
   return searches;
 }
 
-/// Predicted over realised, the logarithms summed over all searches; from 8, 16, 32... trials to
-/// twice as many.
+/// Returns the predicted gains divided by the real ones. Both are sums of logarithms over all
+/// searches and over the steps from 8, 16, 32, ... trials to twice as many.
 double predicted_over_realised(const std::vector<Best>& searches) {
   double predicted = 0, realised = 0;
   for (const Best& best : searches) {
@@ -166,7 +167,8 @@ TEST(Gain, OneSearchAloneIsWorthWhatItsCurveSays) {
   EXPECT_DOUBLE_EQ(expected_improvement({one}, 60), one.curve.next(600));
 }
 
-// Two alike have the minute in halves; what a third has gained for long changes little.
+// Two equal searches get half of the minute each. Beside a search that gains nothing any more, a
+// young search gets nearly the whole minute, but shortens only half of the total time.
 TEST(Gain, ManySearchesShareTheTime) {
   const SharedSearch young{after(50), 1000, 10}, old{after(50'000), 1000, 10};
   EXPECT_NEAR(expected_improvement({young, young}, 60), young.curve.next(300), 1e-6);

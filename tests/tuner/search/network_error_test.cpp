@@ -14,7 +14,7 @@ TEST(NetworkError, IsSharedByTheOperatorsThatHaveOtherAlgorithms) {
   const Target target = parse_target("x86-64-v3").value();
   graph::Graph graph = two_convolutions();
   EXPECT_DOUBLE_EQ(most_error_of_kernels(graph, target), error_of_network / std::sqrt(2.0));
-  // A third one counts as two.
+  // The number of operators is rounded up to a power of two, so three count as four.
   graph.constants["w3"] = graph.constants["w1"];
   graph.operators.push_back(graph::named(small_conv, {"y", "w3"}, "z"));
   EXPECT_DOUBLE_EQ(most_error_of_kernels(graph, target), error_of_network / 2);

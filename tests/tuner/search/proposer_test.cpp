@@ -58,7 +58,7 @@ TEST_F(Proposing, FeaturesOfPredictionsOutliveLaterPredictions) {
 }
 
 TEST_F(Proposing, PredictionsTellIllegalSeenAndNewPointsApart) {
-  // Some samples of this space are illegal, whatever the machine at hand.
+  // Some samples of this space are illegal, whatever machine runs the test.
   proposer_ = Proposer(Space::derive(workload_.compute, parse_target("x86-64-v4").value()),
                        make_search("evolution").value(), 1, 1);
   proposer_.begin({});
@@ -84,7 +84,7 @@ TEST_F(Proposing, PredictionsTellIllegalSeenAndNewPointsApart) {
   }
 }
 
-/// Notes the history that it is given.
+/// A search that stores the history it is given and proposes nothing.
 class Spy : public Search {
  public:
   explicit Spy(std::vector<Tried>& history) : history_(history) {}

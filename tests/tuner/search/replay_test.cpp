@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost model as a search uses it, on recorded trials: 240 uniform samples each of the spaces of
-// ResNet-50 layers, measured on one thread of an AVX-512 machine (x86-64, one 512-bit multiply-add
-// a cycle), with "hopeless" latencies from the samples before they were dropped.
+// Tests the cost model as a search uses it, on recorded trials. These are 240 uniform samples of
+// each space of a ResNet-50 layer, measured on one thread of an AVX-512 machine (x86-64, one
+// 512-bit multiply-add a cycle). The latency of a "hopeless" trial is from the samples before it
+// was dropped.
 #include "tuner/search/replay.h"
 
 #include <fmt/format.h>
@@ -35,7 +36,8 @@ const std::vector<Recording>& recordings() {
   return read;
 }
 
-/// Rank correlation of the analytic model's order with the measured one.
+/// Returns the rank correlation between the order of the trials by the analytic model and the
+/// measured order.
 double analytic_spearman(const Recording& recording) {
   std::vector<double> scores, throughputs;
   for (const Sample& trial : recording.trials) {
@@ -45,8 +47,10 @@ double analytic_spearman(const Recording& recording) {
   return cost_model::spearman(scores, throughputs).value_or(0);
 }
 
-/// Geometric means over recordings and five seeds: the best after so many guided trials over that
-/// of 64 random ones. Taught: by the trials of the other layers, and by nothing else.
+/// Returns the best throughput after each of these numbers of guided trials, divided by that after
+/// 64 random trials: geometric means over recordings and five seeds. If `taught`, the model has
+/// learned from the trials of the other layers and learns nothing else. Otherwise it learns from
+/// its own trials.
 std::vector<double> ratios_to_random(bool taught, const std::vector<size_t>& trials) {
   constexpr uint64_t seeds = 5;
   std::vector<double> logs(trials.size(), 0.0);
@@ -82,8 +86,8 @@ TEST(Replay, TheAnalyticModelOrdersTrials) {
   EXPECT_GE(mean, 0.82);
 }
 
-// 184 to 200 samples each of eight layers on an AVX2 machine with 16 registers. It is a yardstick:
-// nothing in the model is fitted to it, only the machine's row says that it is a Zen 3.
+// 184 to 200 samples of each of eight layers, on an AVX2 machine with 16 registers. Nothing in the
+// model is fitted to these trials; only their machine says that it is a Zen 3.
 TEST(Replay, TheAnalyticModelOrdersTrialsOfASecondMachine) {
   const std::vector<Recording> zen3 = recordings_of(TW_REPLAY_ZEN3);
   ASSERT_EQ(zen3.size(), 8u);
@@ -100,7 +104,8 @@ TEST(Replay, TheAnalyticModelOrdersTrialsOfASecondMachine) {
   EXPECT_GE(analytic.share(8), 0.97);
 }
 
-/// The recordings with the corrections of the pretrained model handed out by chance.
+/// Returns the recordings with the corrections of the pretrained model shuffled among the trials of
+/// each recording.
 std::vector<Recording> with_shuffled_corrections(std::vector<Recording> recordings) {
   Random random(1);
   for (Recording& recording : recordings) {
@@ -118,8 +123,8 @@ std::vector<Recording> with_shuffled_corrections(std::vector<Recording> recordin
   return recordings;
 }
 
-/// Means over recordings: the rank correlation of times and measured ones, and the factor between
-/// them (geometric).
+/// Means over recordings: the rank correlation of predicted and measured times, and the factor
+/// between them (geometric mean).
 struct Judged {
   double correlation = 0, factor = 1;
 };
@@ -141,9 +146,9 @@ Judged judged(const std::vector<Recording>& recordings,
   return {correlation, std::exp2(off)};
 }
 
-// Trials of random workloads that are in no corpus, on a machine that is in one. The corrections
-// must be right where they are: handed out by chance they are worse. The order within a workload is
-// no better than the analytic model's here, only the times are.
+// The trials are of random workloads that no corpus of the pretrained model has, on a machine that
+// one corpus is from. Each correction must suit its trial: shuffled corrections are worse. Within a
+// workload, the order is no better than that of the analytic model; only the times are.
 TEST(Replay, ThePretrainedModelIsRightAboutWorkloadsThatItHasNotSeen) {
   const std::vector<Recording> unseen = recordings_of(TW_REPLAY_UNSEEN);
   ASSERT_GE(unseen.size(), 30u);
@@ -161,7 +166,8 @@ TEST(Replay, ThePretrainedModelIsRightAboutWorkloadsThatItHasNotSeen) {
   EXPECT_LT(pretrained.factor, shuffled.factor);
 }
 
-/// The recording as if it were of a machine of which next to nothing is known.
+/// Returns the recordings of a Zen 3 as if they were of a Neoverse N1, i.e. of a machine of which
+/// next to nothing is known.
 std::vector<Recording> of_a_wrong_machine(const std::string& path) {
   std::ifstream file(path);
   std::stringstream text;
@@ -173,9 +179,9 @@ std::vector<Recording> of_a_wrong_machine(const std::string& path) {
   return read_recordings(text).value();
 }
 
-/// Mean rank correlation over the recordings of scores and throughputs of all trials but the first
-/// `rest`, by models that know the first `known` of their recording. Recordings with fewer than
-/// five trials to be ranked are left out.
+/// Returns the mean over the recordings of the rank correlation between scores and throughputs. The
+/// model learns the first `known` trials of a recording and scores all trials but the first `rest`.
+/// Recordings with fewer than five trials to be ranked are left out.
 double correlation_of_rest(const std::vector<Recording>& recordings, size_t known, size_t rest) {
   double sum = 0, count = 0;
   for (const Recording& recording : recordings) {
@@ -219,7 +225,8 @@ TEST(Replay, TrialsCorrectWhatTheModelExpectsAndMendAWrongMachine) {
   }
 }
 
-// The picks of a replay are good before anything is learned; learning must not spoil them.
+// The picks of a replay are good before the model has learned anything. Learning must not spoil
+// them.
 TEST(Replay, CorrectedPicksAreNoWorse) {
   struct Case {
     std::string name;

@@ -42,7 +42,7 @@ TEST(Scoring, CandidatesAreTheLegalSchedulesOfTheirPoints) {
               *cost_model::features_with_expected_time(*program, space.problem(), target, 1));
   }
   EXPECT_GT(texts.size(), 5u);
-  EXPECT_LT(texts.size(), points.size());  // some are too large
+  EXPECT_LT(texts.size(), points.size());  // some are too large or give the same program
 }
 
 TEST(Scoring, BlocksOfGpusHaveTheLimitsOfTheirTarget) {
@@ -96,7 +96,8 @@ TEST(Scoring, WhatWasSeenOrComesTwiceIsLeftOut) {
 }
 
 TEST(Scoring, WhatMeansTheSameProgramComesOnce) {
-  // Loops over one tap: unrolled or not, and in any order.
+  // The kernel has one tap. Its loops may be unrolled or not and in any order, without another
+  // program.
   const auto workload = workload_of(
       "conv2d n=1 c=16 h=14 w=14 k=16 r=1 s=1 stride=1 pad=0 dilation=1 groups=1 f32 fast");
   const auto space = schedules::Space::derive(workload.compute, target);

@@ -26,8 +26,8 @@ Space conv_space() {
   return Space::derive(workload.compute, host_target());
 }
 
-/// A landscape with one summit: the share of decisions that a hidden point has right, nearer values
-/// counting for more.
+/// A landscape with one summit, which is a hidden point. The height of a point is the mean over its
+/// decisions of 1 / (1 + the number of values between its choice and that of the summit).
 class Landscape {
  public:
   Landscape(const Space& space, uint64_t seed) : space_(&space) {
@@ -48,8 +48,8 @@ class Landscape {
   Point summit_;
 };
 
-/// Result of search(): its trials until a throughput of `enough` was reached, `limit` trials were
-/// made, or nothing was proposed.
+/// Result of search(), which ends when a throughput of `enough` is reached, `limit` trials are
+/// made, or nothing is proposed.
 struct Trace {
   int trials = 0;
   double best = 0;
@@ -119,8 +119,8 @@ std::vector<std::string_view> names_of_searches() {
 
 INSTANTIATE_TEST_SUITE_P(All, Searches, testing::ValuesIn(names_of_searches()));
 
-// Points of a group have the same features. Of points that are predicted to be about as fast, a
-// batch has one of each group where the features are told.
+// Points of a group have the same features. If predictions carry features and the points are
+// predicted to be about as fast, a batch has a point of each group.
 TEST(Search, ABatchHasKernelsThatDiffer) {
   const dsl::Workload workload =
       workload_of("conv2d n=1 c=32 h=14 w=14 k=48 r=3 s=3 pad=1 f32 fast");
@@ -178,8 +178,8 @@ TEST(Search, EvolutionClimbsFasterThanChance) {
   EXPECT_LT(4 * evolution, random) << "trials of five searches";
 }
 
-/// The best of 256 trials where points that are allowed and new have a score that is `praise` times
-/// their throughput.
+/// Returns the best throughput of 256 trials. The score of a new point is `praise` times its
+/// throughput.
 double best_found(std::string_view name, const Landscape& landscape, uint64_t seed, double praise) {
   const Space space = conv_space();
   auto made = make_search(name);
@@ -299,7 +299,7 @@ TEST(Search, TheAlgorithmThatIsRatedBestHasHalfOfTheFirstPool) {
   EXPECT_LT(count, std::ssize(rated) * 3 / 4);
 }
 
-// A landscape in which few samples have every stage right.
+// In this landscape, few samples have the right choices for every stage.
 TEST(Search, TheFirstProposalForAChainDescendsFromTheBestSamples) {
   const dsl::Workload workload = workload_of("attention b=2 m=48 n=64 d=32 f32 fast");
   const Space space = Space::derive(workload.compute, host_target());
@@ -324,7 +324,7 @@ TEST(Search, TheFirstProposalForAChainDescendsFromTheBestSamples) {
   }
 }
 
-// Kernels that nobody measured are not verified.
+// A kernel that was not measured is not verified either, so its rounding errors are not known.
 TEST(Search, WhatRoundsMuchWaitsUntilSomethingWasTried) {
   const dsl::Workload workload =
       workload_of("conv2d n=1 c=320 h=17 w=17 k=192 r=1 s=7 pad_left=3 pad_right=3 f32 fast");
@@ -345,14 +345,14 @@ TEST(Search, WhatRoundsMuchWaitsUntilSomethingWasTried) {
     return algorithms;
   };
   EXPECT_THAT(algorithms_after({}), testing::Each(2u)) << "tiles of 4";
-  // The last one is the best of a few samples.
+  // The last point of a batch is the best of a few samples.
   EXPECT_THAT(algorithms_after({{space.default_point(), 1.0}}),
               testing::ElementsAre(3, 2, 2, testing::Lt(3)))
       << "one with tiles of 6, as long as none has worked";
 }
 
-// An algorithm that rounds too much is wrong with every schedule, however fast the model thinks it
-// is.
+// An algorithm that rounds too much is wrong with every schedule, however fast the model predicts
+// it to be.
 TEST(Search, AlgorithmsThatNeverWorkAreGivenUp) {
   const Space space = space_of_algorithms();
   const Score score = [&](const std::vector<Point>& points) {
@@ -403,7 +403,8 @@ TEST(Search, SpreadProposesPointsOfAllPredictedSpeeds) {
   EXPECT_GE(speeds.size(), 6u);
 }
 
-// Its steps change decisions of one algorithm only: with those of others it would find nothing.
+// A step of the grid search changes decisions of one algorithm only. Changes of the decisions of
+// other algorithms would not give new points.
 TEST(Search, GridCountsThroughTheSpaceOfAnAlgorithm) {
   const Space space = space_of_algorithms();
   auto grid = *make_search("grid");
@@ -421,7 +422,8 @@ TEST(Search, GridCountsThroughTheSpaceOfAnAlgorithm) {
   EXPECT_EQ(seen.size(), 100u);
 }
 
-/// As after a run that tried the first 30,000 points: an empty answer would end the new run.
+/// An earlier run has tried the first 30,000 points. If the search proposed nothing, the new run
+/// would end.
 TEST(Search, GridFindsTheFirstNewPointBehindMany) {
   const Space space = space_of_algorithms();
   auto grid = *make_search("grid");

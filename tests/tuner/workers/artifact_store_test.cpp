@@ -31,7 +31,8 @@ TEST_F(Store, BytesAreNamedByTheirHash) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 1);
 }
 
-// A directory that cannot be read cannot be synced. Root may read every directory.
+// A directory that cannot be read cannot be synced. Root may read every directory, so the test
+// becomes another user.
 TEST_F(Store, SyncsNothingWhileKernelsAreTimed) {
   constexpr uid_t nobody = 65534;
   const uid_t user = geteuid();

@@ -37,7 +37,7 @@ TEST_F(DeviceLocks, OneAtATimeAndEachDeviceByItself) {
   EXPECT_TRUE(elsewhere.take(passing_, {0}));
 
   turn->reset();
-  EXPECT_TRUE(other.take(passing_, {0}));  // and what it returned is gone at once
+  EXPECT_TRUE(other.take(passing_, {0}));  // the turn that it returns ends at once
   EXPECT_TRUE(one.take(passing_, {0}));
 }
 
@@ -46,14 +46,14 @@ TEST_F(DeviceLocks, WhoWaitsIsNext) {
   auto turn = ours.take(passing_, {0});
   ASSERT_TRUE(turn);
   std::atomic<bool> waits = false;
-  std::mutex writing;  // each writes while it has the turn; sanitizers do not know file locks
+  std::mutex writing;  // held while writing, since sanitizers do not know file locks
   std::vector<std::string> order;
   const auto write = [&](const char* who) {
     const std::lock_guard lock(writing);
     order.emplace_back(who);
   };
   std::thread waiting([&] {
-    // The clock is looked at by those who have to wait.
+    // The clock is read only by a caller that has to wait.
     const auto theirs_now = theirs.take([&] { return waits = true, int64_t{0}; }, {1});
     write("theirs");
   });

@@ -12,7 +12,7 @@
 namespace tw::tuner {
 namespace {
 
-/// Variables of the environment, which come back with the end of the test.
+/// Environment variables that a test sets. The destructor restores them.
 class Variables {
  public:
   Variables() = default;
@@ -77,7 +77,7 @@ TEST_F(Surrounding, PlacesFollowTheXdgSpecification) {
   EXPECT_EQ(default_places().configuration, "/home/somebody/.config/tilewright.toml");
   EXPECT_EQ(default_places().fallback, "");
   variables_.set("XDG_DATA_HOME", "/data");
-  variables_.set("XDG_CACHE_HOME", "relative");  // is ignored
+  variables_.set("XDG_CACHE_HOME", "relative");  // relative paths are ignored
   EXPECT_EQ(default_places().database, "/data/tilewright/tilewright.db");
   EXPECT_EQ(default_places().cache, "/home/somebody/.cache/tilewright");
 }

@@ -90,7 +90,7 @@ TEST(FarmJobs, Fault68_NoBytesBreakTheReaders) {
       for (int k = 0; k < 3 && !bytes.empty(); ++k)
         bytes[static_cast<size_t>(random.below(static_cast<int64_t>(bytes.size())))] =
             static_cast<char>(random.below(256));
-      // A message or an error, nothing else.
+      // Each call returns a message or an error and does not crash.
       (void)decode_farm_job(bytes);
       (void)decode_farm_reply(bytes);
       (void)decode_farm_description(bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs on a farm whose only station is in the client's process, `tuning_worker farm`: the jobs are
-// real, and no Dask takes part (tests/tools/farm_test.py).
+// Tests runs on a farm whose only station is in the client's process, `tuning_worker farm`. The
+// jobs are real. Dask takes no part; tests/tools/farm_test.py tests farms with Dask.
 #include "tuner/workers/farm.h"
 
 #include <fmt/format.h>
@@ -131,7 +131,7 @@ TEST_F(OnAFarm, Fault69_WhereTheFarmIsLostWhatWasMeasuredIsStored) {
   }
 }
 
-// No other round is tried, and nothing is built from predictions.
+// No other round is tried, and no model is made from predictions.
 TEST_F(OnAFarm, Fault69_ANetworkWhoseFarmIsLostEndsWithWhatWasMeasuredStored) {
   const auto farm = open_farm(options_of(measures, "lose", 3), environment_, 60);
   ASSERT_TRUE(farm) << farm.error().message;

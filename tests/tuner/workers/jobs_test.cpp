@@ -118,7 +118,7 @@ TEST(Jobs, NoBytesBreakTheReader) {
       bytes[static_cast<size_t>(random.below(static_cast<int64_t>(bytes.size())))] =
           static_cast<char>(random.below(256));
     MeasureReply reply;
-    (void)decode(bytes, reply);  // a result or an error, nothing else
+    (void)decode(bytes, reply);  // returns a result or an error and does not crash
     (void)decode_job(bytes);
   }
 }

@@ -30,7 +30,7 @@ class WorkerPool : public testing::Test {
   static std::string plain(const dsl::Workload& workload) {
     return schedules::Schedule(workload.compute).to_string();
   }
-  /// The name of a kernel in the store.
+  /// Builds a kernel and returns the name of its artifact in the store.
   static std::string built(Workers& workers, const dsl::Workload& workload,
                            const std::string& schedule) {
     const auto outcome =
@@ -39,8 +39,8 @@ class WorkerPool : public testing::Test {
     return outcome ? outcome->artifact : "";
   }
 
-  /// Workers with the code generator that plant_code_generator() leaves in the folder, for a kernel
-  /// on one thread of so many cores.
+  /// Returns workers with the code generator that plant_code_generator() has put into the folder.
+  /// They build kernels for one thread of a machine with `cores` cores.
   Workers planted_workers(int cores = host_target().machine.cores, double timeout_s = 10) const {
     Environment environment = test_environment();
     environment.code_generator = folder_.path();
@@ -118,7 +118,7 @@ TEST_F(WorkerPool, Fault36_AKernelThatTheSystemDoesNotLoadIsNotAtFault) {
   ASSERT_TRUE(workers) << workers.error().message;
   const std::string reference = built(*workers, workload_, plain(workload_));
   ASSERT_TRUE(workers->runner->prepare(workload_.key(), {reference}, Needed::No));
-  // A socket cannot be opened as a file.
+  // A socket cannot be opened as a file, so the system does not load this kernel.
   const std::string kernel(64, '0');
   const std::string path = workers->artifacts->directory() + "/" + kernel + ".twart";
   ASSERT_EQ(::mknod(path.c_str(), S_IFSOCK | 0600, 0), 0);
@@ -153,7 +153,8 @@ TEST_F(WorkerPool, Fault31_AnInterruptEndsAMeasurementAsNobodysFault) {
   EXPECT_EQ(reply.error().code, ErrorCode::Interrupted) << reply.error().message;
 }
 
-/// Workers whose runner loses so many jobs of a kind (tuning_worker.cpp).
+/// Returns workers whose runner loses `times` jobs of the kind `job`, in the way `how`
+/// (tuning_worker.cpp).
 Workers losing(const Folder& folder, const std::string& how, const std::string& job, int times) {
   std::ofstream(folder / "losses") << times;
   auto workers = start_workers(
@@ -207,8 +208,8 @@ TEST(LostWorkers, Fault88_AWorkerThatDiesWhileThePeakIsMeasuredIsStartedAgain) {
   }
 }
 
-/// Makes a code generator in the folder: the real one, except that it runs other C code where the
-/// condition holds.
+/// Makes a code generator in the folder. It calls the real one, but runs the C code `does` first if
+/// the C condition `aborts_if` holds.
 void plant_code_generator(const Folder& folder, const std::string& aborts_if,
                           const std::string& does = "abort()") {
   std::string real;
@@ -263,7 +264,8 @@ TEST_F(WorkerPool, Fault43_ABuilderThatAbortsIsGivenItsShareOneByOne) {
 
 TEST_F(WorkerPool, Fault84_SchedulesWhoseBuilderIsToldToEndAreBuiltOnceMore) {
   for (const char* signal : {"SIGTERM", "SIGKILL"}) {
-    // Alone they are built; with the file there, the builder is always lost.
+    // Each schedule can be built alone. Once the file `always` exists, every build loses the
+    // builder.
     std::filesystem::remove(folder_ / "always");
     plant_code_generator(folder_,
                          "count > 1 || access(\"" + (folder_ / "always") + "\", F_OK) == 0",
@@ -287,8 +289,8 @@ TEST_F(WorkerPool, Fault84_SchedulesWhoseBuilderIsToldToEndAreBuiltOnceMore) {
   }
 }
 
-/// Three kernels of the workload, and a code generator that runs the C code where it meets the
-/// second one.
+/// Returns three kernels of the workload, and makes a code generator that runs the C code `does` if
+/// it is given the second kernel.
 std::vector<KernelSource> kernels_with_culprit(const dsl::Workload& workload, const Folder& folder,
                                                const std::string& does = "abort()") {
   const schedules::Schedule plain(workload.compute);
@@ -296,7 +298,7 @@ std::vector<KernelSource> kernels_with_culprit(const dsl::Workload& workload, co
   for (int64_t factor = 2; factor <= 4; ++factor)
     different.push_back(
         {workload.key(), plain.split(workload.compute.stages[0].name, "m", factor).to_string()});
-  // A program's prefix, the first member of its entry, names workload and schedule.
+  // The first member of a program's entry is its prefix, which is a hash of workload and schedule.
   plant_code_generator(
       folder,
       fmt::format("({{ int culprit = 0; for (size_t i = 0; i < count; ++i) culprit |= "
@@ -332,7 +334,7 @@ TEST_F(WorkerPool, Fault43_OnlyTheCulpritOfABatchThatHangsIsBlamed) {
   EXPECT_EQ(built[2].status, TrialStatus::Ok) << built[2].reason;
 }
 
-// One builder has all of them when it dies.
+// All requests are with one builder when it dies.
 TEST_F(WorkerPool, Fault43_RequestsThatWaitBehindTheCulpritAreBuiltAllTheSame) {
   const std::vector<KernelSource> different = kernels_with_culprit(workload_, folder_);
   const Workers workers = planted_workers(2);

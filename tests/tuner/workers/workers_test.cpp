@@ -6,7 +6,7 @@
 namespace tw::tuner {
 namespace {
 
-/// Every schedule has the same outcome.
+/// A builder with the same outcome for every schedule.
 class OneOutcome : public Builder {
  public:
   explicit OneOutcome(BuildOutcome outcome) : outcome_(std::move(outcome)) {}
