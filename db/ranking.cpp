@@ -149,8 +149,8 @@ std::map<std::string_view, Voters> voters_among(const Sessions& sessions) {
   return all;
 }
 
-/// Returns the largest relative distance of a session's latency from the median at which it is not
-/// an outlier, such as 0.25.
+/// Returns d, such as 0.25. A session is no outlier if its latency is at most 1 + d times the
+/// median and at least the median divided by 1 + d.
 double outlier_distance(const std::vector<double>& latencies) {
   const double median = upper_median(latencies);
   std::vector<double> distances;

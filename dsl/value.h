@@ -43,7 +43,7 @@ class CompensatedSum {
 };
 
 /// Returns the rounding error of a + b in double: the exact sum minus the rounded sum (Knuth's
-/// TwoSum). Requires: the sum is finite.
+/// TwoSum). NaN if the sum is not finite.
 double rounding_of_sum(double a, double b);
 
 /// Returns an error text if the operation divides by a literal 0 (Div or Mod); nullopt otherwise.

@@ -176,7 +176,7 @@ bool reads_stage(const Expr& expr, const Compute& compute) {
   return found;
 }
 
-/// Puts the operand that reads a stage first if the operation is commutative, so that equal
+/// If an operation is commutative, moves the operand that reads a stage to the left, so that equal
 /// operators have equal text: a + conv[...] becomes conv[...] + a.
 Compute order_operands(Compute compute) {
   const auto is_commutative = [](dsl::BinaryOp op) {

@@ -34,9 +34,10 @@ constexpr double confirming_pause_s = 0.05;
 constexpr std::chrono::milliseconds between_looks_at_finals(200);
 // Seconds beyond the budget at which TuningRun::Phase::Comparing ends.
 constexpr double comparing_grace_s = 1;
-// Numbers of calls of a kernel that is so slow that a batch consists of one call. The first is for
-// measuring the winner again (verifying, warming up and sampling), the second for comparing two
-// kernels with the fewest rounds.
+// The time that a step needs, counted in calls of a kernel that is so slow that a batch consists of
+// one call. calls_of_confirmation is for measuring the winner again: verifying, warming up and
+// sampling. calls_of_comparison is for comparing two kernels with the fewest rounds: a round has
+// four calls, and loading counts as three rounds.
 constexpr int calls_of_confirmation = 30, calls_of_comparison = 4 * (least_rounds + 3);
 
 /// Returns the number of rounds of each comparison, if `comparisons` comparisons have to fit into

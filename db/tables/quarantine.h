@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to db/: the table of quarantined lines, which are neither valid records nor calibrations.
+// Private to db/: the table of quarantined lines. These are lines of input, or rows of a migrated
+// database, that are neither a valid record nor a valid calibration.
 
 #include <cstdint>
 #include <span>

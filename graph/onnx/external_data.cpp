@@ -62,8 +62,8 @@ tl::expected<Descriptor, int> open_below(const std::string& folder, const std::s
   return Descriptor(static_cast<int>(number));
 }
 
-/// True if the path is relative and its text does not lead out of its folder. Symbolic links are
-/// not resolved.
+/// True if the path is relative and, by its text alone, stays below the folder that it is relative
+/// to. Symbolic links are not resolved.
 bool stays_below(const fs::path& path) {
   const fs::path normal = path.lexically_normal();
   return path.is_relative() && (normal.empty() || *normal.begin() != "..");

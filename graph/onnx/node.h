@@ -3,8 +3,9 @@
 // A Node is one node of an ONNX model in the form that conversions read: without protobuf, with the
 // types of the inputs and the values of constants. Private to graph/onnx.
 //
-// A Conversion is a row of the table in operators.cpp. It has the name of an ONNX operator and a
-// function that adds the corresponding operators to the graph under construction.
+// A Conversion is a row of a table in operators.cpp or operators/constants.cpp. It has the name of
+// an ONNX operator, the opsets for which it holds, and a function that adds the corresponding
+// operators to the graph under construction.
 //
 //   Status convert_relu(const Node& node, Builder& builder) {
 //     const Value x = node.input(0);

@@ -197,9 +197,9 @@ Result<std::optional<Factors>> factors_of(const Operator& op, const std::string&
 // ---- new constants ------------------------------------------------------------------------------
 
 /// Maps the position of an element in a row-major array to the index of its channel. `dimensions`
-/// are the dimensions of the array that have channel axes, and channels are counted row-major over
-/// these. With shape [2, 3, 4] and dimensions {0, 2}, the element [1, 2, 3] has the channel 1 * 4 +
-/// 3 = 7.
+/// are the dimensions of the array that are indexed by channels. The channels are counted row-major
+/// over these dimensions. With shape [2, 3, 4] and dimensions {0, 2}, the element [1, 2, 3] has the
+/// channel 1 * 4 + 3 = 7.
 class ChannelOf {
  public:
   ChannelOf(const std::vector<int64_t>& shape, const std::vector<size_t>& dimensions) {

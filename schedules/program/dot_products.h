@@ -70,7 +70,8 @@ struct Digit {
   int64_t mask;
 };
 
-/// The factors of a dot product, as reads of memory. The pointers point into the product.
+/// The factors of a dot product, as reads of memory. All lanes have the same factor `shared`; `own`
+/// differs between lanes. The pointers point into the product.
 struct DotFactors {
   const dsl::Read *shared, *own;
   /// the bits of an element of `own` that are the factor; nullopt if the whole element is the

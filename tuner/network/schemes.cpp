@@ -503,8 +503,8 @@ Shape image_by_reshape(const Shape& shape, const Shape& other) {
 }
 
 /// True if the operator has the form of a convolution over depth, height and width. It has a sum,
-/// reads a tensor of five dimensions and constant weights of at least four, and its output has five
-/// dimensions.
+/// reads a tensor of five dimensions and constant weights of four or more dimensions, and its
+/// output has five dimensions.
 bool convolves_volumes(const graph::Graph& graph, const graph::Operator& op) {
   const dsl::Compute& compute = op.workload.compute;
   bool has_volume = false, has_weights = false;

@@ -55,7 +55,8 @@ class Cancellation {
   /// Sets a function that every later wait calls several times a second, on the thread that waits.
   /// Requires: no other thread is waiting.
   void tell_while_waiting(std::function<void()> tell) const;
-  /// Returns a deadline that is `seconds` from now. This Cancellation may end the wait earlier.
+  /// Returns a deadline for a wait. It ends the wait `seconds` from now, or earlier if this
+  /// Cancellation stops work of the kind `needed`.
   Deadline deadline(double seconds, Needed needed) const;
 
  private:
