@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/halide/arithmetic.h"
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 #include "base/result.h"
 #include "codegen/halide/float_bits.h"
@@ -159,35 +161,19 @@ bool is_infinite_literal(const Expr& expr) {
   return c && is_float(c->type) && std::isinf(c->float_value);
 }
 
-/// The bits of a float. LLVM would see through a conversion of its type alone. Therefore the bits
-/// are combined with a zero that LLVM does not know: the sign of the task's number.
-struct FloatBits {
-  explicit FloatBits(const HExpr& x)
-      : type(x.type().with_code(halide_type_uint)),
-        bits(Halide::reinterpret(type, x) ^
-             Halide::cast(type, hi::Variable::make(index32, "task") >> 31)) {}
-
-  HExpr constant(uint64_t value) const { return hi::make_const(type, value); }
-  uint64_t infinity() const { return type.bits() == 64 ? 0x7ff0'0000'0000'0000 : 0x7f80'0000; }
-  uint64_t sign() const { return uint64_t{1} << (type.bits() - 1); }
-
-  HExpr is_number() const { return (bits & constant(sign() - 1)) <= constant(infinity()); }
-  HExpr is_infinity(bool negative) const {
-    return bits == constant(infinity() | (negative ? sign() : 0));
-  }
-
-  Halide::Type type;
-  HExpr bits;
-};
-
 }  // namespace
 
 HExpr comparison_with_infinity(const dsl::Binary& operation, const HExpr& a, const HExpr& b) {
   const bool is_right = is_infinite_literal(operation.b);
   if (!is_right && !is_infinite_literal(operation.a)) return {};
-  const FloatBits x(is_right ? a : b);
+  const HExpr bits = hidden_bits(is_right ? a : b);
+  const uint64_t sign = uint64_t{1} << (bits.type().bits() - 1);
+  const uint64_t infinity = bits.type().bits() == 64 ? std::bit_cast<uint64_t>(HUGE_VAL)
+                                                     : std::bit_cast<uint32_t>(HUGE_VALF);
+  const auto constant = [&](uint64_t value) { return hi::make_const(bits.type(), value); };
   const bool negative = (is_right ? operation.b : operation.a).as<dsl::Const>()->float_value < 0;
-  const HExpr is_equal = x.is_infinity(negative);
+  const HExpr is_equal = bits == constant(infinity | (negative ? sign : 0));
+  const HExpr is_number = (bits & constant(sign - 1)) <= constant(infinity);
   // True if the literal is the largest number of those that the operation allows for x.
   const bool bounds = is_right != negative;
   switch (operation.op) {
@@ -196,9 +182,9 @@ HExpr comparison_with_infinity(const dsl::Binary& operation, const HExpr& a, con
     case BinaryOp::Ne:
       return !is_equal;
     case BinaryOp::Le:
-      return bounds ? x.is_number() : is_equal;
+      return bounds ? is_number : is_equal;
     case BinaryOp::Lt:
-      return bounds ? x.is_number() && !is_equal : hi::const_false(a.type().lanes());
+      return bounds ? is_number && !is_equal : hi::const_false(a.type().lanes());
     default:
       return {};
   }

@@ -4,6 +4,10 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <utility>
+#include <vector>
+
+#include "codegen/halide/float_bits.h"
 
 namespace tw::codegen::halide {
 namespace {
@@ -63,10 +67,34 @@ struct Contents {
   Contents operator|(const Contents& b) const { return {infinite || b.infinite, other || b.other}; }
 };
 
-/// `contents_of` returns the contents of the buffer of a name.
+bool keeps_infinity(UnaryOp op) {
+  return op == UnaryOp::Neg || op == UnaryOp::Abs || op == UnaryOp::Floor || op == UnaryOp::Round ||
+         op == UnaryOp::Sqrt;
+}
+
+/// The contents of a result of an operation that compilers may compute from literals: 0 - inf and
+/// inf * 2 are infinite literals. A minimum or maximum is one only if both operands may be.
+Contents contents_of_result(BinaryOp op, const Contents& a, const Contents& b) {
+  switch (op) {
+    case BinaryOp::Add:
+    case BinaryOp::Sub:
+    case BinaryOp::Mul:
+    case BinaryOp::Div:
+      return {a.infinite || b.infinite, true};
+    case BinaryOp::Min:
+    case BinaryOp::Max:
+      return {a.infinite && b.infinite, true};
+    default:
+      return {false, true};
+  }
+}
+
+/// Returns the kinds of values of an expression. `contents_of` returns those of a buffer's elements
+/// by the name of the buffer.
 template <typename ContentsOf>
 Contents contents(const Expr& expr, const ContentsOf& contents_of) {
   const auto inner = [&](const Expr& e) { return contents(e, contents_of); };
+  const Contents other{false, true};
   return dsl::visit(
       expr,
       [](const dsl::Const& c) {
@@ -75,13 +103,12 @@ Contents contents(const Expr& expr, const ContentsOf& contents_of) {
       },
       [&](const dsl::Read& r) { return contents_of(r.tensor); },
       [&](const dsl::Select& s) { return inner(s.a) | inner(s.b); },
-      [&](const dsl::Cast& c) {
-        return is_float(expr.type()) ? inner(c.a) : Contents{false, true};
+      [&](const dsl::Cast& c) { return is_float(expr.type()) ? inner(c.a) : other; },
+      [&](const dsl::Unary& u) { return keeps_infinity(u.op) ? inner(u.a) : other; },
+      [&](const dsl::Binary& b) {
+        return is_float(expr.type()) ? contents_of_result(b.op, inner(b.a), inner(b.b)) : other;
       },
-      [&](const dsl::Unary& u) {
-        return u.op == UnaryOp::Neg ? inner(u.a) : Contents{false, true};
-      },
-      always<dsl::Var, dsl::Binary>(Contents{false, true}));
+      always<dsl::Var>(other));
 }
 
 /// True if the expression is an infinite literal for some operands, as an attention mask is:
@@ -153,40 +180,112 @@ std::optional<hi::Call::IntrinsicOp> operation_kept_apart(const dsl::Binary& b,
   return must_be_strict ? strict_operation(b.op) : std::nullopt;
 }
 
+/// The operands of a tree of operations `op`: x, y and z for min(x, min(y, z)).
+std::vector<Expr> operands_of(BinaryOp op, const Expr& expr) {
+  const auto* b = expr.as<dsl::Binary>();
+  if (!b || b->op != op) return {expr};
+  std::vector<Expr> operands = operands_of(op, b->a);
+  for (const Expr& operand : operands_of(op, b->b)) operands.push_back(operand);
+  return operands;
+}
+
+/// True unless the loop is proved to have an iteration, whatever its bounds.
+bool may_be_empty(const Loop& loop, const Ranges& ranges) {
+  for (const Expr& begin : operands_of(BinaryOp::Max, loop.begin))
+    for (const Expr& end : operands_of(BinaryOp::Min, loop.end))
+      if (ranges.of(end - begin).low < 1) return true;
+  return false;
+}
+
+/// Finds the buffers that may hold infinite literals. Copies of a buffer in unrolled code have the
+/// same name, but each Allocate is judged by itself: one copy of a reduction may have lost all its
+/// terms.
+class InfiniteBuffers {
+ public:
+  BufferNames of(const Block& body) {
+    visit(body);
+    for (const auto& [buffer, stored] : buffers_) judge(buffer, stored);
+    return std::move(infinite_);
+  }
+
+ private:
+  struct Stored {
+    Contents values;
+    bool combines = false;  ///< true for a reduction
+  };
+
+  void visit(const Block& body) {
+    for (const Stmt& stmt : body) {
+      if (const auto* assign = stmt.as<Assign>()) add(*assign);
+      if (const auto* allocate = stmt.as<Allocate>()) {
+        visit(*allocate);
+      } else if (const auto* loop = stmt.as<Loop>()) {
+        visit(*loop);
+      } else if (const Block* inner = schedules::body_of(stmt)) {
+        visit(*inner);
+      }
+    }
+  }
+
+  void visit(const Loop& loop) {
+    ranges_.set(loop.variable, loop.begin, loop.end);
+    const bool may_skip = may_be_empty(loop, ranges_);
+    loops_to_skip_ += may_skip;
+    visit(*loop.body);
+    loops_to_skip_ -= may_skip;
+  }
+
+  void visit(const Allocate& allocate) {
+    const std::string& name = allocate.buffer.name;
+    const Stored outer_stored = std::exchange(buffers_[name], {});
+    const int outer_loops = std::exchange(loops_to_skip_, 0);
+    visit(*allocate.body);
+    loops_to_skip_ = outer_loops;
+    judge(name, std::exchange(buffers_[name], outer_stored));
+  }
+
+  void add(const Assign& assign) {
+    const auto contents_of = [&](const std::string& buffer) {
+      const auto found = buffers_.find(buffer);
+      return found == buffers_.end() ? Contents{false, true} : readable(found->second);
+    };
+    Contents values = contents(assign.value, contents_of);
+    if (assign.guard) values = values | contents(assign.guard->otherwise, contents_of);
+    Stored& stored = buffers_[assign.buffer];
+    const bool combines = assign.combine != Combine::None;
+    if (combines && loops_to_skip_ > 0) values.other = false;
+    stored.values = stored.values | values;
+    stored.combines = stored.combines || combines;
+  }
+
+  /// A reduction with terms is not read before they are combined with its initial value.
+  static Contents readable(const Stored& stored) {
+    const bool has_terms = stored.combines && stored.values.other;
+    return {stored.values.infinite && !has_terms, stored.values.other};
+  }
+  void judge(const std::string& buffer, const Stored& stored) {
+    if (readable(stored).infinite) infinite_.insert(buffer);
+  }
+
+  std::map<std::string, Stored> buffers_;
+  Ranges ranges_;
+  int loops_to_skip_ = 0;  ///< number of loops, since the last Allocate, that may be empty
+  BufferNames infinite_;
+};
+
 }  // namespace
 
-BufferNames buffers_of_infinite_literals(const Block& body) {
-  std::map<std::string, Contents> all;
-  BufferNames combined;
-  const auto for_each_assign = [&](const auto& see) {
-    schedules::for_each(body, [&](const Stmt& stmt) {
-      if (const auto* assign = stmt.as<Assign>()) see(*assign);
-    });
-  };
-  const auto contents_of = [&](const std::string& buffer) {
-    const auto found = all.find(buffer);
-    if (found == all.end()) return Contents{false, true};
-    const bool is_reduction = found->second.other && combined.contains(buffer);
-    return Contents{found->second.infinite && !is_reduction, found->second.other};
-  };
-  for_each_assign([&](const Assign& assign) {
-    if (assign.combine != Combine::None) combined.insert(assign.buffer);
-  });
-  for_each_assign([&](const Assign& assign) {
-    all[assign.buffer] = all[assign.buffer] | contents(assign.value, contents_of);
-  });
-  BufferNames infinite;
-  for (const auto& [buffer, kinds] : all)
-    if (contents_of(buffer).infinite) infinite.insert(buffer);
-  return infinite;
-}
+BufferNames buffers_of_infinite_literals(const Block& body) { return InfiniteBuffers().of(body); }
 
 HExpr kept_apart(const dsl::Binary& operation, const HExpr& a, const HExpr& b,
                  const BufferNames& infinite) {
   const auto strict = operation_kept_apart(operation, infinite);
   if (!strict) return {};
-  const Halide::Type type = compares(operation.op) ? Halide::Bool(a.type().lanes()) : a.type();
-  const HExpr result = hi::Call::make(type, *strict, {a, b}, hi::Call::PureIntrinsic);
+  if (!compares(operation.op))
+    return hi::Call::make(a.type(), *strict, {a, b}, hi::Call::PureIntrinsic);
+  // If an operand is computed, LLVM assumes that it is finite.
+  const HExpr result = hi::Call::make(Halide::Bool(a.type().lanes()), *strict,
+                                      {hidden(a), hidden(b)}, hi::Call::PureIntrinsic);
   return operation.op == BinaryOp::Ne ? !result : result;
 }
 

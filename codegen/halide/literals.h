@@ -21,9 +21,9 @@ namespace tw::codegen::halide {
 using BufferNames = std::set<std::string, std::less<>>;
 
 /// Returns the names of the buffers in which the statements may store an infinite literal. LLVM can
-/// take such a literal from the store to an operation on the element that is read. A reduction
-/// counts only if it has no other terms: the initial -inf of a maximum is not read if the maximum
-/// has a term.
+/// take such a literal from the store to an operation on the element that is read. The buffer of a
+/// reduction counts only if the reduction may have no other terms: the initial -inf of a maximum is
+/// not read if the maximum has a term.
 BufferNames buffers_of_infinite_literals(const Block& body);
 
 /// Returns the operation on `a` and `b`, the translated operands, in a form that the compilers do

@@ -171,7 +171,7 @@ TEST(Edges, WindowsOfPaddingAlone) {
 }
 TEST(Edges, WindowsOfPaddingAloneOnThreads) { expect_threads_agree(padded_convolutions()); }
 
-void expect_objects_agree(const char* declaration, const std::string& steps) {
+void expect_objects_agree(const std::string& declaration, const std::string& steps) {
   const dsl::Compute compute = dsl::parse_compute(declaration).value();
   Random random(13);
   const auto schedule = schedules::parse_schedule(compute, steps);
@@ -223,6 +223,35 @@ TEST(Edges, SumsOfStoredInfiniteLiterals) {
       "input a: f32[3, 1]; r: f32[i=3] = min(j=1) select(0 <= i - j + 2 && i - j + 2 < 1, a[i, j], "
       "inf); out: f32[i=3] = r[i] + a[i, 0]",
       "tw1; compute_at r out i; cache_operand r 1 i j");
+  // r[0] has no terms.
+  expect_objects_agree(
+      "input a: f32[4, 2]; r: f32[i=4] = max(j=2) select(j < i, a[i, j], -inf); "
+      "out: f32[i=4] = r[i] + a[i, 0]",
+      "tw1; compute_at r out i; unroll out i");
+}
+
+/// LLVM computes with the literals before it sees the sum.
+TEST(Edges, SumsOfInfiniteResultsOfLiterals) {
+  for (const char* mask : {"select(k <= i, 0.0, -inf) * 2.0", "select(k <= i, 0.0, -inf) / 8.0",
+                           "min(select(k <= i, 0.0, -inf), select(i <= k + 4, 0.0, -inf))",
+                           "(1.0 - select(k <= i, 1.0, inf))", "abs(select(k <= i, 0.0, -inf))"}) {
+    SCOPED_TRACE(mask);
+    expect_objects_agree(fmt::format("input a: f32[7, 9]; out: f32[i=7, k=9] = a[i, k] + {}", mask),
+                         "tw1");
+    expect_objects_agree(fmt::format("input a: f32[7, 9]; mask: f32[i=7, k=9] = {}; "
+                                     "out: f32[i=7, k=9] = a[i, k] + mask[i, k]",
+                                     mask),
+                         "tw1; compute_at mask out k");
+  }
+}
+
+/// LLVM takes computed floats to be finite, so it would replace the comparisons by false.
+TEST(Edges, ComparisonsOfComputedFloatsWithInfinity) {
+  for (const char* infinity : {"f32(inff16)", "abs(inf)", "select(k <= i, inf, 1.0)"})
+    expect_objects_agree(fmt::format("input a: f32[7, 9]; out: f32[i=7, k=9] = "
+                                     "select(exp(a[i, k] * 10000.0) + 1.0 == {}, 1.0, 2.0)",
+                                     infinity),
+                         "tw1");
 }
 
 /// The read of `a` is the same for all k, and outside of `a` where the condition fails for all k.
