@@ -206,7 +206,7 @@ void add_to_groups(const Expr& condition, std::set<std::string> axes, std::vecto
 bool selects(const Expr& condition, const std::vector<std::string>& selected) {
   const Binary* equation = condition.as<Binary>();
   if (!equation || equation->op != BinaryOp::Eq) return false;
-  return std::ranges::any_of(std::initializer_list{&equation->a, &equation->b},
+  return std::ranges::any_of(std::initializer_list<const Expr*>{&equation->a, &equation->b},
                              [&](const Expr* side) {
                                const Var* axis = side->as<Var>();
                                return axis && std::ranges::count(selected, axis->name) > 0;
