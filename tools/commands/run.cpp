@@ -146,8 +146,13 @@ Result<Callable> on_processor(runtime::Artifact artifact, const Selection& s,
     tuner::CacheSweep sweep(s.target.machine, clock);
     const tuner::Run enter = [&] { sweep.enter(s.workload.state, roles, *pool, s.threads); };
     const bool is_hot = s.workload.state == dsl::CacheState::Hot;
-    const tuner::Timer timer =
+    const tuner::Timer timed =
         is_hot ? tuner::timed_by(clock, once) : tuner::timed_singly(clock, enter, once);
+    // After a call that failed, the times make the sampling end soon.
+    const tuner::Timer timer = [&](int64_t calls) {
+      constexpr int64_t second_ns = 1'000'000'000;
+      return status ? timed(calls) : calls * second_ns;
+    };
     const tuner::Sampling sampling = is_hot ? tuner::Sampling() : tuner::for_single_calls({});
     tuner::Gauge gauge(*pool, s.threads, clock);
     const auto watch = tuner::watch_processor(gauge, clock);

@@ -114,6 +114,9 @@ int64_t wanted_ns(const Sampling& options) {
   return std::max(options.min_batch_ns, readable_ns(options));
 }
 
+/// Number of times that a comparison chooses its numbers of calls again.
+constexpr int most_fits = 3;
+
 /// True if a batch took less than half of the time for which its number of calls was chosen. Then a
 /// pause of the thread was taken for the time of calls when the number was chosen.
 bool is_too_short(double call_ns, int64_t calls, const Sampling& options) {
@@ -500,27 +503,31 @@ Comparison compare_abba(const Timer& timer_a, const Timer& timer_b, int rounds,
   timer_b(1);
   TimedBatch a = fit_batch(timer_a, options);
   TimedBatch b = fit_batch(timer_b, options);
-  if (a.too_fast || b.too_fast) {
-    c.state = SampleState::TooFast;
-    return c;
-  }
   SelfRatio self_a, self_b;
   std::vector<double> ratios;
   const auto wanted = static_cast<size_t>(rounds);
-  for (int i = 0; i < 2 * rounds && ratios.size() < wanted; ++i) {
+  int timed = 0, fitted = 0;
+  while (timed < 2 * rounds && ratios.size() < wanted) {
+    if (a.too_fast || b.too_fast) {
+      c.state = SampleState::TooFast;
+      return c;
+    }
     watch.begin();
     const Round round = time_round(timer_a, a.calls, timer_b, b.calls);
-    if (watch.objection(watch.end())) {
-      watch.rest();
-      continue;
-    }
+    const std::optional<std::string> objection = watch.objection(watch.end());
     const bool a_is_too_short = is_too_short(least(round.a), a.calls, options);
     const bool b_is_too_short = is_too_short(least(round.b), b.calls, options);
-    if (a_is_too_short) a = fit_batch(timer_a, options);
-    if (b_is_too_short) b = fit_batch(timer_b, options);
-    if (a_is_too_short || b_is_too_short) {
+    if ((a_is_too_short || b_is_too_short) && fitted++ < most_fits) {
+      if (a_is_too_short) a = fit_batch(timer_a, options);
+      if (b_is_too_short) b = fit_batch(timer_b, options);
       self_a = self_b = {};
       ratios.clear();
+      timed = 0;
+      continue;
+    }
+    ++timed;
+    if (objection) {
+      watch.rest();
       continue;
     }
     const auto number = static_cast<int>(ratios.size());

@@ -511,6 +511,14 @@ TEST(CompareAbba, Fault48_PausesMakeNoBatchTooShort) {
   EXPECT_GE(static_cast<double>(calls.back()) * 330, static_cast<double>(options.min_batch_ns));
 }
 
+TEST(CompareAbba, Fault47_APauseDoesNotHideThatNothingCanBeTimed) {
+  int64_t timings = 0;
+  const Timer paused_once = [&](int64_t) { return ++timings == 2 ? int64_t{20'000'000} : 0; };
+  const Timer slow = [](int64_t calls) { return calls * 1'000'000; };
+  const Comparison c = compare_abba(paused_once, slow, 15, {.max_batch_calls = 100}, no_watch);
+  EXPECT_EQ(c.state, SampleState::TooFast);
+}
+
 TEST(CompareAbba, Fault47_NothingIsComparedBelowTheTimer) {
   const Timer stopped = [](int64_t) { return int64_t{0}; };
   const Comparison c = compare_abba(stopped, stopped, 15, {.max_batch_calls = 100}, no_watch);
