@@ -176,7 +176,11 @@ Result<std::string> run_command(const std::vector<std::string>& argv, int64_t ti
     return environment(tool, fmt::format("it ran longer than {} ms and was ended{}",
                                          timeout_ns / 1'000'000, said));
   if (end == End::TooLong) return environment(tool, "it printed too much and was ended");
-  if (!status) return environment(tool, "its exit status is unknown: this process ignores SIGCHLD");
+  if (!status)
+    return environment(
+        tool,
+        "its exit status is unknown, because this process ignores SIGCHLD or reaps its "
+        "children elsewhere: reset SIGCHLD to SIG_DFL");
   if (was_stopped(*status))
     return fail(ErrorCode::TryLater, fmt::format("[{}] it {}{}", tool, describe(*status), said));
   if (*status != 0) return environment(tool, fmt::format("it {}{}", describe(*status), said));

@@ -19,7 +19,9 @@ namespace tw::codegen {
 /// than `timeout_ns`, or ends by a signal or with an exit code other than 0. A program that prints
 /// too much or runs too long is killed. The message has the end of its standard error. Fails with
 /// TryLater if SIGTERM, SIGINT, SIGHUP or SIGKILL ended the program and this process did not send
-/// the signal. If the token stops, the process group is killed, and the error is that of stopped().
+/// the signal. Fails with Environment if the exit code is unknown, because this process ignores
+/// SIGCHLD or reaps its children elsewhere. If the token stops, the process group is killed, and
+/// the error is that of stopped().
 Result<std::string> run_command(const std::vector<std::string>& argv, int64_t timeout_ns,
                                 const StopToken& stop = {});
 

@@ -128,7 +128,8 @@ Status replace(const std::string& path, std::span<const std::string_view> parts,
   const Descriptor folder(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   // The file is in place. A directory that may not be read, or a file system without such a sync,
   // leaves only the time open at which the name is on disk.
-  if (folder && fsync(folder.get()) != 0 && errno == EIO) return system_error("sync", directory);
+  if (folder && fsync(folder.get()) != 0 && errno != EINVAL && errno != EOPNOTSUPP)
+    return system_error("sync", directory);
   return {};
 }
 

@@ -191,7 +191,7 @@ void* ThreadPool::work(void* argument) {
 sigset_t sent_signals() {
   sigset_t signals;
   sigfillset(&signals);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT})
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS})
     sigdelset(&signals, fault);
   return signals;
 }

@@ -313,8 +313,11 @@ Died Process::reap() {
   siginfo_t info = {};
   if (pidfd_ < 0 || exited_within(unkillable_ns)) {
     const auto id = static_cast<id_t>(pid_);
-    while (::waitid(P_PID, id, &info, WEXITED) != 0 && errno == EINTR) {
-    }
+    int failed;
+    do {
+      failed = ::waitid(P_PID, id, &info, WEXITED);
+    } while (failed != 0 && errno == EINTR);
+    died.is_unknown = failed != 0;
   }
   if (info.si_code == CLD_EXITED) died.exit_code = info.si_status;
   if (info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED) died.signal = info.si_status;

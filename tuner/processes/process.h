@@ -59,6 +59,9 @@ struct Died {
   int exit_code = -1;     ///< -1: a signal ended the worker, or the code is unknown
   int signal = 0;         ///< 0: the worker exited, or the signal is unknown
   std::string tail = {};  ///< the last part of the worker's output
+  /// True if this process could not ask how the worker ended, because it ignores SIGCHLD or reaps
+  /// its children elsewhere.
+  bool is_unknown = false;
 };
 /// The worker closed the connection or sent bytes that are no frame, and was killed.
 struct Garbled {

@@ -548,10 +548,10 @@ db::TrialStatus status_of(FaultKind kind) { return row_of(kind).status; }
 
 Fault classify(const Died& died) {
   if (died.signal != 0) return classify_signal(died.signal);
-  if (died.exit_code < 0)
+  if (died.is_unknown)
     return {FaultKind::Ended,
-            "the exit status of the worker is unknown: does the program ignore "
-            "SIGCHLD?"};
+            "how the worker ended is unknown, because this program ignores SIGCHLD or reaps its "
+            "children elsewhere"};
   const std::string report = report_in(died.tail).value_or("");
   for (const KindRow& row : kinds)
     if (row.exit_code == died.exit_code) return {row.kind, report};
