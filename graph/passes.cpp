@@ -134,12 +134,12 @@ class PassRunner {
  private:
   Status run(const Pass& pass) {
     PassRun record{std::string(pass.name), 0, passed_.graph.operators.size(), 0};
-    const std::string before = pass.is_optional ? to_text(passed_.graph) : "";
+    const std::string before = to_text(passed_.graph);
     const double start = options_.clock_s();
     TW_TRY(passed_.graph, applied(pass, passed_.graph, options_));
     record.seconds = options_.clock_s() - start;
     record.operators_after = passed_.graph.operators.size();
-    record.changed = pass.is_optional && to_text(passed_.graph) != before;
+    record.changed = to_text(passed_.graph) != before;
     passed_.runs.push_back(std::move(record));
     if (const Status valid = validate(passed_.graph); !valid)
       return broken(pass, valid.error().message);

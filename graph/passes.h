@@ -68,7 +68,7 @@ struct PassRun {
   std::string name;
   double seconds = 0;
   size_t operators_before = 0, operators_after = 0;
-  bool changed = false;  ///< for optional passes: true if the graph is another one after the pass
+  bool changed = false;  ///< true if the text of the graph (to_text()) differs after the pass
 };
 
 struct Passed {

@@ -20,11 +20,9 @@
 namespace tw::graph::onnx {
 namespace {
 
-using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 /// Returns the keys of the graph's operators; "expr" and "reshape" for those without a name.
 std::vector<std::string> names_of(const Graph& graph) {
@@ -187,11 +185,11 @@ TEST(OnnxOperators, OthersThatHaveNames) {
                            .graph()),
               ElementsAre("layer_norm rows=2 cols=3 f32 fast"));
   EXPECT_THAT(names_of(OneNode("LayerNormalization", 17)
-                           .data({3, 3}, counted(9))
-                           .constant({3, 1}, {1, 2, 3})  // one for each row
+                           .data({2, 3}, counted(6))
+                           .constant({1, 3}, {1, 2, 3})
                            .constant({3}, {0, 1, 0})
                            .graph()),
-              Not(Contains("layer_norm rows=3 cols=3 f32 fast")));
+              ElementsAre("layer_norm rows=2 cols=3 f32 fast"));
   EXPECT_THAT(
       names_of(OneNode("ArgMax", 13).data({2, 3}, counted(6)).set("axis", int64_t{1}).graph()),
       ElementsAre("argmax rows=2 cols=3 f32 fast", "reshape"));
@@ -203,6 +201,19 @@ TEST(OnnxOperators, OthersThatHaveNames) {
                            .graph()),
               ElementsAre("reshape", "reshape", "reshape",
                           "attention b=2 m=3 n=3 d=4 causal=1 f32 fast", "reshape"));
+}
+
+/// In a square matrix, a scale for each row has as many elements as the matrix has columns.
+TEST(OnnxOperators, LayerNormalizationWithAScaleForEachRow) {
+  const Numbers values = OneNode("LayerNormalization", 17)
+                             .data({3, 3}, counted(9))
+                             .constant({3, 1}, {1, 2, 3})
+                             .constant({3}, {0, 1, 0})
+                             .values();
+  const double far = std::sqrt(1.5);  // deviations from the mean: -1, 0 and 1 of sqrt(2 / 3)
+  const Numbers expected = {-far, 1, far, -2 * far, 1, 2 * far, -3 * far, 1, 3 * far};
+  ASSERT_EQ(values.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(values[i], expected[i], 1e-4) << i;
 }
 
 TEST(OnnxOperators, WeightsThatAreDataAreInputs) {

@@ -102,7 +102,8 @@ nlohmann::json json_of_run(const tuner::ModelRun& run, const std::string& path) 
     passes.push_back({{"name", pass.name},
                       {"seconds", pass.seconds},
                       {"operators_before", pass.operators_before},
-                      {"operators_after", pass.operators_after}});
+                      {"operators_after", pass.operators_after},
+                      {"changed", pass.changed}});
   for (const tuner::NetworkRound& round : tuned.rounds)
     rounds.push_back({{"kernels", round.tasks},
                       {"contenders", round.contenders},

@@ -208,23 +208,27 @@ Status convert_lp_normalization(const Node& node, Builder& builder) {
 
 namespace {
 
+/// Returns the extents from dimension `first` on, without those extents of 1 that come first.
+Shape without_leading_ones(const Shape& shape, size_t first) {
+  auto begin = shape.begin() + static_cast<int64_t>(first);
+  while (begin != shape.end() && *begin == 1) ++begin;
+  return {begin, shape.end()};
+}
+
 /// True if the named operator `layer_norm` declares the same function as the node. `layer_norm` has
 /// the epsilon 1e-5 and f32 parameters for each column. The attribute is an f32, so its value as
 /// f64 differs slightly from 1e-5.
 bool is_layer_norm(const Node& node, size_t axis, double epsilon) {
   const Shape& shape = node.input(0).type.shape;
-  const Shape normalized(shape.begin() + static_cast<int64_t>(axis), shape.end());
-  const int64_t columns = extent_of(normalized);
+  const Shape normalized = without_leading_ones(shape, axis);
   const auto is_parameter = [&](size_t i) {
-    if (!node.has_input(i) || node.input(i).type.dtype != Float32) return false;
-    const Shape& parameter = node.input(i).type.shape;
-    const auto together = broadcast(node, {normalized, parameter});
-    return together && *together == normalized && extent_of(parameter) == columns;
+    return node.has_input(i) && node.input(i).type.dtype == Float32 &&
+           without_leading_ones(node.input(i).type.shape, 0) == normalized;
   };
   const auto is_wanted = [&](size_t i) {
     return i < node.outputs.size() && !node.outputs[i].empty();
   };
-  return columns > 0 && node.input(0).type.dtype != Float64 &&
+  return extent_of(normalized) > 0 && node.input(0).type.dtype != Float64 &&
          static_cast<float>(epsilon) == 1e-5f && is_parameter(1) && is_parameter(2) &&
          !is_wanted(1) && !is_wanted(2);
 }
