@@ -103,7 +103,13 @@ Contents contents(const Expr& expr, const ContentsOf& contents_of) {
       },
       [&](const dsl::Read& r) { return contents_of(r.tensor); },
       [&](const dsl::Select& s) { return inner(s.a) | inner(s.b); },
-      [&](const dsl::Cast& c) { return is_float(expr.type()) ? inner(c.a) : other; },
+      [&](const dsl::Cast& c) {
+        if (!is_float(expr.type())) return other;
+        const auto* literal = c.a.as<dsl::Const>();
+        if (!literal || !is_float(literal->type)) return inner(c.a);
+        const bool infinite = std::isinf(round_to(expr.type(), literal->float_value));
+        return Contents{infinite, !infinite};
+      },
       [&](const dsl::Unary& u) { return keeps_infinity(u.op) ? inner(u.a) : other; },
       [&](const dsl::Binary& b) {
         return is_float(expr.type()) ? contents_of_result(b.op, inner(b.a), inner(b.b)) : other;
@@ -180,19 +186,10 @@ std::optional<hi::Call::IntrinsicOp> operation_kept_apart(const dsl::Binary& b,
   return must_be_strict ? strict_operation(b.op) : std::nullopt;
 }
 
-/// The operands of a tree of operations `op`: x, y and z for min(x, min(y, z)).
-std::vector<Expr> operands_of(BinaryOp op, const Expr& expr) {
-  const auto* b = expr.as<dsl::Binary>();
-  if (!b || b->op != op) return {expr};
-  std::vector<Expr> operands = operands_of(op, b->a);
-  for (const Expr& operand : operands_of(op, b->b)) operands.push_back(operand);
-  return operands;
-}
-
-/// True unless the loop is proved to have an iteration, whatever its bounds.
+/// True if the loop may have no iteration: some end may be at or below some begin.
 bool may_be_empty(const Loop& loop, const Ranges& ranges) {
-  for (const Expr& begin : operands_of(BinaryOp::Max, loop.begin))
-    for (const Expr& end : operands_of(BinaryOp::Min, loop.end))
+  for (const Expr& begin : schedules::alternatives(loop.begin, BinaryOp::Max))
+    for (const Expr& end : schedules::alternatives(loop.end, BinaryOp::Min))
       if (ranges.of(end - begin).low < 1) return true;
   return false;
 }
@@ -211,7 +208,8 @@ class InfiniteBuffers {
  private:
   struct Stored {
     Contents values;
-    bool combines = false;  ///< true for a reduction
+    bool combines = false;    ///< true for a reduction
+    int outer_skippable = 0;  ///< skippable_ at the Allocate
   };
 
   void visit(const Block& body) {
@@ -220,28 +218,26 @@ class InfiniteBuffers {
       if (const auto* allocate = stmt.as<Allocate>()) {
         visit(*allocate);
       } else if (const auto* loop = stmt.as<Loop>()) {
-        visit(*loop);
-      } else if (const Block* inner = schedules::body_of(stmt)) {
-        visit(*inner);
+        ranges_.set(loop->variable, loop->begin, loop->end);
+        visit(*loop->body, may_be_empty(*loop, ranges_));
+      } else if (const auto* branch = stmt.as<If>()) {
+        visit(*branch->body, true);
       }
     }
   }
 
-  void visit(const Loop& loop) {
-    ranges_.set(loop.variable, loop.begin, loop.end);
-    const bool may_skip = may_be_empty(loop, ranges_);
-    loops_to_skip_ += may_skip;
-    visit(*loop.body);
-    loops_to_skip_ -= may_skip;
+  void visit(const Block& body, bool may_be_skipped) {
+    skippable_ += may_be_skipped;
+    visit(body);
+    skippable_ -= may_be_skipped;
   }
 
   void visit(const Allocate& allocate) {
     const std::string& name = allocate.buffer.name;
-    const Stored outer_stored = std::exchange(buffers_[name], {});
-    const int outer_loops = std::exchange(loops_to_skip_, 0);
+    const Stored outer =
+        std::exchange(buffers_[name], Stored{.values = {}, .outer_skippable = skippable_});
     visit(*allocate.body);
-    loops_to_skip_ = outer_loops;
-    judge(name, std::exchange(buffers_[name], outer_stored));
+    judge(name, std::exchange(buffers_[name], outer));
   }
 
   void add(const Assign& assign) {
@@ -253,7 +249,7 @@ class InfiniteBuffers {
     if (assign.guard) values = values | contents(assign.guard->otherwise, contents_of);
     Stored& stored = buffers_[assign.buffer];
     const bool combines = assign.combine != Combine::None;
-    if (combines && loops_to_skip_ > 0) values.other = false;
+    if (combines && skippable_ > stored.outer_skippable) values.other = false;
     stored.values = stored.values | values;
     stored.combines = stored.combines || combines;
   }
@@ -269,7 +265,8 @@ class InfiniteBuffers {
 
   std::map<std::string, Stored> buffers_;
   Ranges ranges_;
-  int loops_to_skip_ = 0;  ///< number of loops, since the last Allocate, that may be empty
+  /// Number of branches, and of loops that may be empty, around the statement.
+  int skippable_ = 0;
   BufferNames infinite_;
 };
 

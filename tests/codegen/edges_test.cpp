@@ -230,11 +230,19 @@ TEST(Edges, SumsOfStoredInfiniteLiterals) {
       "tw1; compute_at r out i; unroll out i");
 }
 
+TEST(Edges, SumsOfAMaximumThatMayHaveNoTerms) {
+  expect_objects_agree(
+      "input a: f32[4, 2]; p: f32[i=4, j=2] = a[i, j] * 2.0; "
+      "r: f32[i=4] = max(j=2) select(j < i, p[i, j], -inf); out: f32[i=4] = r[i] + a[i, 0]",
+      "tw1; compute_at r out i; compute_at p r j; unroll out i");
+}
+
 /// LLVM computes with the literals before it sees the sum.
 TEST(Edges, SumsOfInfiniteResultsOfLiterals) {
   for (const char* mask : {"select(k <= i, 0.0, -inf) * 2.0", "select(k <= i, 0.0, -inf) / 8.0",
                            "min(select(k <= i, 0.0, -inf), select(i <= k + 4, 0.0, -inf))",
-                           "(1.0 - select(k <= i, 1.0, inf))", "abs(select(k <= i, 0.0, -inf))"}) {
+                           "(1.0 - select(k <= i, 1.0, inf))", "abs(select(k <= i, 0.0, -inf))",
+                           "select(k <= i, 0.0, f32(-1e300f64))"}) {
     SCOPED_TRACE(mask);
     expect_objects_agree(fmt::format("input a: f32[7, 9]; out: f32[i=7, k=9] = a[i, k] + {}", mask),
                          "tw1");
