@@ -124,7 +124,8 @@ End follow(pid_t pid, Pipe& out, Pipe& err, int64_t timeout_ns, const StopToken&
   return End::Finished;
 }
 
-/// Returns nullopt if the exit status is unknown, because this process ignores SIGCHLD.
+/// Returns nullopt if the exit status is unknown, because this process ignores SIGCHLD or another
+/// part of it has waited for the command.
 std::optional<int> reap(pid_t pid, bool kill_it) {
   if (kill_it) kill(-pid, SIGKILL);
   int status = 0;
@@ -179,8 +180,8 @@ Result<std::string> run_command(const std::vector<std::string>& argv, int64_t ti
   if (!status)
     return environment(
         tool,
-        "its exit status is unknown, because this process ignores SIGCHLD or reaps its "
-        "children elsewhere: reset SIGCHLD to SIG_DFL");
+        "its exit status is unknown, because this process ignores SIGCHLD or waits for all "
+        "children: reset SIGCHLD to SIG_DFL, and wait only for your own children");
   if (was_stopped(*status))
     return fail(ErrorCode::TryLater, fmt::format("[{}] it {}{}", tool, describe(*status), said));
   if (*status != 0) return environment(tool, fmt::format("it {}{}", describe(*status), said));

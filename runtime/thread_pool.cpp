@@ -186,12 +186,12 @@ void* ThreadPool::work(void* argument) {
 }
 
 /// The signals that a process sends, which the application's threads receive. Signals that a thread
-/// raises itself, by a fault, are not among them: if such a signal is blocked, Linux ends the
-/// process without calling the application's handler.
+/// raises itself, by a fault or by abort(), are not among them: if such a signal is blocked, the
+/// process may end without a call of the application's handler.
 sigset_t sent_signals() {
   sigset_t signals;
   sigfillset(&signals);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS})
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT})
     sigdelset(&signals, fault);
   return signals;
 }

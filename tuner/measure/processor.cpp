@@ -46,7 +46,7 @@ class CpuKernel final : public LoadedKernel {
     // The kernel ran when it was verified, so a call that fails now is out of memory.
     const auto call = [this] {
       const Status called = conversions_.call(kernel_, pointers_, threads_.pool(), threads_.count);
-      if (!called) exit_with(FaultKind::Ended, called.error().message);
+      if (!called) exit_with(FaultKind::Resource, called.error().message);
     };
     if (is_hot) return timed_by(clock_, call);
     TW_TRY(roles_, roles_of(kernel_, workload_.workload, *buffers_));

@@ -114,7 +114,7 @@ int64_t wanted_ns(const Sampling& options) {
   return std::max(options.min_batch_ns, readable_ns(options));
 }
 
-/// Number of times that a comparison chooses its numbers of calls again.
+/// Number of times that a comparison may choose its numbers of calls again.
 constexpr int most_fits = 3;
 
 /// True if a batch took less than half of the time for which its number of calls was chosen. Then a
@@ -526,6 +526,7 @@ Comparison compare_abba(const Timer& timer_a, const Timer& timer_b, int rounds,
       continue;
     }
     ++timed;
+    if (a_is_too_short || b_is_too_short) continue;
     if (objection) {
       watch.rest();
       continue;

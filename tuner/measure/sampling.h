@@ -177,9 +177,10 @@ inline constexpr int least_rounds = 7, most_rounds = 11;
 /// under the same conditions with A and B exchanged. Otherwise, or if fewer than least_rounds
 /// rounds count, the result is a tie. A round to which the watch objects is repeated, until 2 *
 /// rounds rounds have been timed. If a round shows that batches have too few calls, because a pause
-/// was taken for their time, all rounds are discarded and the numbers of calls are chosen again.
-/// Both kernels should run on the same buffers: equal kernels on different buffers differ by 2-4 %,
-/// because of the placement of pages. Requires: rounds >= 1.
+/// was taken for their time, all rounds are discarded and the numbers of calls are chosen again, at
+/// most three times; after that, such rounds do not count. Both kernels should run on the same
+/// buffers: equal kernels on different buffers differ by 2-4 %, because of the placement of pages.
+/// Requires: rounds >= 1.
 Comparison compare_abba(const Timer& timer_a, const Timer& timer_b, int rounds,
                         const Sampling& options, Watch& watch);
 

@@ -56,8 +56,8 @@ struct Cancelled {
 /// The worker ended by itself or was killed by another process. classify() (sandbox.h) tells the
 /// reason.
 struct Died {
-  int exit_code = -1;     ///< -1: a signal ended the worker, or the code is unknown
-  int signal = 0;         ///< 0: the worker exited, or the signal is unknown
+  int exit_code = -1;     ///< -1: a signal ended the worker, it could not be ended, or is_unknown
+  int signal = 0;         ///< 0: the worker exited, it could not be ended, or is_unknown
   std::string tail = {};  ///< the last part of the worker's output
   /// True if this process could not ask how the worker ended, because it ignores SIGCHLD or reaps
   /// its children elsewhere.

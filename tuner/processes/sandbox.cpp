@@ -550,8 +550,9 @@ Fault classify(const Died& died) {
   if (died.signal != 0) return classify_signal(died.signal);
   if (died.is_unknown)
     return {FaultKind::Ended,
-            "how the worker ended is unknown, because this program ignores SIGCHLD or reaps its "
-            "children elsewhere"};
+            "how the worker ended is unknown, because this program ignores SIGCHLD or waits for "
+            "all children: reset SIGCHLD to SIG_DFL, and wait only for your own children"};
+  if (died.exit_code < 0) return {FaultKind::Crash, "the worker could not be ended"};
   const std::string report = report_in(died.tail).value_or("");
   for (const KindRow& row : kinds)
     if (row.exit_code == died.exit_code) return {row.kind, report};

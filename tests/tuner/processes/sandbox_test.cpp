@@ -181,7 +181,8 @@ TEST(Classify, ReadsEndsThatTheWorkerCouldNotReport) {
   EXPECT_EQ(classify({.signal = SIGSEGV}).kind, FaultKind::Crash);
   EXPECT_EQ(classify({.signal = SIGSEGV}).detail, "SIGSEGV");
   EXPECT_EQ(classify({.exit_code = 0}).kind, FaultKind::Crash);
-  EXPECT_EQ(classify({}).kind, FaultKind::Crash);  // it could not be ended
+  EXPECT_EQ(classify({}).kind, FaultKind::Crash);
+  EXPECT_EQ(classify({}).detail, "the worker could not be ended");
   EXPECT_EQ(classify({.is_unknown = true}).kind, FaultKind::Ended);
 }
 
