@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/random.h"
 #include "base/text.h"
@@ -122,6 +123,7 @@ class PassRunner {
       TW_TRY(outputs_, outputs_of(passed_.graph, inputs_));
     }
     take_accuracy();
+    text_ = to_text(passed_.graph);
     for (const Pass& pass : passes()) {
       if (options_.disabled.contains(std::string(pass.name))) continue;
       TW_RETURN_IF_ERROR(check_not_stopped(options_.stop, "passes"));
@@ -134,12 +136,12 @@ class PassRunner {
  private:
   Status run(const Pass& pass) {
     PassRun record{std::string(pass.name), 0, passed_.graph.operators.size(), 0};
-    const std::string before = to_text(passed_.graph);
     const double start = options_.clock_s();
     TW_TRY(passed_.graph, applied(pass, passed_.graph, options_));
     record.seconds = options_.clock_s() - start;
     record.operators_after = passed_.graph.operators.size();
-    record.changed = to_text(passed_.graph) != before;
+    const std::string before = std::exchange(text_, to_text(passed_.graph));
+    record.changed = text_ != before;
     passed_.runs.push_back(std::move(record));
     if (const Status valid = validate(passed_.graph); !valid)
       return broken(pass, valid.error().message);
@@ -163,6 +165,7 @@ class PassRunner {
 
   const PassOptions& options_;
   Passed passed_;
+  std::string text_;  ///< of the graph
   dsl::Arrays inputs_, outputs_;
 };
 
