@@ -2,7 +2,7 @@
 #pragma once
 // Hoists and resolves guards. The tail of a split needs a guard, and so does a kernel window that
 // reaches into the padding. Lowering puts such guards into an `if` around the innermost statement.
-// Where possible the guards become loop bounds.
+// The guards become loop bounds if possible.
 //
 //   for y / for ky in 0..3 / for x:  if 1 <= y + ky: s        (guards innermost)
 //   for y / for ky in 0..3:  if 1 <= y + ky:  for x:  s       (hoisted)
