@@ -98,6 +98,9 @@ struct StageNest {
   };
   std::optional<Padding> padding;
   int swizzle = 0;  ///< swizzle of the stage's buffer (Buffer::swizzle)
+  /// If set, each thread keeps the elements that it computes in a buffer of its own in this scope
+  /// (store_in). The buffer then has a dimension for each loop of the stage, not for each axis.
+  std::optional<Scope> stored_in;
 
   /// A prefetch: while an iteration of `loop` runs, the cache lines of `tensor` that the next
   /// iteration of `loop` reads are requested. Each iteration of `at`, a loop inside of `loop`,

@@ -82,8 +82,13 @@ class Schedule {
   Schedule cache_write(std::string stage, std::string loop, Scope scope = Scope::Register) const {
     return then(CacheWrite{std::move(stage), std::move(loop), scope});
   }
-  Schedule cache_read(std::string tensor, std::string stage, std::string loop) const {
-    return then(CacheRead{std::move(tensor), std::move(stage), std::move(loop)});
+  Schedule cache_read(std::string tensor, std::string stage, std::string loop,
+                      std::vector<std::string> readers = {}) const {
+    return then(
+        CacheRead{std::move(tensor), std::move(stage), std::move(loop), std::move(readers)});
+  }
+  Schedule store_in(std::string stage, Scope scope = Scope::Register) const {
+    return then(StoreIn{std::move(stage), scope});
   }
   Schedule cache_operand(std::string stage, int64_t operand, std::string loop,
                          std::vector<std::string> loops) const {

@@ -194,13 +194,29 @@ struct CacheWrite {
   }
 };
 /// Copies a part of `tensor` to a buffer at the start of each iteration of `loop`: the region that
-/// the iteration reads. A new stage `<tensor>@<stage>` makes the copy.
+/// the iteration reads. A new stage `<tensor>@<stage>` makes the copy. `readers` are the stages
+/// that read the copy instead of the tensor: `stage`, or stages that are computed inside of the
+/// loop. Without `readers`, only `stage` reads the copy. Epilogues still read the tensor.
 struct CacheRead {
   static constexpr std::string_view name = "cache_read";
   std::string tensor, stage, loop;
+  std::vector<std::string> readers = {};
   static constexpr auto fields() {
     return std::tuple(field("tensor", &CacheRead::tensor), field("stage", &CacheRead::stage),
-                      loop_field("loop", &CacheRead::loop));
+                      loop_field("loop", &CacheRead::loop),
+                      optional("readers", &CacheRead::readers));
+  }
+};
+/// Keeps the elements of a stage that is computed inside of another stage in the memory of the
+/// threads that compute them: in registers, or in memory of the thread (Halide: store_in with
+/// MemoryType::Register; TVM: set_scope "local"). Each thread may read only the elements that it
+/// computed. The stage must not reduce, and one of its loops must be bound to threads.
+struct StoreIn {
+  static constexpr std::string_view name = "store_in";
+  std::string stage;
+  Scope scope = Scope::Register;
+  static constexpr auto fields() {
+    return std::tuple(field("stage", &StoreIn::stage), optional("scope", &StoreIn::scope));
   }
 };
 /// Copies an operand of a reduction's term to a buffer before it is used. At the start of each
@@ -320,7 +336,9 @@ struct Swizzle {
 /// Splits the reduction over `axis` in two. A new stage `<stage>.rf` computes `factor` partial
 /// results along a new axis `<axis>_rf`, and the stage itself reduces these. The new axis is the
 /// last one of the new stage if partial results are interleaved, and the first one if they are
-/// blocks. Must precede all steps on the stage's loops; an epilogue may come first.
+/// blocks. Must precede all steps on the stage's loops; an epilogue may come first. A second
+/// rfactor splits the sum of the partial results in the same way; its new stage is
+/// `<stage>.rf.rf`.
 struct Rfactor {
   static constexpr std::string_view name = "rfactor";
   std::string stage, axis;
@@ -424,6 +442,7 @@ struct SetLayout {
   X(Epilogue, epilogue)          \
   X(CacheWrite, cache_write)     \
   X(CacheRead, cache_read)       \
+  X(StoreIn, store_in)           \
   X(CacheOperand, cache_operand) \
   X(CacheResult, cache_result)   \
   X(Pipeline, pipeline)          \

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "schedules/lowering/placed_buffers.h"
 #include "schedules/lowering/prefetch.h"
 #include "schedules/prepared.h"
 
@@ -84,6 +85,8 @@ Status check_placements(const Nest& nest) {
     if (s.depth > 1) TW_RETURN_IF_ERROR(check_pipeline(nest, s));
   for (const StageNest& s : nest.stages)
     if (s.window) TW_RETURN_IF_ERROR(check_window(nest, s));
+  for (const StageNest& s : nest.stages)
+    if (s.stored_in) TW_RETURN_IF_ERROR(check_stored(s));
   for (const StageNest& s : nest.stages)
     for (const StageNest::Ahead& ahead : s.prefetches)
       TW_RETURN_IF_ERROR(prefetch_lines(nest, s, ahead));

@@ -1,9 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schedules/lowering/placed_buffers.h"
 
+#include <fmt/format.h>
+
+#include <optional>
 #include <utility>
 
+#include "schedules/program/affine.h"
+
 namespace tw::schedules {
+namespace {
+
+/// A loop as a digit of an axis: the value of the loop is index / factor % extent, where `index` is
+/// an index of the region. The loop with the largest factor needs no remainder.
+struct Digit {
+  size_t axis;
+  int64_t factor;
+  bool is_first;  ///< true for the loop with the largest factor
+};
+
+/// Returns the digit of each loop of the stage; nullopt if an axis is not a number whose digits are
+/// loops.
+std::optional<std::vector<Digit>> digits_of(const StageNest& placed) {
+  std::vector<std::optional<Digit>> digits(placed.loops.size());
+  for (size_t d = 0; d < placed.stage.axes.size(); ++d) {
+    Affine rest = to_affine(placed.axis.at(placed.stage.axes[d].name) - placed.region_offset[d]);
+    std::vector<size_t> loops;  // over this axis, those with the smallest factors first
+    for (size_t l = 0; l < placed.loops.size(); ++l) {
+      const Expr variable = dsl::var(placed.loops[l].variable);
+      const int64_t factor = rest.coefficient(variable);
+      if (factor == 0) continue;
+      if (factor < 0 || digits[l]) return std::nullopt;
+      rest.add(variable, -factor);
+      digits[l] = Digit{d, factor, false};
+      loops.push_back(l);
+    }
+    if (!rest.is_constant() || rest.constant != 0) return std::nullopt;
+    std::ranges::sort(
+        loops, {}, [&](size_t l) { return std::pair(digits[l]->factor, placed.loops[l].extent); });
+    int64_t next = 1;
+    for (const size_t l : loops) {
+      if (digits[l]->factor != next) return std::nullopt;
+      next *= placed.loops[l].extent;
+    }
+    if (!loops.empty()) digits[loops.back()]->is_first = true;
+  }
+  std::vector<Digit> all;
+  for (const std::optional<Digit>& digit : digits) {
+    if (!digit) return std::nullopt;
+    all.push_back(*digit);
+  }
+  return all;
+}
+
+}  // namespace
+
+Status check_stored(const StageNest& placed) {
+  const auto illegal = [&](const std::string& why) {
+    return fail(ErrorCode::Invalid, fmt::format("[store_in] {}\n  {}", why, describe(placed)));
+  };
+  if (std::ranges::none_of(placed.loops, [](const auto& l) { return l.kind == LoopKind::Thread; }))
+    return illegal(fmt::format("no loop of '{}' is bound to threads that could keep its elements",
+                               placed.stage.name));
+  if (!digits_of(placed))
+    return illegal(fmt::format(
+        "the loops of '{}' do not number its elements: a loop was fused, or split with a "
+        "shifted tail or by a factor that does not divide an inner loop",
+        placed.stage.name));
+  return {};
+}
 
 PipelineTrip pipeline_trip(const NestLoop& loop, int64_t depth) {
   return {loop.extent, std::min(depth - 1, loop.extent)};
@@ -35,12 +100,17 @@ Buffer placed_buffer(const Nest& nest, const StageNest& s, const NestLoop& l,
                      const StageNest& producer) {
   const DType type =
       producer.copies_results() ? producer.stage.type : nest.compute.type_of(producer.result());
-  return {producer.result(), type, buffer_extents(nest, producer), scope_at(nest, s, l),
-          producer.swizzle};
+  return {producer.result(), type, buffer_extents(nest, producer),
+          producer.stored_in.value_or(scope_at(nest, s, l)), producer.swizzle};
 }
 
 std::vector<int64_t> buffer_extents(const Nest& nest, const StageNest& placed) {
   std::vector<int64_t> extents = placed.region_extent;
+  if (placed.stored_in) {
+    extents.clear();
+    for (const NestLoop& loop : placed.loops) extents.push_back(loop.extent);
+    return extents;
+  }
   if (placed.padding) {
     int64_t row = 1;
     for (size_t d = placed.padding->dimension; d < extents.size(); ++d) row *= extents[d];
@@ -58,6 +128,15 @@ std::vector<Expr> buffer_indices(const Nest& nest, const StageNest& placed,
     const bool slides = placed.window && placed.window->dimension == d;
     indices[d] =
         slides ? indices[d] % Expr(placed.region_extent[d]) : indices[d] - placed.region_offset[d];
+  }
+  if (placed.stored_in) {
+    std::vector<Expr> values;
+    const std::vector<Digit> digits = digits_of(placed).value();
+    for (size_t l = 0; l < digits.size(); ++l) {
+      const Expr value = indices[digits[l].axis] / Expr(digits[l].factor);
+      values.push_back(digits[l].is_first ? value : value % Expr(placed.loops[l].extent));
+    }
+    return values;
   }
   if (placed.padding) {
     Expr row = 0;

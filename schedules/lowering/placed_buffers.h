@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/result.h"
 #include "schedules/nest.h"
 #include "schedules/program/program.h"
 
@@ -40,14 +41,23 @@ Scope scope_at(const Nest& nest, const StageNest& s, const NestLoop& l);
 Buffer placed_buffer(const Nest& nest, const StageNest& s, const NestLoop& l,
                      const StageNest& producer);
 
+/// Checks a stage whose elements stay in the threads that compute them (StageNest::stored_in). One
+/// of its loops must be bound to threads, and each axis must be a number whose digits are the loops
+/// over it, as after splits: j = j.0 * 512 + j.1.0 * 4 + j.1.1. Only the outermost of these loops
+/// may have a tail. Invalid otherwise.
+Status check_stored(const StageNest& placed);
+
 /// Returns the extents of the buffer of a placed stage, including its padding and the slots of its
 /// pipeline. A region of 4 x 32 elements that is padded by 8 from dimension 1 on has the extents
-/// {4, 40}. With a pipeline of depth 3 they are {3, 4, 40}.
+/// {4, 40}. With a pipeline of depth 3 they are {3, 4, 40}. The buffer of a stage that is
+/// `stored_in` threads has the extents of the stage's loops.
 std::vector<int64_t> buffer_extents(const Nest& nest, const StageNest& placed);
 
 /// Converts `indices`, which address an element of a placed stage's tensor, to the indices of this
 /// element in the stage's buffer. If the buffer's region begins at row m.0 * 4, then [m, k] becomes
-/// [m - m.0 * 4, k]. A window, padding and a pipeline change the indices further.
+/// [m - m.0 * 4, k]. A window, padding and a pipeline change the indices further. If the stage is
+/// `stored_in` threads, the indices are those of its loops: with j = j.0 * 512 + j.1.0 * 4 + j.1.1,
+/// element j has the indices [j / 512, j / 4 % 128, j % 4].
 std::vector<Expr> buffer_indices(const Nest& nest, const StageNest& placed,
                                  std::vector<Expr> indices);
 

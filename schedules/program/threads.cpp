@@ -488,11 +488,12 @@ tl::unexpected<Error> illegal_threads(const std::string& why, const Stmt& stmt) 
   return fail(ErrorCode::Invalid, fmt::format("[threads] {}\n{}", why, to_string(Block{stmt}, 1)));
 }
 
-/// The owners of the elements of a private buffer that is allocated outside of the nests. `loops`
-/// are the thread loops (variable and extent) whose iterations each have their own elements.
-/// `dimensions` has, for each of the loops, the dimension that its variable indexes.
+/// The owners of the elements of a private buffer that is allocated outside of the nests. `extents`
+/// are those of the thread loops whose iterations each have their own elements, and number the
+/// threads. `dimensions` has, for each of the loops, the dimension that its variable indexes. Two
+/// nests with equal extents number the same threads, whatever their variables are called.
 struct Owners {
-  std::vector<std::pair<std::string, int64_t>> loops;
+  std::vector<int64_t> extents;
   std::vector<size_t> dimensions;
   friend bool operator==(const Owners&, const Owners&) = default;
 };
@@ -509,6 +510,7 @@ class ThreadChecker {
  private:
   Status check(const Stmt& stmt) {
     const auto check_inside = [&](const Block& body) -> Status {
+      TW_RETURN_IF_ERROR(check_head(stmt, body));
       TW_RETURN_IF_ERROR(check_accesses(stmt));
       return check(body);
     };
@@ -526,6 +528,22 @@ class ThreadChecker {
           return check_inside(*allocate.body);
         },
         always<Barrier, Commit, Wait, PrefetchLines>(Status{}));
+  }
+
+  /// Checks the bounds or the condition of a statement outside of nests. If its body has threads or
+  /// Reduce loops, all threads evaluate them, so that they must not read private buffers.
+  Status check_head(const Stmt& stmt, const Block& body) const {
+    Status status;
+    if (!schedules::has_threads(body) && !has_reductions(body)) return status;
+    for_each_access(stmt, [&](const BufferAccess& access) {
+      if (status && owned_.contains(access.buffer))
+        status = illegal_threads(
+            fmt::format("all threads evaluate a condition or a bound that reads '{}', which each "
+                        "thread has for itself",
+                        access.buffer),
+            stmt);
+    });
+    return status;
   }
 
   Status check_nest(const Loop& loop, const Stmt& stmt) {
@@ -621,7 +639,7 @@ class ThreadChecker {
             fmt::format("'{}' is a thread's own, but loop '{}' does not index it", buffer,
                         loop->variable),
             stmt);
-      owners.loops.emplace_back(loop->variable, *dsl::as_int(loop->end));
+      owners.extents.push_back(*dsl::as_int(loop->end));
       owners.dimensions.push_back(*dimension);
     }
     if (!owned->second) owned->second = owners;

@@ -28,9 +28,9 @@ Status apply(Nest& nest, const Rfactor& s) {
     return illegal(s.name, fmt::format("'{}' has steps already", s.stage));
   if (s.factor < 1) return illegal(s.name, fmt::format("the factor {} is not positive", s.factor));
   Stage partial = stage->stage;
-  partial.name += ".rf";
-  if (nest.find(partial.name))
-    return illegal(s.name, fmt::format("'{}' exists already", partial.name));
+  do {
+    partial.name += ".rf";
+  } while (nest.find(partial.name));
   const auto axis = std::find_if(partial.reduction.begin(), partial.reduction.end(),
                                  [&](const Axis& a) { return a.name == s.axis; });
   if (axis == partial.reduction.end())

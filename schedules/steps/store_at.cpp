@@ -11,14 +11,15 @@ namespace tw::schedules {
 
 namespace {
 
-/// True if the stage still has the loops that compute_at made, and has no accumulator and no
-/// window. The stage must not be a staged operand, and no stage may be computed inside of it.
+/// True if the stage still has the loops that compute_at made, and has no accumulator, no window
+/// and no buffer in threads. The stage must not be a staged operand, and no stage may be computed
+/// inside of it.
 bool is_only_placed(const Nest& nest, const StageNest& stage) {
   const auto computed_inside = [&](const StageNest& other) {
     return other.at && other.at->consumer == stage.stage.name;
   };
   const auto placed = default_loops(stage.stage, "", stage.region_extent);
-  return !stage.cache && !stage.is_staged_operand && !stage.window &&
+  return !stage.cache && !stage.is_staged_operand && !stage.window && !stage.stored_in &&
          std::none_of(nest.stages.begin(), nest.stages.end(), computed_inside) &&
          std::equal(stage.loops.begin(), stage.loops.end(), placed.begin(), placed.end(),
                     [](const NestLoop& a, const NestLoop& b) {

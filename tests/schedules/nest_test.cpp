@@ -171,6 +171,23 @@ INSTANTIATE_TEST_SUITE_P(
         NestCase{gemm, "unroll c m; cache_write c m",
                  "[cache_write] the loop is unrolled or vectorized"},
         NestCase{gemm, "cache_read a out m", "[cache_read] 'out' does not read 'a'"},
+        NestCase{gemm, "cache_read a out m c", "[cache_read] 'c' is not computed inside of 'out'"},
+        NestCase{gemm, "epilogue out c; cache_read bias c n",
+                 "[cache_read] 'c' does not read 'bias'"},
+        NestCase{gemm, "compute_at c out m; cache_read bias out m c",
+                 "[cache_read] 'c' does not read 'bias'"},
+        NestCase{chain, "store_in t",
+                 "[store_in] 't' has a phase of its own: compute_at places it in the loops of "
+                 "another stage"},
+        NestCase{gemm, "compute_at c out m; store_in c",
+                 "[store_in] 'c' reduces: cache_write keeps its sums in registers"},
+        NestCase{gemm, "reorder c m n k; cache_write c n; cache_operand c 1 n k; store_in a@c",
+                 "[store_in] 'a@c' copies for threads that share its buffer"},
+        NestCase{chain, "compute_at t u i; store_in t; store_in t local",
+                 "[store_in] 't' is in threads already"},
+        NestCase{chain, "compute_at t u i; store_in t; store_at t u i",
+                 "[store_at] 't' has steps after its compute_at: store it first, then schedule "
+                 "it"},
         NestCase{gemm, "reorder c m k n; bind c k",
                  "[bind] loop 'k' reduces, and is not the innermost and only one that does: two "
                  "threads would write one element; rfactor makes partial results that do not"},
@@ -179,7 +196,6 @@ INSTANTIATE_TEST_SUITE_P(
                  "threads would write one element; rfactor makes partial results that do not"},
         NestCase{gemm, "rfactor c m 2", "[rfactor] 'c' does not reduce over 'm'"},
         NestCase{gemm, "split c m 2; rfactor c k 2", "[rfactor] 'c' has steps already"},
-        NestCase{gemm, "rfactor c k 2; rfactor c k_rf 2", "[rfactor] 'c.rf' exists already"},
         NestCase{"input a: f32[4, 3, 2]; r: f32[i=4] = sum(j=3, j_rf=2) a[i, j, j_rf]",
                  "rfactor r j 2", "[rfactor] 'r' has an axis 'j_rf' already"},
         NestCase{gemm, "set_layout d AB", "[set_layout] there is no tensor 'd'"},
@@ -258,6 +274,8 @@ INSTANTIATE_TEST_SUITE_P(
             "s - 1], 0.0) * w[s]",
             "rfactor out s 2", ""},
         NestCase{gemm, "rfactor c k 3 blocks; parallel c.rf k_rf", ""},
+        // Partial sums of partial sums.
+        NestCase{gemm, "rfactor c k 4; rfactor c k_rf 2 blocks; compute_at c.rf c.rf.rf m", ""},
         NestCase{"input a: f32[10]; out: f32[] = sum(j=10) a[j]", "rfactor out j 6 blocks", ""},
         // A fused loop inside of a loop with a guard.
         NestCase{"input a: f32[8]; out: f32[i=15] = a[i % 8]",
@@ -323,6 +341,87 @@ TEST(Nest, ResultsAreCachedWhereAnIterationHasThemAll) {
   EXPECT_EQ(why_not(partial),
             "[cache_result] 'c' continues its sums in a loop outside of 'k.0', the loop of the "
             "accumulator: an iteration has partial sums");
+}
+
+// Threads divide a row of 16 elements of `t` and of `out`. The steps after store_in say how.
+TEST(Nest, AThreadReadsOnlyWhatItStores) {
+  const auto compute = dsl::parse_compute(
+      "input a: f32[6, 16]\nt: f32[i=6, j=16] = a[i, j] * 2.0\n"
+      "out: f32[i=6, j=16] = t[i, j] + 1.0");
+  const Schedule placed = Schedule(*compute)
+                              .split("out", "j", 8)
+                              .split("out", "j.1", 2)
+                              .parallel("out", "i")
+                              .bind("out", "j.1.0")
+                              .compute_at("t", "out", "i")
+                              .store_in("t");
+  const auto why_not = [](const Schedule& schedule) {
+    const auto program = schedule.program();
+    return program ? "legal"
+                   : program.error().message.substr(0, program.error().message.find('\n'));
+  };
+  const Schedule alike = placed.split("t", "j", 8).split("t", "j.1", 2).bind("t", "j.1.0");
+  const auto program = alike.program();
+  ASSERT_TRUE(program) << program.error().message;
+  const std::vector<Buffer> buffers = local_buffers(*program->phases[0].body);
+  ASSERT_EQ(buffers.size(), 1u);
+  EXPECT_EQ(buffers[0].scope, Scope::Register);
+  EXPECT_EQ(buffers[0].extents, (std::vector<int64_t>{1, 2, 4, 2}));
+  EXPECT_EQ(thread_bytes(*program->phases[0].body), 2 * 2 * 4);
+  EXPECT_EQ(disagreement(*compute, *program), std::nullopt) << to_string(*program);
+  EXPECT_EQ(why_not(placed.split("t", "j", 8).split("t", "j.1", 2).bind("t", "j.0")),
+            "[threads] elements of 't' pass from one thread to another");
+  EXPECT_EQ(why_not(placed.split("t", "j", 4).bind("t", "j.1")),
+            "[threads] 't' is a thread's own, but loop 'j.1.0' does not index it");
+  EXPECT_EQ(why_not(placed),
+            "[store_in] no loop of 't' is bound to threads that could keep its "
+            "elements");
+  EXPECT_EQ(
+      why_not(placed.fuse("t", "i", "j").bind("t", "i*j")),
+      "[store_in] the loops of 't' do not number its elements: a loop was fused, or split with "
+      "a shifted tail or by a factor that does not divide an inner loop");
+  EXPECT_EQ(why_not(alike.split("t", "i", 1)), "legal");
+}
+
+// Thread 0 alone computes `t`, which has one element, but all threads would evaluate the condition.
+TEST(Nest, WhatAllThreadsEvaluateIsInNoPrivateBuffer) {
+  const auto compute = dsl::parse_compute(
+      "input a: f32[4]\ninput b: f32[8, 8]\nt: f32[i=4] = a[i] * 2.0\n"
+      "c: f32[i=4, j=8] = sum(k=8) select(t[i] < 2.0, b[j, k], 0.0)");
+  const auto why_not = [&](const std::string& steps) {
+    const auto schedule = parse_schedule(*compute,
+                                         "tw1; parallel c i; reorder c i k j; bind c j; "
+                                         "compute_at t c i; bind t i" +
+                                             steps);
+    const auto program = schedule.value().program();
+    return program ? "legal"
+                   : program.error().message.substr(0, program.error().message.find('\n'));
+  };
+  EXPECT_EQ(why_not(""), "legal");
+  EXPECT_EQ(
+      why_not("; store_in t"),
+      "[threads] all threads evaluate a condition or a bound that reads 't', which each thread "
+      "has for itself");
+}
+
+TEST(Nest, EpiloguesReadWhatIsThereWhenSumsAreComplete) {
+  const auto compute = dsl::parse_compute(
+      "input a: f32[3, 16]\ninput b: f32[3, 16]\nt: f32[i=3, j=16] = a[i, j] - b[i, j]\n"
+      "c: f32[i=3, j=16] = sum(k=3) t[i, j] * b[k, j]\n"
+      "out: f32[i=3, j=16] = c[i, j] + t[i, j]");
+  const auto program_of = [&](const std::string& loop) {
+    return parse_schedule(*compute, "tw1; epilogue out c; reorder c i k j; compute_at t c " + loop)
+        ->program();
+  };
+  const auto outside = program_of("i");
+  ASSERT_TRUE(outside) << outside.error().message;
+  EXPECT_EQ(disagreement(*compute, *outside), std::nullopt) << to_string(*outside);
+  const auto inside = program_of("j");
+  ASSERT_FALSE(inside);
+  EXPECT_EQ(
+      inside.error().message.substr(0, inside.error().message.find('\n')),
+      "[epilogue] 'out' reads 't', which is computed at loop 'j', where sums are not complete: "
+      "compute it at a loop outside of the reduction");
 }
 
 TEST(Nest, SumsDoNotWaitInANarrowerType) {

@@ -2,6 +2,7 @@
 #pragma once
 // Random steps of all kinds, in any order. Most of them make sense, so that many are legal.
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string>
@@ -94,6 +95,7 @@ class StepMaker {
   Step marking() {
     if (favour_ == Favour::Nothing && random_.chance(0.08)) return prefetch();
     if (holder() && random_.chance(0.15)) return holding();
+    if (const auto step = keeping(); step && random_.chance(0.8)) return *step;
     for (const StageNest& s : nest_.stages)
       if (has_whole_results(s) && random_.chance(0.4)) return cache_result(s);
     if (favour_ == Favour::Threads && random_.chance(0.7))
@@ -210,8 +212,12 @@ class StepMaker {
     return ComputeAt{producer, current_->stage.name, loop()};
   }
   Step cache_read() {
-    const std::string name = stage().stage.name;
-    return CacheRead{tensor(), name, loop()};
+    const std::string name = stage().stage.name, read = tensor(), at = loop();
+    std::vector<std::string> readers;
+    for (const StageNest& s : nest_.stages)
+      if (s.at && s.at->consumer == name && reads(s, read) && random_.chance(0.7))
+        readers.push_back(s.stage.name);
+    return CacheRead{read, name, at, readers};
   }
   /// Mostly picks the outermost loop that is not bound yet, because bound loops must be nested
   /// perfectly.
@@ -264,6 +270,28 @@ class StepMaker {
     const std::string name = reduction_stage().stage.name;
     return CacheWrite{name, loop(), random_.chance(0.7) ? Scope::Register : Scope::Local};
   }
+  /// Returns a step towards a stage whose elements stay in threads, if there is one. For a stage
+  /// that is placed and does not reduce, the step binds a loop of its consumer, then a loop of the
+  /// stage with as many iterations, and at last keeps its elements.
+  std::optional<Step> keeping() const {
+    for (const StageNest& s : nest_.stages) {
+      if (!s.at || s.stored_in || s.window || s.stage.combine != dsl::Combine::None ||
+          s.is_staged_operand || s.copies_results())
+        continue;
+      if (std::ranges::any_of(s.loops, is_bound)) return StoreIn{s.stage.name};
+      const StageNest& consumer = *nest_.find(s.at->consumer);
+      for (size_t i = static_cast<size_t>(consumer.find_loop(s.at->loop)) + 1;
+           i < consumer.loops.size(); ++i) {
+        const NestLoop& reads = consumer.loops[i];
+        for (const NestLoop& own : s.loops)
+          if (own.kind == LoopKind::Serial && own.extent == reads.extent && !reads.reduction)
+            return is_bound(reads) ? Bind{s.stage.name, own.name}
+                                   : Bind{consumer.stage.name, reads.name};
+      }
+    }
+    return std::nullopt;
+  }
+  static bool is_bound(const NestLoop& loop) { return loop.kind == LoopKind::Thread; }
   static bool has_whole_results(const StageNest& s) {
     if (!s.cache || s.at) return false;
     const auto end = s.loops.begin() + s.find_loop(s.cache->loop) + 1;

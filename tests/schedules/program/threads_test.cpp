@@ -140,6 +140,31 @@ TEST(Threads, OneOfSeveralReadersThatWritesMeetsTheOthers) {
   EXPECT_NE(racy.error().message.find("without a barrier between"), std::string::npos);
 }
 
+TEST(Threads, AnElementOfAPrivateBufferIsReadByTheThreadThatWroteIt) {
+  Program program;
+  Argument out;
+  out.buffer = {"out", Float32, {4}, Scope::Argument};
+  out.shape = {4};
+  out.layout = dsl::Layout::row_major(1);
+  out.is_output = true;
+  program.arguments.push_back(out);
+  const auto run = [&](const std::string& index) {
+    program.phases = {
+        {"p",
+         {},
+         block({allocate("s", 4, Scope::Register,
+                         {threads("t", 4, {store("s", "t")}),
+                          {Barrier{}},
+                          threads("u", 4, {copy("out", "u", element("s", index))})})})}};
+    Storage storage;
+    return evaluate(program, storage);
+  };
+  EXPECT_TRUE(run("u"));
+  const Status other = run("3 - u");
+  ASSERT_FALSE(other);
+  EXPECT_NE(other.error().message.find("is private to another thread"), std::string::npos);
+}
+
 TEST(Threads, ALoopMeetsItsNextIteration) {
   const Block body = {
       allocate("s", 8, Scope::Shared,
@@ -234,9 +259,16 @@ TEST(Threads, RegistersAreAThreadsOwn) {
   EXPECT_EQ(with({threads("t", 8, {store("r", "t")}),
                   threads("t", 8, {copy("out", "t", element("r", "t"))})}),
             "legal");
+  // Loops with as many iterations number the same threads, whatever their variables are called.
   EXPECT_EQ(with({threads("t", 8, {store("r", "t")}),
                   threads("u", 8, {copy("out", "u", element("r", "u"))})}),
+            "legal");
+  EXPECT_EQ(with({threads("t", 8, {store("r", "t")}),
+                  threads("u", 4, {copy("out", "u", element("r", "u"))})}),
             "[threads] elements of 'r' pass from one thread to another");
+  EXPECT_EQ(with({threads("t", 8, {store("r", "t")}),
+                  threads("u", 2, {threads("v", 4, {copy("out", "u", element("r", "v"))})})}),
+            "[threads] 'r' is a thread's own, but loop 'u' does not index it");
   EXPECT_EQ(with({threads("t", 8, {store("r", "7 - t")})}),
             "[threads] 'r' is a thread's own, but loop 't' does not index it");
 }
