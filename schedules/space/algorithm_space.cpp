@@ -66,6 +66,7 @@ void AlgorithmSpace::settle(std::span<int> choices) const {
 void AlgorithmSpace::construct(std::span<const int> choices, const std::vector<Knob>& decisions,
                                Construction& c) const {
   Phases phases;
+  std::vector<std::pair<const StageStrategy*, Site>> opened;
   for (const StageSpace& stage : stages) {
     const StagePlan& plan_of_stage = stage.plan();
     const Site* inside = stage.place() ? phases.site_for(plan_of_stage) : nullptr;
@@ -80,9 +81,11 @@ void AlgorithmSpace::construct(std::span<const int> choices, const std::vector<K
     if (inside) {
       phases.join(plan_of_stage.name, *inside);
     } else {
+      opened.emplace_back(offer.strategy.get(), site);
       phases.open(plan_of_stage.name, std::move(site));
     }
   }
+  for (const auto& [strategy, site] : opened) strategy->close(site, c);
 }
 
 }  // namespace tw::schedules

@@ -26,6 +26,13 @@ struct Site {
   std::string loop;  ///< empty if producers cannot be computed in the stage
   /// number of threads of a block; these threads share the work of the producers
   int64_t threads = 1;
+  /// Number of elements of the row that the site computes, if the threads keep the elements of
+  /// producers in registers; 0 if producers pass through shared memory. Thread t then computes the
+  /// elements t * vector to t * vector + vector - 1 of each tile of threads * vector elements, in
+  /// the site's stage and in its producers.
+  int64_t row = 0;
+  std::string row_axis = {};  ///< axis of the site's stage along which the row lies
+  int64_t vector = 1;         ///< neighbouring elements of the row that a thread computes
 };
 
 /// Records, for each decision of a point, how many steps the schedule had when a strategy first

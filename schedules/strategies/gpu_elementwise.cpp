@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Strategy for a stage on a GPU that is neither a product nor a reduction of rows. Each thread
 // computes a vector of neighbouring elements, and neighbouring threads compute neighbouring
-// vectors. If each block of threads computes a row, producers may be computed in the block. A
-// single thread computes a result that is a single number.
+// vectors. If each block of threads computes a row, producers may be computed in the block, and
+// their elements may stay in registers of the threads. A single thread computes a result that is a
+// single number.
 
 #include <algorithm>
 #include <cmath>
 
+#include "base/integer.h"
 #include "schedules/program/threads.h"
 #include "schedules/space/strategy.h"
 #include "schedules/strategies/gpu_rows.h"
@@ -17,12 +19,17 @@ namespace {
 struct GpuElementwise {
   int64_t threads = warp_threads;  ///< threads of a block
   int64_t vector = 1;  ///< vector width: number of neighbouring elements that a thread computes
-  int64_t rows = 0;    ///< 1: a block computes a row; 0: a block computes a part of all elements
+  /// 0: a block computes a part of all elements; 1: a block computes a row; 2: a block computes a
+  /// row, and its threads keep the elements of producers in registers
+  int64_t rows = 0;
   int64_t unrolled_axes = 0;  ///< number of innermost reduction axes that are unrolled
 };
 
 // Prior of vectors that are not aligned, which a thread loads and stores element by element.
 constexpr double unaligned_prior = -10;
+// The largest number of elements of a row that a thread keeps in registers. With 64, a softmax of
+// f32 takes 168 of the 255 registers that a thread may have (NVRTC 13.0).
+constexpr int64_t most_kept = 64;
 
 class GpuElementwiseStage : public Configured<GpuElementwise> {
  public:
@@ -38,19 +45,33 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
              size_bytes(stage_.type) == 2 ? std::vector<int64_t>{1, 2, 4, 8}
                                           : std::vector<int64_t>{1, 2, 4},
              &GpuElementwise::vector);
-    if (axes_.size() > 1) add_knob("rows", {0, 1}, &GpuElementwise::rows);
+    if (axes_.size() > 1)
+      add_knob("rows", may_keep_rows() ? std::vector<int64_t>{0, 1, 2} : std::vector<int64_t>{0, 1},
+               &GpuElementwise::rows);
     if (stage_.reduction.size() > 1) add_knob("taps", {0, 1, 2}, &GpuElementwise::unrolled_axes);
   }
   bool can_be_climbed() const override { return true; }
 
  private:
+  /// True if the stage has its own phase, and a reduction of rows may be computed inside of it.
+  bool may_keep_rows() const {
+    return !plan_.placeable() && std::ranges::any_of(compute_.stages, [&](const StagePlan& other) {
+      return other.owner == plan_.name && other.reduces_rows;
+    });
+  }
+
+  bool fits(const GpuElementwise& config) const override {
+    return config.rows < 2 ||
+           ceil_div(extent_of(stage_, axes_.back()), config.threads) <= most_kept;
+  }
+
   double prior(const GpuElementwise& config, bool placed) const override {
     if (axes_.empty()) return placed;
     const double by_threads = -std::abs(std::log2(static_cast<double>(config.threads) / 128));
     if (!stage_.reduction.empty()) return placed + by_threads;
     // A thread loads and stores a vector at once, if the vector is aligned.
     const int64_t neighbours =
-        config.rows == 1 ? extent_of(stage_, axes_.back()) : points_of(stage_, axes_);
+        config.rows > 0 ? extent_of(stage_, axes_.back()) : points_of(stage_, axes_);
     const double vectors = neighbours % config.vector == 0
                                ? std::log2(static_cast<double>(config.vector))
                                : unaligned_prior;
@@ -65,6 +86,10 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
     return append_elements(config, c);
   }
 
+  void close(const Site& site, Construction& c) const override {
+    if (site.row > 0) cache_rows(c, site);
+  }
+
   Site append_elements(const GpuElementwise& config, Construction& c) const {
     const std::string& name = plan_.name;
     const Loops reduction = reduced_axes(stage_);
@@ -72,16 +97,21 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
     if (axes != independent_axes(stage_)) c.schedule.add(Reorder{name, concat({axes, reduction})});
     std::string thread = axes.back();
     Site site;
-    if (config.rows == 1) {
+    if (config.rows > 0) {
       axes.pop_back();
       blocks = {fuse_all(c, name, axes)};
       site = rows_of(plan_, blocks.front(), config.threads);
+      if (config.rows == 2) {
+        site.row = extent_of(stage_, thread);
+        site.row_axis = thread;
+        site.vector = config.vector;
+      }
     } else {
       thread = fuse_all(c, name, axes);
     }
     const std::string tile = split_off(c, name, thread, config.threads * config.vector);
     Loops repeats;
-    (config.rows == 1 ? repeats : blocks).push_back(tile);
+    (config.rows > 0 ? repeats : blocks).push_back(tile);
     if (config.vector > 1) {
       std::string lanes = thread;
       thread = split_off(c, name, lanes, config.vector);
@@ -92,6 +122,7 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
     for (const std::string& block : blocks) c.schedule.add(Parallel{name, block});
     c.schedule.add(Bind{name, thread});
     for (const std::string& lanes : neighbours) c.schedule.add(Vectorize{name, lanes});
+    if (site.row > 0) unroll(c, name, repeats);
     c.uses(config.unrolled_axes);
     const auto taps = static_cast<size_t>(config.unrolled_axes);
     for (size_t i = reduction.size(); i > 0 && reduction.size() - i < taps; --i)

@@ -37,9 +37,10 @@ class GpuLanesStage : public Configured<GpuLanes> {
     }
     c.uses(config.threads);
     c.schedule.add(Rfactor{plan_.name, plan_.lane_axis, config.threads});
-    append_partial_sums(c, plan_);
+    const Site site = rows_of(plan_, stage_.axes.back().name, config.threads);
+    append_partial_sums(c, plan_, site);
     for (const dsl::Axis& axis : stage_.axes) c.schedule.add(Parallel{plan_.name, axis.name});
-    return rows_of(plan_, stage_.axes.back().name, config.threads);
+    return site;
   }
 };
 

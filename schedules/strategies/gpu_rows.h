@@ -2,7 +2,9 @@
 #pragma once
 // Functions that strategies for GPUs share. They schedule stages that are computed inside a block
 // of threads of their consumer, and reductions of rows in which the threads of a block reduce each
-// row together. Free functions; thread-safe.
+// row together. The elements of a row are passed on in shared memory, or, at a site with a row
+// (Site::row), in registers: then the same thread computes an element in all stages. Free
+// functions; thread-safe.
 
 #include "schedules/space/construction.h"
 
@@ -14,8 +16,14 @@ namespace tw::schedules {
 void place_in_block(Construction& c, const StagePlan& plan, const Site& site);
 
 /// Schedules the reduction of a row in two steps: the threads of a block compute partial sums, and
-/// one warp adds them up. Requires: rfactor was applied to the stage's last reduction axis.
-void append_partial_sums(Construction& c, const StagePlan& plan);
+/// one warp adds them up. Requires: rfactor was applied to the stage's last reduction axis, with
+/// the factor threads * vector of the site. If a thread has several of these sums (vector > 1),
+/// rfactor was applied again and made blocks, one for each thread.
+void append_partial_sums(Construction& c, const StagePlan& plan, const Site& site);
+
+/// Copies to registers each tensor of memory whose row at least two stages at the site read, so
+/// that the row is loaded once. Requires: the site has a row, and all its stages are constructed.
+void cache_rows(Construction& c, const Site& site);
 
 /// Returns the site at loop `loop` of a stage of which each block of threads computes a row. The
 /// site has no loop if the stage itself may be computed inside of another stage.

@@ -25,6 +25,7 @@
 #include "tests/schedules/random_constants.h"
 #include "tests/schedules/random_problem.h"
 #include "tests/schedules/random_rounded_product.h"
+#include "tests/schedules/random_rows.h"
 #include "tests/schedules/random_tensor_product.h"
 
 namespace tw::codegen {
@@ -242,6 +243,9 @@ std::vector<GpuCase> rounded_products(uint64_t first_seed, int64_t count) {
   return cases;
 }
 
+/// Tolerance of rows whose results may be rounded to 16 bits.
+constexpr double rows_tolerance = 2e-2;
+
 /// Number of cases in one text. In a small text a failure is easier to find. A larger text shares
 /// the fixed costs of compilers.
 constexpr int64_t batch = 20;
@@ -409,6 +413,36 @@ std::vector<GpuCase> split_products(int of_each) {
     }
   }
   return cases;
+}
+
+/// Returns rows that threads keep in registers.
+std::vector<GpuCase> rows_in_registers(uint64_t first_seed, int64_t count) {
+  std::vector<GpuCase> cases;
+  for (uint64_t seed = first_seed; seed < first_seed + static_cast<uint64_t>(count); ++seed) {
+    Random random(seed);
+    const auto [compute, schedule] = schedules::random_rows(random);
+    cases.push_back(
+        interpreted_case(dsl::to_text(compute), compute, schedule, seed, rows_tolerance));
+  }
+  return cases;
+}
+
+TEST(GpuRandom, RowsInRegistersAgreeOnTheEmulator) {
+  const int64_t count = cases_of(40, 300);
+  for (int64_t done = 0; done < count && !testing::Test::HasFailure(); done += batch)
+    expect_emulation_agrees(rows_in_registers(static_cast<uint64_t>(done), batch));
+}
+TEST(GpuRandom, RowsInRegistersAgreeOnOpenCl) {
+  const auto device = opencl_device();
+  if (!device) GTEST_SKIP() << device.error().message;
+  expect_opencl_agrees(**device, rows_in_registers(1001, batch));
+}
+TEST(GpuRandom, RowsInRegistersAgreeOnCuda) {
+  const auto device = runtime::open_cuda_device();
+  if (!device) GTEST_SKIP() << device.error().message;
+  const auto nvrtc = open_nvrtc();
+  if (!nvrtc) GTEST_SKIP() << nvrtc.error().message;
+  expect_cuda_agrees(**device, *nvrtc, rows_in_registers(1001, 2 * batch));
 }
 
 TEST(SplitSums, OfBoxesAgreeOnTheEmulator) {

@@ -22,6 +22,7 @@
 #include "tests/schedules/random_box_convolution.h"
 #include "tests/schedules/random_bulk_product.h"
 #include "tests/schedules/random_rounded_product.h"
+#include "tests/schedules/random_rows.h"
 #include "tests/schedules/random_tensor_product.h"
 
 namespace tw::ptx {
@@ -182,6 +183,12 @@ GpuCase box_convolution_case(uint64_t seed) {
   return case_of(workload.key(), workload.compute, schedule, seed, 1e-2);
 }
 
+GpuCase rows_case(uint64_t seed) {
+  Random random(seed);
+  const auto [compute, schedule] = schedules::random_rows(random);
+  return case_of(dsl::to_text(compute), compute, schedule, seed, 2e-2);
+}
+
 class PtxKernels : public testing::Test {
  protected:
   void SetUp() override {
@@ -209,6 +216,11 @@ TEST_F(PtxKernels, OfTheCopyEngineAgree) { run(tma_case, 1, 24); }
 TEST_F(PtxKernels, OfWarpgroupsAgree) { run(warpgroup_case, 1, 6); }
 TEST_F(PtxKernels, OfRoundedProductsAgree) { run(rounded_case, 1, 16); }
 TEST_F(PtxKernels, OfBoxConvolutionsAgree) { run(box_convolution_case, 1, cases_of(4, 40)); }
+TEST_F(PtxKernels, OfRowsInRegistersAgree) {
+  const int count = cases_of(20, 300), together = 20;
+  for (int done = 0; done < count; done += together)
+    run(rows_case, static_cast<uint64_t>(done), together);
+}
 TEST_F(PtxKernels, OfMnMajorFactorsAgree) {
   std::vector<GpuCase> cases;
   for (const schedules::MnMajorProduct& p : due(schedules::mn_major_products(), 2))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "tests/schedules/agreement.h"
 #include "tests/schedules/random_box_convolution.h"
 #include "tests/schedules/random_bulk_product.h"
+#include "tests/schedules/random_rows.h"
 #include "tests/schedules/spaces.h"
 
 namespace tw::schedules {
@@ -113,6 +115,89 @@ TEST_P(GpuSpace, PointsAreFoundBackFromTheirSchedules) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, GpuSpace, ::testing::Values("cuda:sm_90a", "opencl"));
+
+/// Returns the buffers in which threads keep elements of several nests.
+std::vector<std::string> kept_in_registers(const Program& program) {
+  std::vector<std::string> names;
+  for (const Phase& phase : program.phases)
+    for (const Buffer& buffer : local_buffers(*phase.body))
+      if (buffer.scope == Scope::Register && !buffer.name.ends_with(".acc"))
+        names.push_back(buffer.name);
+  return names;
+}
+
+TEST(GpuSpaceOfRows, ARowIsLoadedOnceAndStaysInRegisters) {
+  const Target target = *parse_target("cuda:sm_90a");
+  const std::pair<const char*, std::vector<std::string>> cases[] = {
+      {"softmax rows=64 cols=1024 f32 fast", {"in@out", "e"}},
+      {"layer_norm rows=64 cols=1000 bf16 fast", {"in@out"}}};
+  for (const auto& [key, kept] : cases) {
+    const auto workload = dsl::parse_workload(key);
+    const Space space = Space::derive(workload->compute, target);
+    Random random(5);
+    int found = 0;
+    for (int i = 0; i < 400; ++i) {
+      const Schedule schedule = space.schedule(space.sample(random));
+      if (kept_stages(schedule).size() != kept.size()) continue;
+      const auto program = schedule.program(limits_of(target));
+      ASSERT_TRUE(program) << key << "\n" << schedule.to_string() << program.error().message;
+      if (program->phases.size() > 1) continue;
+      ++found;
+      EXPECT_THAT(kept_in_registers(*program), testing::UnorderedElementsAreArray(kept))
+          << key << to_string(*program);
+      int loads = 0;
+      for_each(*program->phases[0].body, [&](const Stmt& stmt) {
+        for_each_access(stmt, [&](const BufferAccess& access) { loads += access.buffer == "in"; });
+      });
+      EXPECT_EQ(loads, 1) << key << to_string(*program);
+    }
+    EXPECT_GE(found, 8) << key;
+  }
+}
+
+// Some stages read other elements of a row than those that their threads compute.
+TEST(GpuSpaceOfRows, RowsThatAreReadElsewhereStayInSharedMemory) {
+  const Target target = *parse_target("cuda:sm_90a");
+  for (const char* text : {
+           R"(input a: f32[6, 100]
+p: f32[i=6] = sum(k=100) a[i, k]
+out: f32[i=6, j=100] = a[i, j] / p[i] + a[i, 0])",
+           R"(input a: f32[6, 100]
+p: f32[i=6] = sum(k=100) a[i, k]
+out: f32[i=6, j=100] = a[i, 99 - j] - p[i])",
+           R"(input a: f32[6, 100]
+p: f32[i=6] = max(k=100) a[i, k]
+t: f32[i=6, j=100] = exp(a[i, j] - p[i])
+s: f32[i=6] = sum(k=100) t[i, k]
+out: f32[i=6, j=100] = t[i, 99 - j] / s[i])",
+           R"(input a: f32[6, 40]
+input b: f32[6, 20000]
+p: f32[i=6] = sum(k=20000) b[i, k]
+out: f32[i=6, j=40] = a[i, j] + p[i])"}) {
+    const auto compute = dsl::parse_compute(text);
+    const Space space = Space::derive(*compute, target);
+    Random random(3);
+    int in_rows = 0;
+    for (int i = 0; i < 120; ++i) {
+      const Point point = space.sample(random);
+      const Schedule schedule = space.schedule(point);
+      const auto program = schedule.program(limits_of(target));
+      ASSERT_TRUE(program) << text << schedule.to_string() << program.error().message;
+      in_rows += value_of(space, point, "rows") == 2;
+    }
+    EXPECT_GE(in_rows, 20) << text;
+  }
+}
+
+TEST(GpuSpaceOfRows, RandomRowsComputeWhatTheComputeMeans) {
+  for (int i = 0; i < cases_of(25, 300); ++i) {
+    Random random(static_cast<uint64_t>(i));
+    const auto [compute, schedule] = random_rows(random);
+    const auto program = schedule.program(limits_of(*parse_target("cuda:sm_90a")));
+    EXPECT_EQ(disagreement(compute, *program, 3, 2e-2), std::nullopt)
+        << dsl::to_text(compute) << schedule.to_string() << to_string(*program);
+  }
+}
 
 TEST(GpuSpaceOfProducts, OperandsPassThroughSharedMemory) {
   const auto workload =
