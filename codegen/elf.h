@@ -4,6 +4,7 @@
 // object without symbols and sections. Free functions; thread-safe.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,5 +23,10 @@ std::string loaded_contents(std::string_view shared);
 /// Returns the offset in the file of the contents of the first section with this name; nullopt if
 /// there is no such section.
 std::optional<uint64_t> offset_of_section(std::string_view object, std::string_view name);
+
+/// Returns the number of registers of a thread for each function of a cubin, by the name of the
+/// function. ptxas writes these numbers into the section ".nv.info". A function without such an
+/// entry is left out.
+std::map<std::string, int> registers_of_cubin(std::string_view cubin);
 
 }  // namespace tw::codegen
