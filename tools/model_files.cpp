@@ -8,12 +8,14 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "base/text.h"
 #include "base/time_text.h"
 #include "codegen/command.h"
 #include "schedules/schedule.h"
+#include "tools/reports/gpu_network.h"
 #include "tuner/targets.h"
 
 namespace tw::tools {
@@ -413,13 +415,52 @@ Result<std::string> svg_of(const ModelFile& model) {
   return codegen::run_command({"dot", "-Tsvg", file.path()}, drawing_timeout_ns);
 }
 
+/// Returns the explanation of a network's kernels on a GPU: the GPU of this machine if it can run
+/// the network, or else a GPU with the numbers that the table of machines has for the target.
+/// nullopt if the network is for a processor, or for a GPU that this version of the program does
+/// not know.
+std::optional<GpuNetwork> gpu_network_here(const ModelFile& model, const Surroundings& here) {
+  if (!tuner::names_gpu(model.target)) return std::nullopt;
+  if (const auto chosen = tuner::chosen_target(model.target, here.environment))
+    return gpu_network_of(model, chosen->target);
+  const auto target = parse_target(model.target);
+  return target ? std::optional(gpu_network_of(model, *target)) : std::nullopt;
+}
+
+std::string text_of(const GpuCall& call, const Surroundings& here) {
+  return as_text(facts_of(call)) + "\n" + as_text(table_of_launches(call), here) + "\n" +
+         as_text(table_of_limits(call), here);
+}
+
 Result<std::string> explanation_of(const ModelFile& model, Drawing drawing,
                                    const Surroundings& here) {
   if (drawing == Drawing::Dot) return dot_of(model);
   if (drawing == Drawing::Svg) return svg_of(model);
+  const std::optional<GpuNetwork> network = gpu_network_here(model, here);
   return of_each_variant(model, [&](size_t number) {
-    return model.variants[number].plan + "\n" + as_text(table_of_costs(model, number), here);
+    std::string text =
+        model.variants[number].plan + "\n" + as_text(table_of_costs(model, number), here);
+    if (network) text += "\n" + text_of(explain_call(model, number, *network), here);
+    return text;
   });
+}
+
+/// Adds the explanation of a variant on a GPU to the JSON of the variant and of its steps.
+void add_gpu(const GpuCall& call, nlohmann::json& variant) {
+  variant["gpu"] = as_json(call);
+  for (size_t i = 0; i < call.steps.size(); ++i)
+    variant["steps"][i]["gpu"] = as_json(call.steps[i]);
+}
+
+nlohmann::json json_of_explanation(const ModelFile& model, const Surroundings& here) {
+  nlohmann::json document = with_texts(as_json(model), model, "plan", &ModelVariant::plan);
+  const std::optional<GpuNetwork> network = gpu_network_here(model, here);
+  if (!network) return document;
+  add_gpu(explain_call(model, 0, *network), document);
+  if (model.variants.size() > 1)
+    for (size_t number = 0; number < model.variants.size(); ++number)
+      add_gpu(explain_call(model, number, *network), document["variants"][number]);
+  return document;
 }
 
 }  // namespace
@@ -439,8 +480,7 @@ Result<int> explain_model(const std::string& path, Drawing drawing, Format forma
                           const Surroundings& here) {
   TW_TRY(const ModelFile model, runtime::read_model(path));
   if (drawing == Drawing::None && format == Format::Json) {
-    TW_RETURN_IF_ERROR(
-        print_json("explain", with_texts(as_json(model), model, "plan", &ModelVariant::plan)));
+    TW_RETURN_IF_ERROR(print_json("explain", json_of_explanation(model, here)));
     return 0;
   }
   if (drawing == Drawing::None && format == Format::Csv) {

@@ -341,7 +341,9 @@ class NetworksTest(program.ProgramTest):
         profiled = self.json("run", "net.twart", "--profile", "--format", "json")
         self.assertTrue(profiled["device"])
         self.assertEqual(len(profiled["steps"]), len(document["model"]["steps"]))
-        self.assertIn("conv2d", self.succeed("explain", "net.twart").out)
+        explained = self.succeed("explain", "net.twart").out
+        self.assertIn("conv2d", explained)
+        self.assertRegex(explained, r"(?m)^call +\d+ launches, submitted one by one: OpenCL has no graphs$")
         self.assertNotIn("threads", self.succeed("show", "net.twart").out)
         self.fail_with(2, "run", "net.twart", "--target", "cuda", saying=["opencl"])
         self.fail_with(2, "tune", "--model", "net.onnx", "--target", "opencl", "--threads", "2",
@@ -368,10 +370,7 @@ class NetworksTest(program.ProgramTest):
         self.expect_right_result()
 
     def test_fault50_a_network_for_cuda_is_planned_without_a_gpu_and_says_so_when_run(self):
-        findings = json.loads(self.run_program("doctor", "--format", "json", "--db", self.db).out)["findings"]
-        present = {finding["name"]: finding["present"] for finding in findings}
-        if not present["nvrtc"]:
-            self.skipTest("[SKIP] no NVRTC")
+        present = self.with_nvrtc()
         if present.get("cuda:0"):
             self.plan("--target", "cuda")
             return self.expect_right_result()
@@ -381,6 +380,76 @@ class NetworksTest(program.ProgramTest):
         self.fail_with(7, "run", "net.twart", saying=["no NVIDIA driver"])
         self.fail_with(7, "tune", "--model", "net.onnx", "--target", "cuda:sm_90a", "--db", self.db,
                        saying=["--effort none"])
+
+    def with_nvrtc(self):
+        findings = json.loads(self.run_program("doctor", "--format", "json", "--db", self.db).out)["findings"]
+        present = {finding["name"]: finding["present"] for finding in findings}
+        if not present["nvrtc"]:
+            self.skipTest("[SKIP] no NVRTC")
+        return present
+
+    def test_a_network_for_cuda_is_explained_without_a_gpu(self):
+        self.with_nvrtc()
+        self.onnx.write_bytes(self.network.onnx("batch"))
+        self.plan("--target", "cuda:sm_90a", "--dim", "batch=1,3")
+        document = self.json("explain", "net.twart", "--format", "json")
+        weights = 4 * CHANNELS**2 * 9
+        for batch, variant in zip((1, 3), document["variants"]):
+            image, means = 4 * batch * CHANNELS * SIZE**2, 4 * batch * CHANNELS
+            steps = {step["name"]: step["gpu"] for step in variant["steps"]}
+            read = {name: step["read_bytes"] for name, step in steps.items()}
+            written = {name: step["written_bytes"] for name, step in steps.items()}
+            self.assertEqual(read, {"r1": image + weights, "r2": 2 * image + weights, "p_1": image,
+                                    "y": means + 4 * CHANNELS * CLASSES})
+            self.assertEqual(written, {"r1": image, "r2": image, "p_1": means, "y": 4 * batch * CLASSES})
+            self.expect_consistent_steps(steps.values())
+            call = variant["gpu"]
+            self.assertIs(call["is_graph"], True)
+            for field in "launches", "read_bytes", "written_bytes", "dram_bytes", "analytic_ns", "launch_ns":
+                self.assertAlmostEqual(call[field], sum(step[field] for step in steps.values()))
+            self.assertAlmostEqual(call["launch_share"], call["launch_ns"] / call["analytic_ns"])
+        self.assertEqual(document["gpu"], document["variants"][0]["gpu"])
+        self.expect_table_of(document["variants"][1])
+        step = document["steps"][0]
+        self.expect_the_figures_of_its_kernel(step)
+
+    def expect_consistent_steps(self, steps):
+        """Expects the occupancy and the waves that follow from the blocks and the limits of sm_90a,
+        which has 2048 threads on each of 132 multiprocessors. All arrays fit into L2."""
+        for step in steps:
+            self.assertEqual(step["launches"], len(step["phases"]))
+            self.assertEqual(step["dram_bytes"], 0)
+            self.assertEqual(step["limited_by"], max(step["resources"], key=lambda one: one["ns"])["resource"])
+            for phase in step["phases"]:
+                self.assertFalse(phase["registers_estimated"])
+                resident = min(phase["blocks_by"].values())
+                self.assertEqual(phase["resident_blocks"], resident)
+                self.assertEqual(phase["blocks_by"][phase["limited_by"].split(" for ")[0].replace(" ", "_")], resident)
+                warps = -(-phase["threads"] // 32)
+                self.assertAlmostEqual(phase["occupancy"], resident * warps * 32 / 2048)
+                self.assertAlmostEqual(phase["waves"], phase["blocks"] / (132 * resident))
+
+    def expect_table_of(self, variant):
+        """Expects the facts and the rows of the second variant."""
+        text = self.succeed("explain", "net.twart").out
+        text = text[text.index("variant 1: x [3, 16, 6, 6]"):]
+        self.assertIn(f"one CUDA graph of {variant['gpu']['launches']} launches\n", text)
+        for name, read, written in (("r1", "15.8 KiB", "6.8 KiB"), ("r2", "22.5 KiB", "6.8 KiB"),
+                                    ("p_1", "6.8 KiB", "192 B"), ("y", "512 B", "60 B")):
+            step = next(step["gpu"] for step in variant["steps"] if step["name"] == name)
+            occupancy = f"{100 * step['phases'][0]['occupancy']:.0f}"
+            self.assertRegex(text, rf"(?m)^{name} +{step['launches']} .* {step['limited_by']} [0-9]+ % +{read} +"
+                                   rf"{written} +0 B +{occupancy}\b.* {step['phases'][0]['limited_by']}")
+
+    def expect_the_figures_of_its_kernel(self, step):
+        """Expects that `explain` says the same about the step's kernel alone, which it compiles."""
+        (self.home / "step.tw1").write_text(step["schedule"])
+        kernel = self.json("explain", "--workload", step["workload"], "--schedule", "step.tw1", "--target",
+                           "cuda:sm_90a", "--db", self.db, "--format", "json")
+        for field in "analytic_ns", "limited_by", "resources":
+            self.assertEqual(step["gpu"][field], kernel[field])
+        self.assertEqual(step["gpu"]["phases"], kernel["gpu"]["phases"])
+        self.assertEqual(step["gpu"]["compiler"], kernel["gpu"]["compiler"])
 
     def test_a_shape_that_is_declared_wrongly_is_a_note(self):
         self.onnx.write_bytes(self.network.onnx(classes=CLASSES + 1))

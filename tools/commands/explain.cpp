@@ -12,15 +12,14 @@
 
 #include "base/text.h"
 #include "codegen/inspect.h"
-#include "cost_model/analytic.h"
 #include "cost_model/expected.h"
 #include "db/answers.h"
-#include "schedules/program/pack.h"
-#include "schedules/schedule.h"
+#include "schedules/problem.h"
 #include "tools/flags/db_flags.h"
 #include "tools/model_files.h"
 #include "tools/places.h"
 #include "tools/reports/gpu_explanation.h"
+#include "tools/reports/kernel_limits.h"
 #include "tools/reports/report.h"
 #include "tools/reports/roofline.h"
 #include "tools/selection.h"
@@ -37,15 +36,12 @@ struct ExplainFlags {
 };
 
 /// The results of a static analysis of a schedule. The kernel is compiled but not run.
-struct Analysis {
-  cost_model::KernelFacts facts;
-  double analytic_ns = 0;
+struct Analysis : KernelLimits {
   /// Time predicted by the pretrained model, or by the analytic model alone if the target has no
   /// pretrained model.
   double expected_ns = 0;
-  std::vector<cost_model::ResourceTime> resources;
   int spills = 0;
-  std::optional<GpuExplanation> gpu;  ///< nullopt for kernels of processors
+  std::optional<GpuExplanation> gpu = {};  ///< nullopt for kernels of processors
 };
 
 /// The fastest other schedule of the workload with the same layouts, and the steps in which it
@@ -67,24 +63,14 @@ Result<int> count_spills(const Selection& s, const std::string& schedule,
   return codegen::count_spills(assembly, s.target.architecture);
 }
 
-Result<schedules::Program> kernel_of(const Selection& s, const std::string& text) {
-  TW_TRY(const schedules::Schedule schedule, schedules::parse_schedule(s.workload.compute, text));
-  return schedule.program(schedules::limits_of(s.target));
-}
-
 Result<Analysis> analyse(Selection& s, const Surroundings& here,
                          const tuner::Environment& environment) {
   TW_TRY(const std::string text, schedule_of(s, here));
-  TW_TRY(const schedules::Program kernel, kernel_of(s, text));
-  const schedules::Problem problem = schedules::problem_of(s.workload);
-  Analysis analysis;
-  TW_TRY(analysis.facts,
-         cost_model::extract_facts(schedules::program_of_call(kernel, problem, s.target), s.target,
-                                   s.workload.state));
-  analysis.analytic_ns =
-      cost_model::analytic_cost(analysis.facts, s.target.machine, s.threads).total_ns;
-  TW_TRY(analysis.expected_ns, cost_model::expected_ns(kernel, problem, s.target, s.threads));
-  analysis.resources = cost_model::resource_times(analysis.facts, s.target.machine, s.threads);
+  TW_TRY(const schedules::Program kernel, program_of(s.workload, text, s.target));
+  TW_TRY(KernelLimits limits, kernel_limits(kernel, s.workload, s.target, s.threads));
+  TW_TRY(const double expected_ns,
+         cost_model::expected_ns(kernel, schedules::problem_of(s.workload), s.target, s.threads));
+  Analysis analysis{std::move(limits), expected_ns};
   if (analysis.facts.gpu) {
     analysis.gpu = explain_gpu(kernel, *analysis.facts.gpu, s.target,
                                {.directories = environment.cuda_directories});
@@ -161,7 +147,7 @@ Result<std::optional<Rival>> find_best_known(db::Store& store, const Selection& 
   TW_TRY(const std::optional<db::Record> best,
          tuner::best_known(store, s.workload, s.target, s.threads));
   if (!best || best->schedule == s.by_hand->text) return std::optional<Rival>();
-  TW_TRY(schedules::Program kernel, kernel_of(s, best->schedule));
+  TW_TRY(schedules::Program kernel, program_of(s.workload, best->schedule, s.target));
   TW_TRY(const double expected_ns,
          cost_model::expected_ns(std::move(kernel), schedules::problem_of(s.workload), s.target,
                                  s.threads));
@@ -178,16 +164,6 @@ double balance(const cost_model::KernelFacts& facts, int threads) {
   for (const cost_model::PhaseFacts& phase : facts.phases)
     worst = std::min(worst, phase.tasks / threads / std::ceil(phase.tasks / threads));
   return worst;
-}
-
-double bytes_from_memory(const cost_model::KernelFacts& facts) {
-  double bytes = 0;
-  if (facts.gpu) {
-    for (const cost_model::GpuPhaseFacts& phase : facts.gpu->phases) bytes += phase.dram_bytes;
-    return bytes;
-  }
-  for (const cost_model::PhaseFacts& phase : facts.phases) bytes += phase.traffic[2];
-  return bytes;
 }
 
 /// Returns a clause that compares a predicted time with the measured time: ", 0.87 of what was
@@ -253,8 +229,8 @@ Facts summary(const Selection& s, const Analysis& a, const Roofline& line) {
                                                against_measured(s, a.expected_ns), by));
   facts.emplace_back("analytic model",
                      fmt::format("{}{}, limited by {}", time_text(a.analytic_ns),
-                                 against_measured(s, a.analytic_ns), a.resources.front().resource));
-  const double memory = bytes_from_memory(a.facts);
+                                 against_measured(s, a.analytic_ns), a.limited_by()));
+  const double memory = a.memory_bytes();
   facts.emplace_back("arithmetic intensity",
                      fmt::format("{:.1f} FLOP per byte loaded; {}",
                                  share(a.facts.useful_flops, a.facts.loaded_bytes),
@@ -331,11 +307,11 @@ Status explain_as_json(const Selection& s, const Analysis& a, const Roofline& li
                          {"predicted_ns", a.expected_ns},
                          {"predicted_by", cost_model::expectation_name(s.target)},
                          {"analytic_ns", a.analytic_ns},
-                         {"limited_by", a.resources.front().resource},
+                         {"limited_by", a.limited_by()},
                          {"spills", a.spills},
                          {"useful_share", share(a.facts.useful_flops, a.facts.flops)},
                          {"partial_share", share(a.facts.partial_flops, a.facts.flops)},
-                         {"memory_bytes", bytes_from_memory(a.facts)}};
+                         {"memory_bytes", a.memory_bytes()}};
   if (a.gpu) {
     json["gpu"] = as_json(*a.gpu);
   } else {

@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/text.h"
 #include "codegen/compile.h"
+#include "codegen/elf.h"
 #include "codegen/gpu/compile.h"
 
 namespace tw::tools {
@@ -42,11 +45,12 @@ Facts as_facts(const GpuPhase& phase, const GpuExplanation& all) {
                    phase.residency.limit())},
       {"waves", fmt::format("{:.2f} on {} multiprocessors; {}", phase.waves(all.machine),
                             all.machine.cores, tail_text(f))},
-      {"registers", phase.compiled
-                        ? fmt::format("{} a thread, {} B spilled ({})", phase.compiled->registers,
-                                      phase.spilled_bytes(), all.compiler)
-                        : fmt::format("about {:.0f} a thread, {} B spilled (an estimate: {})",
-                                      f.registers, phase.spilled_bytes(), all.estimated_because)},
+      {"registers",
+       phase.compiled
+           ? fmt::format("{} a thread, {} B spilled ({})", phase.compiled->registers,
+                         phase.spilled_bytes.value_or(0), all.compiler)
+           : fmt::format("about {:.0f} a thread, {} B spilled (an estimate: {})", f.registers,
+                         phase.spilled_bytes.value_or(0), all.estimated_because)},
       {"coalescing",
        fmt::format("{:.2f} times the sectors that are needed, {:.0f} B an access of a thread, "
                    "{:.0f} % of the lanes active",
@@ -78,7 +82,8 @@ nlohmann::json phase_json(const GpuPhase& phase, const Machine& machine) {
           {"tail", f.tail},
           {"registers", phase.registers()},
           {"registers_estimated", !phase.compiled.has_value()},
-          {"spilled_bytes", phase.spilled_bytes()},
+          {"spilled_bytes",
+           phase.spilled_bytes ? nlohmann::json(*phase.spilled_bytes) : nlohmann::json()},
           {"sectors", f.sectors},
           {"ideal_sectors", f.ideal_sectors},
           {"access_bytes", f.wide_bytes},
@@ -89,12 +94,45 @@ nlohmann::json phase_json(const GpuPhase& phase, const Machine& machine) {
           {"dram_bytes", f.dram_bytes}};
 }
 
-}  // namespace
+/// The facts of the compiler about a kernel.
+struct Compiled {
+  std::string compiler = {};
+  std::vector<codegen::CudaFunctionFacts> functions = {};  ///< of each phase; empty: unknown
+  std::string unknown_because = {};
+  std::vector<std::string> advice = {};
+  bool knows_spills = true;
+};
 
-double GpuPhase::spilled_bytes() const {
-  if (!compiled) return register_bytes * facts.spills;
-  return static_cast<double>(compiled->spill_store_bytes);
+GpuPhase explain_phase(const GpuPhaseFacts& facts, const codegen::CudaFunctionFacts* compiled,
+                       bool knows_spills, const Gpu& gpu) {
+  GpuPhase phase{facts, std::nullopt, register_bytes * facts.spills, {}};
+  if (compiled) {
+    phase.compiled = *compiled;
+    phase.spilled_bytes = knows_spills
+                              ? std::optional(static_cast<double>(compiled->spill_store_bytes))
+                              : std::nullopt;
+  }
+  // Registers beyond the limit of a thread are spilled.
+  const double registers = std::min(phase.registers(), double(gpu.registers_per_thread));
+  phase.residency = cost_model::residency(facts.threads, registers, facts.shared_bytes, gpu);
+  return phase;
 }
+
+GpuExplanation explain(const cost_model::GpuFacts& facts, const Target& target, Compiled compiled) {
+  GpuExplanation explanation{target.machine, "", "", std::move(compiled.advice), {}};
+  const bool is_told = compiled.functions.size() == facts.phases.size();
+  (is_told ? explanation.compiler : explanation.estimated_because) =
+      std::move(is_told ? compiled.compiler : compiled.unknown_because);
+  for (size_t i = 0; i < facts.phases.size(); ++i)
+    explanation.phases.push_back(explain_phase(facts.phases[i],
+                                               is_told ? &compiled.functions[i] : nullptr,
+                                               compiled.knows_spills, *target.machine.gpu));
+  return explanation;
+}
+
+constexpr const char* driver_compiles = "the driver compiles it";
+
+}  // namespace
 
 double GpuPhase::occupancy(const Gpu& gpu) const {
   return residency.blocks() * facts.warps * warp_threads / gpu.resident_threads;
@@ -110,34 +148,36 @@ double GpuPhase::bank_cycles() const {
 
 double GpuExplanation::spilled_bytes() const {
   double bytes = 0;
-  for (const GpuPhase& phase : phases) bytes += phase.spilled_bytes();
+  for (const GpuPhase& phase : phases) bytes += phase.spilled_bytes.value_or(0);
   return bytes;
 }
 
 GpuExplanation explain_gpu(const schedules::Program& program, const cost_model::GpuFacts& facts,
                            const Target& target, const codegen::NvrtcOptions& nvrtc) {
-  GpuExplanation explanation{target.machine, "", "", {}, {}};
-  const auto compiled = codegen::compile_for_gpu(program, "kernel", target, nvrtc);
-  const bool is_told = compiled && compiled->functions.size() == facts.phases.size();
-  if (is_told) {
-    codegen::CompileOptions compiling;
-    compiling.nvrtc = nvrtc;
-    explanation.compiler = codegen::toolchain(target, compiling).value_or("");
-    explanation.advice = compiled->advice;
-  } else {
-    explanation.estimated_because = compiled ? "the driver compiles it" : compiled.error().message;
-  }
-  for (size_t i = 0; i < facts.phases.size(); ++i) {
-    GpuPhase phase{facts.phases[i], std::nullopt, {}};
-    if (is_told) phase.compiled = compiled->functions[i];
-    // Registers beyond the limit of a thread are spilled.
-    const double registers =
-        std::min(phase.registers(), double(target.machine.gpu->registers_per_thread));
-    phase.residency = cost_model::residency(phase.facts.threads, registers,
-                                            phase.facts.shared_bytes, *target.machine.gpu);
-    explanation.phases.push_back(std::move(phase));
-  }
-  return explanation;
+  auto code = codegen::compile_for_gpu(program, "kernel", target, nvrtc);
+  if (!code) return explain(facts, target, {.unknown_because = code.error().message});
+  codegen::CompileOptions compiling;
+  compiling.nvrtc = nvrtc;
+  return explain(facts, target,
+                 {.compiler = codegen::toolchain(target, compiling).value_or(""),
+                  .functions = std::move(code->functions),
+                  .unknown_because = driver_compiles,
+                  .advice = std::move(code->advice)});
+}
+
+GpuExplanation explain_gpu(const runtime::Artifact& artifact, const cost_model::GpuFacts& facts,
+                           const Target& target) {
+  const runtime::KernelInfo& info = artifact.info;
+  Compiled compiled{.compiler = info.toolchain,
+                    .unknown_because = target.architecture == Architecture::Cuda
+                                           ? "the code does not tell its registers"
+                                           : driver_compiles,
+                    .knows_spills = info.spills == 0};
+  const std::map<std::string, int> registers = codegen::registers_of_cubin(artifact.object);
+  for (const runtime::PhaseInfo& phase : info.phases)
+    if (const auto found = registers.find(phase.symbol); found != registers.end())
+      compiled.functions.push_back({.name = phase.symbol, .registers = found->second});
+  return explain(facts, target, std::move(compiled));
 }
 
 Facts as_facts(const GpuExplanation& explanation) {
@@ -155,12 +195,17 @@ nlohmann::json as_json(const GpuExplanation& explanation) {
                          {"multiprocessors", explanation.machine.cores},
                          {"compiler", explanation.compiler},
                          {"advice", explanation.advice},
-                         {"phases", nlohmann::json::array()}};
+                         {"phases", phases_json(explanation)}};
   if (!explanation.estimated_because.empty())
     json["estimated_because"] = explanation.estimated_because;
-  for (const GpuPhase& phase : explanation.phases)
-    json["phases"].push_back(phase_json(phase, explanation.machine));
   return json;
+}
+
+nlohmann::json phases_json(const GpuExplanation& explanation) {
+  nlohmann::json phases = nlohmann::json::array();
+  for (const GpuPhase& phase : explanation.phases)
+    phases.push_back(phase_json(phase, explanation.machine));
+  return phases;
 }
 
 }  // namespace tw::tools

@@ -2,7 +2,8 @@
 #pragma once
 // Facts that `explain` prints about a GPU kernel in addition to the times of its resources: how its
 // blocks fill the multiprocessors, how its warps access memory, and the registers, spills and
-// advice that the compiler reports. Thread-safe.
+// advice that the compiler reports. The kernel is either compiled for this purpose, or taken from
+// the file of a network (gpu_network.h). Thread-safe.
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "codegen/gpu/nvrtc.h"
 #include "cost_model/facts/gpu_facts.h"
 #include "cost_model/facts/occupancy.h"
+#include "runtime/artifact.h"
 #include "schedules/program/program.h"
 #include "tools/reports/report.h"
 
@@ -23,10 +25,11 @@ struct GpuPhase {
   cost_model::GpuPhaseFacts facts;
   /// Facts from the compiler; nullopt: registers and spills are estimates.
   std::optional<codegen::CudaFunctionFacts> compiled;
+  /// Bytes of spilled registers of a thread; nullopt: unknown.
+  std::optional<double> spilled_bytes;
   cost_model::Residency residency;
 
   double registers() const { return compiled ? compiled->registers : facts.registers; }
-  double spilled_bytes() const;
   double occupancy(const Gpu& gpu) const;
   double waves(const Machine& machine) const;
   /// Average number of cycles of the memory banks that an access of a warp to shared memory takes,
@@ -41,6 +44,7 @@ struct GpuExplanation {
   std::vector<std::string> advice;  ///< advice of the compiler (codegen/gpu/nvrtc.h)
   std::vector<GpuPhase> phases;
 
+  /// Returns the sum over all phases whose spills are known.
   double spilled_bytes() const;
 };
 
@@ -50,9 +54,17 @@ struct GpuExplanation {
 GpuExplanation explain_gpu(const schedules::Program& program, const cost_model::GpuFacts& facts,
                            const Target& target, const codegen::NvrtcOptions& nvrtc);
 
+/// Does the same for a compiled kernel. The registers of each phase are those of its code. The code
+/// does not tell the spills of a phase: they are 0 if the artifact has none, and unknown otherwise.
+/// If the code does not tell the registers, as OpenCL C, registers and spills are estimates.
+GpuExplanation explain_gpu(const runtime::Artifact& artifact, const cost_model::GpuFacts& facts,
+                           const Target& target);
+
 /// Returns the explanation as facts for people. If there are several phases, the name of each fact
 /// about a phase begins with the index of the phase.
 Facts as_facts(const GpuExplanation& explanation);
 nlohmann::json as_json(const GpuExplanation& explanation);
+/// Returns the field "phases" of as_json(): an object for each phase.
+nlohmann::json phases_json(const GpuExplanation& explanation);
 
 }  // namespace tw::tools
