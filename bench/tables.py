@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the tables of measurements into the pages, from the JSON of bench/results.
+"""Writes the tables of measurements and predictions into the pages, from the JSON of bench/results.
 
-    bench/tables.py            # rewrites the regions of README.md, bench/README.md and docs/scale.md
+    bench/tables.py            # rewrites the regions of the pages in PAGES
     bench/tables.py --check    # exit code 1 if a page differs from the JSON
     bench/tables.py --print    # every table on standard output
 
@@ -18,11 +18,12 @@ import re
 import statistics
 import sys
 
+from gpu_tables import gpu_expectations, gpu_expected_rows
 from quoting import (FEWEST_ROUNDS, MACHINES, RESULTS, Document, Failure, Figure, Table, geometric_mean,
                      load_documents, objection, quotable, ratio_of, refusal)
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "bench/README.md", "docs/scale.md")
+PAGES = ("README.md", "bench/README.md", "docs/scale.md", "docs/cost_model.md", "docs/gpu_expected.md")
 REGION = re.compile(r"(<!-- begin table (\w+) -->\n).*?(<!-- end table -->)", re.DOTALL)
 
 # Means are also given without the rows whose ratio is above this. In such rows the peer has no fast kernel for the
@@ -726,7 +727,8 @@ def overview(documents):
 
 # ---- pages --------------------------------------------------------------------------------------
 
-TABLES = {"machines": machines, "kernels": kernels, "gpus": gpus, "networks": networks, "zoo": zoo,
+TABLES = {"machines": machines, "kernels": kernels, "gpus": gpus, "gpu_expectations": gpu_expectations,
+          "gpu_expected_rows": gpu_expected_rows, "networks": networks, "zoo": zoo,
           "zoo_models": zoo_models, "ablation": ablation, "search": search, "planning": planning,
           "service": service, "databases": databases, "farms": farms,
           "side_by_side": side_by_side, "networks_by_size": networks_by_size, "overview": overview}
