@@ -2,6 +2,7 @@
 #include "schedules/program/guards.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 
 #include "base/integer.h"
@@ -174,14 +175,34 @@ Block with_prefetches_inside(Block body) {
   return single(with_body(body.back(), block(std::move(inside))));
 }
 
+/// Returns the constraint without the variable of a vector loop, if the constraint holds for all
+/// lanes of a vector or for none of them. With 8 lanes `t * 8 + lane <= 127` becomes `t * 8 <=
+/// 127`, because 127 is one less than a multiple of 8. Returns any other constraint unchanged.
+Affine without_lane(const Affine& constraint, const Loop& loop) {
+  const int64_t factor = coefficient_of(constraint, loop.variable);
+  const auto lanes = dsl::as_int(loop.end);
+  if (factor == 0 || !dsl::is_int(loop.begin, 0) || !lanes || *lanes < 1) return constraint;
+  Affine rest = constraint;
+  rest.add(dsl::var(loop.variable), -factor);
+  if (uses(rest, loop.variable)) return constraint;
+  // The rest is a multiple of `period` plus `left`. The lanes add at most `reach` to it.
+  const int64_t period = std::abs(factor) * *lanes, reach = factor * (*lanes - 1);
+  for (const Affine::Term& term : rest.terms)
+    if (term.coefficient % period != 0) return constraint;
+  const int64_t left = floor_mod(rest.constant, period);
+  return 0 <= left + reach && left + reach < period ? rest : constraint;
+}
+
 Block hoist_loop(const Loop& loop, const Stmt& stmt) {
   Block body = hoist_guards(*loop.body);
   const If* only = body.size() == 1 ? body[0].as<If>() : nullptr;
   if (!only) return single(with_body(stmt, block(std::move(body))));
   Constraints inside, outside;
   const Constraints all = split_condition(only->condition);
-  for (const Affine& affine : all.affine)
+  for (const Affine& each : all.affine) {
+    const Affine affine = loop.kind == LoopKind::Vector ? without_lane(each, loop) : each;
     (uses(affine, loop.variable) ? inside : outside).affine.push_back(affine);
+  }
   for (const Expr& opaque : all.opaque)
     (dsl::uses_var(opaque, loop.variable) ? inside : outside).opaque.push_back(opaque);
   Block kept = loop.kind == LoopKind::Thread

@@ -20,7 +20,8 @@
 
 namespace tw::schedules {
 
-/// Moves each condition out of the loops whose variables the condition does not use.
+/// Moves each condition out of the loops whose variables the condition does not use, and out of
+/// vector loops if it holds for all lanes or for none.
 Block hoist_guards(const Block& body);
 
 /// Trims and peels loops without changing the program's meaning. An axis of tasks cannot be peeled;

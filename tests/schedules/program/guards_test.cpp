@@ -34,6 +34,27 @@ TEST(Guards, LeaveLoopsThatTheyDoNotUse) {
             "          s[0] += 1.0\n");
 }
 
+TEST(Guards, OfAllLanesOrNoneLeaveTheVector) {
+  const auto hoisted = [](const std::string& condition) {
+    return to_string(
+        hoist_guards(loop("t", 32, loop("v", 8, guarded(condition, store()), LoopKind::Vector))),
+        0);
+  };
+  const auto outside = [](const std::string& condition) {
+    return "for t in 0..32\n  if " + condition + "\n    vector v in 0..8\n      s[0] += 1.0\n";
+  };
+  EXPECT_EQ(hoisted("t * 8 + v < 128"), outside("t * 8 <= 127"));
+  EXPECT_EQ(hoisted("16 <= t * 8 + v"), outside("16 <= t * 8"));
+  EXPECT_EQ(hoisted("t * 16 + v * 2 < 127"), outside("t * 16 <= 126"));
+  // Lanes may count backwards.
+  EXPECT_EQ(hoisted("t * 8 - v < 121"), outside("t * 8 <= 120"));
+  // Some lanes of a vector are inside, others are not.
+  for (const char* condition : {"t * 8 + v <= 126", "t * 8 + v <= 128", "17 <= t * 8 + v",
+                                "15 <= t * 8 + v", "t * 4 + v <= 127", "t * 8 - v <= 121"})
+    EXPECT_NE(hoisted(condition).find("vector v in 0..8\n    if "), std::string::npos)
+        << hoisted(condition);
+}
+
 TEST(Guards, TrimSerialLoops) {
   EXPECT_EQ(resolved(loop("y", 4, loop("k", 3, guarded("1 <= y + k && y + k < 5", store())))),
             "for y in 0..4\n"
