@@ -38,6 +38,8 @@ struct Memory {
   std::vector<std::byte> own;
   std::vector<char> written;
   std::vector<Actor> writer, reader;
+  /// for each element of a buffer that is not shared, the thread that wrote it last
+  std::vector<int64_t> owner;
   /// for each element, the group of the asynchronous copy that wrote it last; never if a plain
   /// store did
   std::vector<CommitGroup> commit_group;
@@ -48,7 +50,7 @@ struct Memory {
   void reset(Actor task_begin) {
     const auto elements = static_cast<size_t>(buffer->elements());
     written.assign(elements, is_input);
-    if (!is_shared) return;
+    if (!is_shared) return owner.assign(elements, 0);
     commit_group.resize(elements, never);
     for (size_t i = 0; i < writer.size(); ++i)
       if (writer[i] < task_begin) commit_group[i] = never;
@@ -428,6 +430,9 @@ class Evaluator {
       if (others(writer_of(memory, i)) || others(memory.reader[i]))
         return report(memory, conflict(at));
       memory.writer[i] = actor();
+    } else {
+      if (combines && memory.owner[i] != thread_) return report(memory, of_another_thread(at));
+      memory.owner[i] = thread_;
     }
     memory.written[i] = 1;
     return true;
@@ -437,7 +442,9 @@ class Evaluator {
     const auto i = static_cast<size_t>(at);
     if (!memory.written[i])
       return report(memory, fmt::format("element {} is read before it was written", at));
-    if (!memory.is_shared || memory.is_input) return true;
+    if (memory.is_input) return true;
+    if (!memory.is_shared)
+      return memory.owner[i] == thread_ || report(memory, of_another_thread(at));
     if (is_on_its_way(memory, i)) return report(memory, not_waited_for(at));
     if (others(writer_of(memory, i))) return report(memory, conflict(at));
     // One reader is enough. If another task of the phase has read the element, that read conflicts
@@ -459,6 +466,9 @@ class Evaluator {
   }
   static std::string not_waited_for(int64_t at) {
     return fmt::format("element {} is touched before its copy was waited for", at);
+  }
+  static std::string of_another_thread(int64_t at) {
+    return fmt::format("element {} is private to another thread", at);
   }
   static std::string conflict(int64_t at) {
     return fmt::format(

@@ -28,6 +28,7 @@ using Storage = std::map<std::string, std::vector<std::byte>>;
 ///   - an element of any buffer but an input is read before it was written,
 ///   - two tasks of one phase, or two threads of a task with no barrier between, access an element
 ///     that one of them writes,
+///   - a thread reads an element of a private buffer that another thread wrote,
 ///   - an element is accessed before an asynchronous copy to it was waited for,
 ///   - an iteration of a pipeline begins with fewer commit groups in flight than
 ///     `LoopPipeline::ahead`,
