@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "schedules/lowering/accumulation.h"
 #include "schedules/lowering/placed_buffers.h"
 #include "schedules/lowering/prefetch.h"
 #include "schedules/prepared.h"
@@ -78,6 +79,24 @@ Status check_pipeline(const Nest& nest, const StageNest& s) {
   return {};
 }
 
+/// Checks that the buffers which the epilogue of a stage reads are still there when sums are
+/// complete: outside of the loops in which the stage accumulates.
+Status check_epilogue(const Nest& nest, const StageNest& s) {
+  for (const StageNest& other : nest.stages) {
+    if (!other.at || other.at->consumer != s.stage.name) continue;
+    bool is_read = false;
+    for_each_read(s.epilogue->body,
+                  [&](const dsl::Read& r) { is_read |= r.tensor == other.result(); });
+    if (is_read && static_cast<size_t>(s.find_loop(other.at->loop)) >= core_start(s))
+      return fail(
+          ErrorCode::Invalid,
+          fmt::format("[epilogue] '{}' reads '{}', which is computed at loop '{}', where sums are "
+                      "not complete: compute it at a loop outside of the reduction\n  {}",
+                      s.epilogue->name, other.stage.name, other.at->loop, describe(s)));
+  }
+  return {};
+}
+
 }  // namespace
 
 Status check_placements(const Nest& nest) {
@@ -85,6 +104,8 @@ Status check_placements(const Nest& nest) {
     if (s.depth > 1) TW_RETURN_IF_ERROR(check_pipeline(nest, s));
   for (const StageNest& s : nest.stages)
     if (s.window) TW_RETURN_IF_ERROR(check_window(nest, s));
+  for (const StageNest& s : nest.stages)
+    if (s.epilogue && !s.stage.scan) TW_RETURN_IF_ERROR(check_epilogue(nest, s));
   for (const StageNest& s : nest.stages)
     if (s.stored_in) TW_RETURN_IF_ERROR(check_stored(s));
   for (const StageNest& s : nest.stages)
