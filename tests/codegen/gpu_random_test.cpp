@@ -243,9 +243,6 @@ std::vector<GpuCase> rounded_products(uint64_t first_seed, int64_t count) {
   return cases;
 }
 
-/// Tolerance of rows whose results may be rounded to 16 bits.
-constexpr double rows_tolerance = 2e-2;
-
 /// Number of cases in one text. In a small text a failure is easier to find. A larger text shares
 /// the fixed costs of compilers.
 constexpr int64_t batch = 20;
@@ -421,8 +418,8 @@ std::vector<GpuCase> rows_in_registers(uint64_t first_seed, int64_t count) {
   for (uint64_t seed = first_seed; seed < first_seed + static_cast<uint64_t>(count); ++seed) {
     Random random(seed);
     const auto [compute, schedule] = schedules::random_rows(random);
-    cases.push_back(
-        interpreted_case(dsl::to_text(compute), compute, schedule, seed, rows_tolerance));
+    cases.push_back(interpreted_case(dsl::to_text(compute), compute, schedule, seed,
+                                     schedules::rows_tolerance));
   }
   return cases;
 }

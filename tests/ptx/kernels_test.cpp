@@ -186,7 +186,7 @@ GpuCase box_convolution_case(uint64_t seed) {
 GpuCase rows_case(uint64_t seed) {
   Random random(seed);
   const auto [compute, schedule] = schedules::random_rows(random);
-  return case_of(dsl::to_text(compute), compute, schedule, seed, 2e-2);
+  return case_of(dsl::to_text(compute), compute, schedule, seed, schedules::rows_tolerance);
 }
 
 class PtxKernels : public testing::Test {

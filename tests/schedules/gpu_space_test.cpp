@@ -194,7 +194,7 @@ TEST(GpuSpaceOfRows, RandomRowsComputeWhatTheComputeMeans) {
     Random random(static_cast<uint64_t>(i));
     const auto [compute, schedule] = random_rows(random);
     const auto program = schedule.program(limits_of(*parse_target("cuda:sm_90a")));
-    EXPECT_EQ(disagreement(compute, *program, 3, 2e-2), std::nullopt)
+    EXPECT_EQ(disagreement(compute, *program, 3, rows_tolerance), std::nullopt)
         << dsl::to_text(compute) << schedule.to_string() << to_string(*program);
   }
 }

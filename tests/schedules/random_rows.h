@@ -17,6 +17,9 @@
 
 namespace tw::schedules {
 
+/// Tolerance of random_rows(), whose results may be rounded to 16 bits.
+inline constexpr double rows_tolerance = 2e-2;
+
 struct RowsCase {
   dsl::Compute compute;
   Schedule schedule;
