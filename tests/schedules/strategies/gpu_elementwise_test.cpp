@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "dsl/parse.h"
@@ -33,6 +34,60 @@ TEST(GpuElementwise, ReducesWindowsElementByElement) {
       steps_of(space, "out: gpu_elementwise threads=32 together=1 rows=0 taps=1");
   EXPECT_NE(steps.find("unroll out s\n"), std::string::npos) << steps;
   EXPECT_EQ(steps.find("unroll out r\n"), std::string::npos) << steps;
+}
+
+TEST(GpuElementwise, KeepsARowThatAReductionReadsTooInRegisters) {
+  const auto compute = dsl::parse_compute(
+      "input a: f32[64, 1000]; p: f32[i=64] = max(j=1000) a[i, j]; "
+      "out: f32[i=64, j=1000] = a[i, j] - p[i]");
+  ASSERT_TRUE(compute) << compute.error().message;
+  const Space space = space_of(*compute, "cuda:sm_90a");
+  const std::string configuration =
+      "out: gpu_elementwise threads=64 together=4 rows=2; p: gpu_lanes place=1 threads=32";
+  EXPECT_EQ(steps_of(space, configuration), R"(split out j 256
+split out j.1 4
+reorder out i j.0 j.1.0 j.1.1
+parallel out i
+bind out j.1.0
+vectorize out j.1.1
+unroll out j.0
+rfactor p j 256
+rfactor p j_rf 64 blocks
+compute_at p out i
+compute_at p.rf.rf p i
+reorder p.rf.rf i j_rf_rf j_rf
+cache_write p.rf.rf j_rf_rf
+bind p.rf.rf j_rf_rf
+unroll p.rf.rf j_rf
+compute_at p.rf p.rf.rf j_rf_rf
+reorder p.rf i j j_rf
+vectorize p.rf j_rf
+unroll p.rf j
+cache_write p i
+bind p j_rf_rf
+cache_read a out i p.rf out
+split a@out i1 256
+split a@out i1.1 4
+reorder a@out i1.1.0 i1.0 i1.1.1
+bind a@out i1.1.0
+unroll a@out i1.0
+vectorize a@out i1.1.1
+store_in a@out
+)");
+  // A thread keeps at most 64 elements, so a row of 4,096 needs 64 threads.
+  const Space wide = space_of_workload("softmax rows=64 cols=4096 f32 fast", "cuda:sm_90a");
+  const auto of_threads = [](int threads) {
+    return fmt::format(
+        "out: gpu_elementwise threads={} together=4 rows=2; total: gpu_lanes place=1 threads=32; "
+        "e: gpu_elementwise place=1 threads=32 together=1 rows=0; peak: gpu_lanes place=1 "
+        "threads=32",
+        threads);
+  };
+  EXPECT_TRUE(allows(wide, of_threads(64)));
+  EXPECT_FALSE(allows(wide, of_threads(32)));
+  // Nothing reduces rows for an elementwise function alone.
+  EXPECT_FALSE(allows(space_of_workload("gelu rows=64 cols=1000 f32 fast", "cuda:sm_90a"),
+                      "out: gpu_elementwise threads=128 together=4 rows=2"));
 }
 
 TEST(GpuElementwise, ASingleNumberIsForOneThread) {
