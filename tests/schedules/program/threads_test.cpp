@@ -50,6 +50,18 @@ Stmt copy(const std::string& to, const std::string& index, const Expr& value) {
   return {Assign{to, {thread_index(index)}, value, Combine::None}};
 }
 
+/// Returns a program without phases and with one argument, the output `out`.
+Program with_output(int64_t elements) {
+  Argument out;
+  out.buffer = {"out", Float32, {elements}, Scope::Argument};
+  out.shape = {elements};
+  out.layout = dsl::Layout::row_major(1);
+  out.is_output = true;
+  Program program;
+  program.arguments.push_back(out);
+  return program;
+}
+
 /// Returns "legal", or the first line of the reason why the phase is illegal.
 std::string thread_verdict(Block body, const Limits& limits = {}) {
   const Status status = check_threads({"p", {}, block(std::move(body))}, limits);
@@ -117,13 +129,7 @@ TEST(Threads, BarriersSeparateWhatWouldMeet) {
 }
 
 TEST(Threads, OneOfSeveralReadersThatWritesMeetsTheOthers) {
-  Program program;
-  Argument out;
-  out.buffer = {"out", Float32, {2}, Scope::Argument};
-  out.shape = {2};
-  out.layout = dsl::Layout::row_major(1);
-  out.is_output = true;
-  program.arguments.push_back(out);
+  Program program = with_output(2);
   const auto run = [&](Block between) {
     Block body = {threads("t", 2, {store("s", "t")}),
                   {Barrier{}},
@@ -141,13 +147,7 @@ TEST(Threads, OneOfSeveralReadersThatWritesMeetsTheOthers) {
 }
 
 TEST(Threads, AnElementOfAPrivateBufferIsReadByTheThreadThatWroteIt) {
-  Program program;
-  Argument out;
-  out.buffer = {"out", Float32, {4}, Scope::Argument};
-  out.shape = {4};
-  out.layout = dsl::Layout::row_major(1);
-  out.is_output = true;
-  program.arguments.push_back(out);
+  Program program = with_output(4);
   const auto run = [&](const std::string& index) {
     program.phases = {
         {"p",
