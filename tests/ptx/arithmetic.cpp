@@ -226,15 +226,26 @@ void brev(Thread& t, I i) {
   for (int bit = 0; bit < bits_of(i.type); ++bit) result = result << 1 | (t.read(i[1]) >> bit & 1);
   t.write(i[0], i.type, result);
 }
+int64_t byte_of(uint64_t word, int at, Type type) {
+  const auto value = static_cast<uint8_t>(word >> (8 * at));
+  return type == Type::S32 ? static_cast<int8_t>(value) : value;
+}
 /// Computes the sum of four products of bytes and a third operand.
 void dp4a(Thread& t, I i) {
   int64_t sum = static_cast<int32_t>(t.read(i[3]));
-  const auto byte = [](uint64_t word, int at, Type type) -> int64_t {
-    const auto value = static_cast<uint8_t>(word >> (8 * at));
-    return type == Type::S32 ? static_cast<int8_t>(value) : value;
-  };
   for (int at = 0; at < 4; ++at)
-    sum += byte(t.read(i[1]), at, i.type) * byte(t.read(i[2]), at, i.second);
+    sum += byte_of(t.read(i[1]), at, i.type) * byte_of(t.read(i[2]), at, i.second);
+  t.write(i[0], Type::B32, bits(sum));
+}
+/// Computes the sum of the products of two half words with two bytes and a third operand. The bytes
+/// are the low or the high two of their word.
+void dp2a(Thread& t, I i) {
+  int64_t sum = static_cast<int32_t>(t.read(i[3]));
+  for (int at = 0; at < 2; ++at) {
+    const auto half = static_cast<uint16_t>(t.read(i[1]) >> (16 * at));
+    sum += (i.type == Type::S32 ? int64_t{static_cast<int16_t>(half)} : half) *
+           byte_of(t.read(i[2]), at + (i.has(Hi) ? 2 : 0), i.second);
+  }
   t.write(i[0], Type::B32, bits(sum));
 }
 
@@ -391,6 +402,7 @@ constexpr Row rows[] = {
     {"clz", "", clz},
     {"brev", "", brev},
     {"dp4a", "", dp4a},
+    {"dp2a", "lo hi", dp2a},
     {"setp", "eq ne lt le gt ge equ neu ltu leu gtu geu num nan and or xor ftz", setp},
     {"selp", "", selp},
     {"mov", "", mov},
