@@ -425,9 +425,8 @@ std::vector<GpuCase> rows_in_registers(uint64_t first_seed, int64_t count) {
 }
 
 TEST(GpuRandom, RowsInRegistersAgreeOnTheEmulator) {
-  const int64_t count = cases_of(40, 300);
-  for (int64_t done = 0; done < count && !testing::Test::HasFailure(); done += batch)
-    expect_emulation_agrees(rows_in_registers(static_cast<uint64_t>(done), batch));
+  for (uint64_t first_seed : {1, 101})
+    expect_emulation_agrees(rows_in_registers(first_seed, batch));
 }
 TEST(GpuRandom, RowsInRegistersAgreeOnOpenCl) {
   const auto device = opencl_device();

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Runs random pairs of a kernel form (tests/schedules/kernel_forms.h) as cases of a GPU.
+
+#include <gtest/gtest.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/text.h"
+#include "tests/codegen/gpu_runs.h"
+#include "tests/nightly.h"
+#include "tests/schedules/kernel_forms.h"
+
+namespace tw::codegen {
+
+/// Returns the number of pairs to run of each form: $TW_RANDOM_CASES if it is set, otherwise 300
+/// under TW_NIGHTLY and 4 by day.
+inline int64_t pairs_of_form() {
+  const char* text = getenv("TW_RANDOM_CASES");
+  return text ? parse_int(text).value() : cases_of<int64_t>(4, 300);
+}
+
+/// Runs pairs_of_form() pairs of the form, some in one text, until a pair fails. Prints how many
+/// pairs there were of each form. `expect` runs cases and expects that their outputs are right.
+template <typename Expect>
+void run_pairs_of(const schedules::KernelForm& form, uint64_t first_seed, Expect&& expect) {
+  constexpr int64_t pairs_of_text = 20;
+  const int64_t count = pairs_of_form();
+  schedules::FormTally tally;
+  for (int64_t done = 0; done < count && !testing::Test::HasFailure(); done += pairs_of_text) {
+    std::vector<GpuCase> cases;
+    for (int64_t i = done; i < std::min(done + pairs_of_text, count); ++i) {
+      const uint64_t seed = first_seed + static_cast<uint64_t>(i);
+      const schedules::FormPair pair = schedules::random_pair_of(form, seed);
+      cases.push_back(interpreted_case(pair.title, pair.compute, pair.schedule, seed, pair.slack));
+      tally.add(pair);
+    }
+    if (!testing::Test::HasFailure()) expect(cases);
+  }
+  printf("%s\n", tally.text().c_str());
+}
+
+inline std::string name_of_form(const testing::TestParamInfo<schedules::KernelForm>& info) {
+  return info.param.name;
+}
+
+}  // namespace tw::codegen
