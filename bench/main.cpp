@@ -76,6 +76,7 @@ tools::Verb verb_of(Flags& f, Chosen& chosen,
        {"suite", "expressions", "batch", "dtype", "layout", "workloads", "corpus", "pretrain"}},
       {"kinds", Text{&f.kinds}, "of --random and --corpus: conv,dense; default: all kinds"},
       {"points", Whole{&f.points, 10, 1'000'000}, "that --scoring takes of each workload"},
+      {"samples", Whole{&f.samples, 1, 1'000'000}, "legal ones of each workload, for --optimum"},
       {"records", Whole{&f.records, 1'000, 100'000'000}, "that --database asks"},
       {"comparisons", Whole{&f.comparisons, 1, 100'000}, "of each kind that --twins makes"},
       {"only", Text{&f.only}, "rows by name: r04,r15"},
@@ -438,6 +439,16 @@ const std::vector<Mode>& modes() {
        on_processors({"peer", "tune", "state", "expressions"}), "resnet50_conv", "", run_twins},
       {"search", "how soon searches find fast kernels",
        on_processors({"peer", "tune", "state", "expressions"}), "resnet50_conv", "r04", run_search},
+      {"optimum",
+       "how good the schedules are that the cost model chooses among many samples; nothing is "
+       "built",
+       {"peer", "tune", "state", "graphs", "schedule"},
+       "resnet50_conv",
+       "",
+       run_optimum,
+       false,
+       true,
+       false},
       {"corpus", "gathers trials of random workloads, which the cost model is trained on",
        on_processors({"peer", "tune", "state", "expressions", "suite", "only", "workloads",
                       "replay", "strategies", "known", "plot", "output"}),
@@ -459,26 +470,28 @@ const Mode& mode_of(const Chosen& chosen) {
   return modes().front();
 }
 
-/// Returns the target of --target: this machine's processor, or one of its GPUs.
-Result<tuner::ChosenTarget> target_of(const Flags& flags, const tools::Surroundings& here) {
+/// Returns the target of --target: this machine's processor, one of its GPUs or, for a mode that
+/// needs no device, any GPU with CUDA.
+Result<tuner::ChosenTarget> target_of(const Flags& flags, const Mode& mode,
+                                      const tools::Surroundings& here) {
   if (flags.target == "host") return tuner::ChosenTarget{host_target(), {}};
   TW_TRY(tuner::ChosenTarget chosen, tuner::chosen_target(flags.target, here.environment));
   if (chosen.target.architecture != Architecture::Cuda)
     return fail(ErrorCode::Usage, fmt::format("[bench] --target {}: expected host, cuda or "
                                               "cuda:sm_90a and the like",
                                               flags.target));
-  if (chosen.missing.empty()) return chosen;
+  if (chosen.missing.empty() || !mode.needs_device) return chosen;
   return fail(ErrorCode::Environment,
               fmt::format("[bench] --target {}: {}", flags.target, join(chosen.missing, "; and ")));
 }
 
 Result<int> bench(const Flags& flags, const Mode& mode, const tools::Surroundings& here) {
-  TW_TRY(const tuner::ChosenTarget chosen, target_of(flags, here));
+  TW_TRY(const tuner::ChosenTarget chosen, target_of(flags, mode, here));
   const Target& target = chosen.target;
   std::shared_ptr<runtime::Device> gpu;
-  if (target.is_gpu()) {
+  if (target.is_gpu() && mode.needs_device) {
     TW_TRY(gpu, runtime::open_cuda_device({.index = chosen.device}));
-  } else if (flags.graphs) {
+  } else if (flags.graphs && !target.is_gpu()) {
     return fail(ErrorCode::Usage, "[bench] --graphs: expected a GPU, --target cuda");
   }
   for (const std::string& path : {flags.output, flags.pretrained})

@@ -42,6 +42,7 @@ struct Flags {
   tools::PlaceFlags place;
   std::string workloads;                ///< the folder of the tables
   int64_t points = 2000;                ///< for --scoring
+  int64_t samples = 20'000;             ///< for --optimum
   int64_t comparisons = 200;            ///< for --twins
   int64_t records = 1'000'000;          ///< for --database
   std::string model;                    ///< for --ablation: networks, separated by commas
@@ -60,7 +61,7 @@ struct Call {
   const Flags& flags;
   const tools::Surroundings& here;
   Target target;
-  std::shared_ptr<runtime::Device> gpu;  ///< set for a GPU target
+  std::shared_ptr<runtime::Device> gpu;  ///< set for a GPU target if the mode needs the device
   /// Name of the suite that the items are from; empty: the items are expressions.
   std::string suite;
   std::vector<Item> items;
@@ -82,6 +83,8 @@ struct Mode {
   /// True if the mode measures the networks of --model instead of workloads.
   bool takes_networks = false;
   bool takes_workloads = true;
+  /// False if the mode builds and runs no kernel, so that a GPU target needs no GPU.
+  bool needs_device = true;
 };
 
 /// Reads the recordings in the files at these paths. Fails with Usage if a file cannot be read, and

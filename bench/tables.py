@@ -66,8 +66,9 @@ PEERS = {"onednn": "oneDNN", "halide": "Halide's Adams2019", "ggml": "GGML of ll
 def machines(documents):
     table = Table(["machine", "folder of its results", "processor or GPU", "caches; of a GPU, memory and L2",
                    "measured peak of one core in f32, GFLOP/s"])
-    for machine in sorted({d.machine for d in documents}):
-        own = [d for d in documents if d.machine == machine]
+    measured = [d for d in documents if "optimum" not in d.json]
+    for machine in sorted({d.machine for d in measured}):
+        own = [d for d in measured if d.machine == machine]
         peaks = [row["peak_gflops"] for d in own if not d.is_limited and "peer" in d.json
                  for row in d.json["rows"] if row.get("threads") == 1 and row.get("peak_gflops")
                  and not d.is_of_gpu]
@@ -172,21 +173,26 @@ def gpu_title(document):
     row = document.json["rows"][0]
     if document.json["suite"] == "gpu_network":
         return ", ".join([NETWORKS[row["name"]], "f32, 1 image"])
-    words = row["workload"].split("{")
-    batch = re.search(r"^conv2d n=(\d+) ", words[0])
-    images = [f"{batch[1]} image{'' if batch[1] == '1' else 's'}"] if batch else []
-    layouts = [words[1].rstrip("} ")] if len(words) > 1 else []
     remarks = [remark_on(document)]
     if document.json["options"].get("budget_s"):
         remarks.append(f"{document.json['options']['budget_s']:g} s of tuning for each row")
-    return ", ".join(filter(None, [f"`{document.json['suite']}`", data_type(document), *images, *layouts, *remarks]))
+    return ", ".join(filter(None, [f"`{document.json['suite']}`", *conditions_of(row["workload"]), *remarks]))
+
+
+def conditions_of(workload):
+    """Returns texts with the data type, the number of images and the layouts of a workload."""
+    words = workload.split("{")
+    batch = re.search(r"^conv2d n=(\d+) ", words[0])
+    images = [f"{batch[1]} image{'' if batch[1] == '1' else 's'}"] if batch else []
+    layouts = [words[1].rstrip("} ")] if len(words) > 1 else []
+    return [next((word for word in words[0].split() if word in ("f32", "f16", "bf16")), "f32"), *images, *layouts]
 
 
 def gpus(documents):
     table = Table(["machine", "suite or network, and conditions", "rows quoted", "peer",
                    "peer's time / ours: geometric mean", "ours faster, same, slower", "lowest ratio", "highest ratio",
                    "source"])
-    for document in [d for d in documents if d.is_of_gpu]:
+    for document in [d for d in documents if d.is_of_gpu and "optimum" not in d.json]:
         rows, refused = quotable(document)
         if refused:
             table.notes.append(refusal(document, refused))
@@ -198,6 +204,27 @@ def gpus(documents):
             document.machine_name, gpu_title(document), f"{len(rows)} of {len(document.json['rows'])}",
             peer_name(document), mean_text(ratios), verdicts(ratios), named(*ordered[0][::-1]),
             named(*ordered[-1][::-1]), f"[JSON]({document.path})"])
+    return table
+
+
+MOST_BEHIND = 1.03  # the largest ratio of a choice that is not counted as behind
+
+
+def optimum(documents):
+    """Returns the table of the schedules that the program chooses before anything is measured. A file has a row in
+    the table for each data type, number of images and set of layouts."""
+    table = Table(["target", "suite and conditions", "choices", "predicted time of the choice / of the best sample: "
+                   "geometric mean", "highest ratio", f"ratio above {MOST_BEHIND}", "source"])
+    for document in [d for d in documents if "optimum" in d.json]:
+        groups = {}
+        for row in document.json["optimum"]:
+            groups.setdefault(", ".join(conditions_of(row["workload"])), []).append(row)
+        for conditions, rows in groups.items():
+            most = max(rows, key=lambda row: row["ratio"])
+            table.rows.append([
+                f"`{document.json['machine']['target']}`", f"`{document.json['suite']}`, {conditions}", str(len(rows)),
+                f"{geometric_mean([row['ratio'] for row in rows]):.3f}", f"{most['ratio']:.3f} ({most['name']})",
+                str(sum(row["ratio"] > MOST_BEHIND for row in rows)), f"[JSON]({document.path})"])
     return table
 
 
@@ -728,7 +755,7 @@ def overview(documents):
 # ---- pages --------------------------------------------------------------------------------------
 
 TABLES = {"machines": machines, "kernels": kernels, "gpus": gpus, "gpu_expectations": gpu_expectations,
-          "gpu_expected_rows": gpu_expected_rows, "networks": networks, "zoo": zoo,
+          "gpu_expected_rows": gpu_expected_rows, "optimum": optimum, "networks": networks, "zoo": zoo,
           "zoo_models": zoo_models, "ablation": ablation, "search": search, "planning": planning,
           "service": service, "databases": databases, "farms": farms,
           "side_by_side": side_by_side, "networks_by_size": networks_by_size, "overview": overview}

@@ -7,6 +7,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/cores.h"
+#include "bench/search/optimum.h"
 #include "bench/search/race.h"
 #include "bench/search/report.h"
 #include "bench/search/strategies.h"
@@ -150,6 +152,27 @@ Result<int> run_search(const Call& call) {
   if (call.flags.replay) return run_replay(call);
   if (!call.flags.record.empty()) return run_record(call);
   return run_races(call);
+}
+
+Result<int> run_optimum(const Call& call) {
+  const Flags& flags = call.flags;
+  std::vector<Optimum> rows;
+  for (const Item& item : call.items) {
+    TW_TRY(Optimum row, measure_optimum(item, call.target,
+                                        {.samples = flags.samples,
+                                         .kernel_threads = call.threads.front(),
+                                         .workers = usable_cores(),
+                                         .seed = static_cast<uint64_t>(flags.seed),
+                                         .stop = call.environment.stop()},
+                                        call.environment.clock));
+    rows.push_back(std::move(row));
+  }
+  TW_RETURN_IF_ERROR(publish(call,
+                             {{"optimum", as_json(rows)},
+                              {"suite", call.suite},
+                              {"options", {{"samples", flags.samples}, {"seed", flags.seed}}}},
+                             as_table(rows)));
+  return 0;
 }
 
 }  // namespace tw::bench

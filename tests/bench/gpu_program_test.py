@@ -19,8 +19,8 @@ class GpuBench(unittest.TestCase):
         self.home = pathlib.Path(folder.name)
         self.environment = {**os.environ, "HOME": folder.name, "CUDA_VISIBLE_DEVICES": ""}
 
-    def run_program(self, *arguments):
-        return subprocess.run([PROGRAM, "--target", "cuda", "--db", self.home / "test.db", *arguments],
+    def run_program(self, *arguments, target="cuda"):
+        return subprocess.run([PROGRAM, "--target", target, "--db", self.home / "test.db", *arguments],
                               env=self.environment, capture_output=True, text=True, timeout=120)
 
     def with_a_gpu(self, libraries):
@@ -43,6 +43,19 @@ class GpuBench(unittest.TestCase):
     def test_fault50_no_gpu(self):
         for peer in ("cublas", "cudnn"):
             self.fails_in_one_line(self.run_program("--suite", "gemm", "--peer", peer), 7, "[cuda]")
+
+    def test_choices_need_no_gpu_if_the_architecture_is_named(self):
+        choices = ["--optimum", "--suite", "gemm", "--only", "fc_1_1000_2048", "--dtype", "bf16", "--samples", "20",
+                   "--format", "json"]
+        done = self.run_program(*choices, target="cuda:sm_90a")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        document = json.loads(done.stdout)
+        self.assertEqual(document["machine"]["target"], "cuda:sm_90a")
+        self.assertEqual(document["options"], {"samples": 20, "seed": 1})
+        (row,) = document["optimum"]
+        self.assertEqual(row["samples"], 20)
+        self.assertLess(row["ratio"], 1.03)
+        self.fails_in_one_line(self.run_program(*choices), 7, "cuda:sm_90a")
 
     def test_fault51_no_library(self):
         self.with_a_gpu([])

@@ -30,10 +30,9 @@ TEST(Suite, UnknownNamesAreUsageErrorsThatListWhatThereIs) {
   const auto suite = load_suite(TW_BENCH_WORKLOADS, "resnet");
   ASSERT_FALSE(suite);
   EXPECT_EQ(suite.error().code, ErrorCode::Usage);
-  EXPECT_THAT(
-      suite.error().message,
-      HasSubstr("few_bits, gemm, gemm_large, inception_conv, odd_conv, other, resnet50_conv, "
-                "resnet50_qlinear, vgg16_conv"));
+  EXPECT_THAT(suite.error().message,
+              HasSubstr("attention, few_bits, gemm, gemm_large, inception_conv, odd_conv, other, "
+                        "resnet50_conv, resnet50_qlinear, vgg16_conv"));
 
   auto rows = load_suite(TW_BENCH_WORKLOADS, "gemm");
   ASSERT_TRUE(rows);

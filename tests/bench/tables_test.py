@@ -65,6 +65,21 @@ class Rules(unittest.TestCase):
         self.assertEqual(cells[1:4], ["`resnet50_conv`, bf16, 32 images, in=NHWC out=NHWC", "2 of 2", "cuDNN 9"])
         self.assertIn("0.800", cells[6])
 
+    def test_choices_are_compared_with_samples_for_each_condition(self):
+        def choice(name, ratio, workload):
+            return {"name": name, "ratio": ratio, "workload": workload}
+
+        conv = "conv2d n={} c=64 h=56 f32 fast"
+        documents = [tables.Document("sm_90a", "optimum_resnet50_conv", {
+            "schema_version": 2, "suite": "resnet50_conv", "machine": {"target": "cuda:sm_90a", "device": "GPU"},
+            "optimum": [choice("r04", 0.9, conv.format(1)), choice("r05", 1.2, conv.format(1)),
+                        choice("r04_n32", 1.01, conv.format(32))]})]
+        alone, many = tables.optimum(documents).rows
+        self.assertEqual(alone[:6], ["`cuda:sm_90a`", "`resnet50_conv`, f32, 1 image", "2", "1.039", "1.200 (r05)", "1"])
+        self.assertEqual(many[1:6], ["`resnet50_conv`, f32, 32 images", "1", "1.010", "1.010 (r04_n32)", "0"])
+        for table in (tables.machines, tables.gpus):
+            self.assertEqual(table(documents).rows, [])
+
     def test_the_title_names_types_other_than_f32(self):
         for dtype, title in (("f32", "`resnet50_conv`"), ("bf16", "`resnet50_conv`, bf16")):
             rows = [row("r04", workload=f"conv2d n=1 c=64 h=56 {dtype} fast")]
