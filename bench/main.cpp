@@ -440,8 +440,7 @@ const std::vector<Mode>& modes() {
       {"search", "how soon searches find fast kernels",
        on_processors({"peer", "tune", "state", "expressions"}), "resnet50_conv", "r04", run_search},
       {"optimum",
-       "how good the schedules are that the cost model chooses among many samples; nothing is "
-       "built",
+       "the cost model's choices, compared with the best of many samples; nothing is built",
        {"peer", "tune", "state", "graphs", "schedule"},
        "resnet50_conv",
        "",

@@ -97,11 +97,16 @@ def peer_name(document):
     return f"{PEERS.get(peer['name'], peer['name'])} {peer['version']}"
 
 
-def data_type(document):
-    """Returns the data type of the arrays of the document's first row. An expression declares types of its own; for
-    it, f32 is returned."""
-    words = document.json["rows"][0].get("workload", "").partition("{")[0].split()
+def data_type_of(workload):
+    """Returns the data type of the arrays of a workload. An expression declares types of its own; for it, f32 is
+    returned."""
+    words = workload.partition("{")[0].split()
     return next((word for word in words if word in ("f32", "f16", "bf16")), "f32")
+
+
+def data_type(document):
+    """Returns the data type of the arrays of the document's first row."""
+    return data_type_of(document.json["rows"][0].get("workload", ""))
 
 
 def suite_title(document):
@@ -185,7 +190,7 @@ def conditions_of(workload):
     batch = re.search(r"^conv2d n=(\d+) ", words[0])
     images = [f"{batch[1]} image{'' if batch[1] == '1' else 's'}"] if batch else []
     layouts = [words[1].rstrip("} ")] if len(words) > 1 else []
-    return [next((word for word in words[0].split() if word in ("f32", "f16", "bf16")), "f32"), *images, *layouts]
+    return [data_type_of(workload), *images, *layouts]
 
 
 def gpus(documents):
@@ -218,7 +223,8 @@ def optimum(documents):
     for document in [d for d in documents if "optimum" in d.json]:
         groups = {}
         for row in document.json["optimum"]:
-            groups.setdefault(", ".join(conditions_of(row["workload"])), []).append(row)
+            if "ratio" in row:  # a workload of which no sample is legal has none
+                groups.setdefault(", ".join(conditions_of(row["workload"])), []).append(row)
         for conditions, rows in groups.items():
             most = max(rows, key=lambda row: row["ratio"])
             table.rows.append([

@@ -6,9 +6,12 @@
 // tests run.
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <utility>
 #include <vector>
+
+#include "base/text.h"
 
 namespace tw {
 
@@ -21,6 +24,13 @@ inline bool is_due(size_t row, size_t share) { return is_nightly() || row % shar
 template <typename T>
 T cases_of(T usual, T nightly) {
   return is_nightly() ? nightly : usual;
+}
+
+/// Returns the environment's TW_RANDOM_CASES, such as 2000 for a night, or `otherwise` if it is not
+/// set.
+inline int64_t cases_asked_for(int64_t otherwise) {
+  const char* text = std::getenv("TW_RANDOM_CASES");
+  return text ? parse_int(text).value() : otherwise;
 }
 
 /// Returns the rows for which is_due() is true.

@@ -156,6 +156,8 @@ Result<int> run_search(const Call& call) {
 
 Result<int> run_optimum(const Call& call) {
   const Flags& flags = call.flags;
+  if (call.threads.size() != 1)
+    return fail(ErrorCode::Usage, "[bench] --optimum takes one number of --threads");
   std::vector<Optimum> rows;
   for (const Item& item : call.items) {
     TW_TRY(Optimum row, measure_optimum(item, call.target,

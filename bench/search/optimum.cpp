@@ -104,12 +104,14 @@ std::string as_table(const std::vector<Optimum>& rows) {
   double most = 0;
   int64_t behind = 0;
   for (const Optimum& row : rows) {
+    const bool compares = std::isfinite(row.best_ns);
     most = std::max(most, row.ratio());
     behind += row.ratio() > most_behind;
     table.rows.push_back({row.name, fmt::format("{:.2f}", us(row.chosen_ns)),
-                          fmt::format("{:.2f}", us(row.best_ns)),
-                          fmt::format("{:.3f}", row.ratio()), std::to_string(row.samples),
-                          std::to_string(row.drawn), fmt::format("{:.1f}", row.choosing_s)});
+                          compares ? fmt::format("{:.2f}", us(row.best_ns)) : "-",
+                          compares ? fmt::format("{:.3f}", row.ratio()) : "-",
+                          std::to_string(row.samples), std::to_string(row.drawn),
+                          fmt::format("{:.1f}", row.choosing_s)});
   }
   return tools::as_text(table) +
          fmt::format(

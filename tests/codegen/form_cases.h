@@ -4,13 +4,11 @@
 
 #include <gtest/gtest.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "base/text.h"
 #include "tests/codegen/gpu_runs.h"
 #include "tests/nightly.h"
 #include "tests/schedules/kernel_forms.h"
@@ -19,10 +17,7 @@ namespace tw::codegen {
 
 /// Returns the number of pairs to run of each form: $TW_RANDOM_CASES if it is set, otherwise 300
 /// under TW_NIGHTLY and 4 by day.
-inline int64_t pairs_of_form() {
-  const char* text = getenv("TW_RANDOM_CASES");
-  return text ? parse_int(text).value() : cases_of<int64_t>(4, 300);
-}
+inline int64_t pairs_of_form() { return cases_asked_for(cases_of<int64_t>(4, 300)); }
 
 /// Runs pairs_of_form() pairs of the form, some in one text, until a pair fails. Prints how many
 /// pairs there were of each form. `expect` runs cases and expects that their outputs are right.

@@ -607,11 +607,7 @@ TEST(Nvrtc, CompilesBulkProductsOfTheBench) {
   EXPECT_GE(compiled, cases_of(4, 20));
 }
 
-/// Returns $TW_RANDOM_CASES, e.g. 2000 for a night, or 240 if it is not set.
-int64_t many() {
-  const char* text = getenv("TW_RANDOM_CASES");
-  return text ? parse_int(text).value() : 240;
-}
+int64_t many() { return cases_asked_for(240); }
 TEST(GpuRandom, ManySchedulesAgreeOnTheEmulator) {
   TW_ONLY_NIGHTLY();
   run_emulated(10000, many());

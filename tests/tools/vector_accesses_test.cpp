@@ -31,10 +31,7 @@ using schedules::Block;
 using schedules::Program;
 using schedules::Stmt;
 
-int samples() {
-  const char* cases = std::getenv("TW_RANDOM_CASES");
-  return cases ? std::atoi(cases) : cases_of(1, 20);
-}
+int samples() { return static_cast<int>(cases_asked_for(cases_of(1, 20))); }
 
 // ---- what is compiled -----------------------------------------------------------------------
 
