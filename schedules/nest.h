@@ -86,6 +86,9 @@ struct StageNest {
   bool prepared = false;     ///< computed once, when constants are loaded (prepare)
   bool specialised = false;  ///< producer warps issue its TMA copies (specialise)
   bool persistent = false;  ///< each block of threads computes several tasks of the stage (persist)
+  /// Number of blocks of threads that must fit into the registers of a multiprocessor at once
+  /// (launch_bounds).
+  int64_t resident_blocks = 1;
   /// Number of iterations whose data the buffer holds at once (pipeline); 1 without a pipeline. The
   /// iterations are those of the loop at which the stage is computed.
   int64_t depth = 1;

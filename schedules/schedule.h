@@ -106,6 +106,9 @@ class Schedule {
   Schedule bulk(std::string stage) const { return then(Bulk{std::move(stage)}); }
   Schedule specialise(std::string stage) const { return then(Specialise{std::move(stage)}); }
   Schedule persist(std::string stage) const { return then(Persist{std::move(stage)}); }
+  Schedule launch_bounds(std::string stage, int64_t blocks) const {
+    return then(LaunchBounds{std::move(stage), blocks});
+  }
   Schedule pad(std::string stage, std::string loop, int64_t elements) const {
     return then(Pad{std::move(stage), std::move(loop), elements});
   }

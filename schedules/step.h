@@ -307,6 +307,17 @@ struct Persist {
   std::string stage;
   static constexpr auto fields() { return std::tuple(field("stage", &Persist::stage)); }
 };
+/// Limits the registers of a thread, so that `blocks` blocks of threads fit into the registers of a
+/// multiprocessor at once (CUDA: minBlocksPerMultiprocessor of __launch_bounds__). The compiler may
+/// then spill registers. The stage must have a phase of its own.
+struct LaunchBounds {
+  static constexpr std::string_view name = "launch_bounds";
+  std::string stage;
+  int64_t blocks = 2;
+  static constexpr auto fields() {
+    return std::tuple(field("stage", &LaunchBounds::stage), field("blocks", &LaunchBounds::blocks));
+  }
+};
 /// Pads the buffer of a stage that cache_operand or cache_result made. The buffer's dimensions from
 /// `loop` inwards become one dimension that is `elements` longer (TVM: storage_align): with 8
 /// elements, [64, 32] becomes [64, 40]. Neighbours along the next outer dimension then lie in
@@ -449,6 +460,7 @@ struct SetLayout {
   X(Bulk, bulk)                  \
   X(Specialise, specialise)      \
   X(Persist, persist)            \
+  X(LaunchBounds, launch_bounds) \
   X(Pad, pad)                    \
   X(Swizzle, swizzle)            \
   X(Tensorize, tensorize)        \

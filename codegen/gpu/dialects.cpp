@@ -54,10 +54,11 @@ int64_t elements_of(const Buffer& buffer) { return std::max<int64_t>(1, buffer.e
 
 // ---- CUDA C++ -------------------------------------------------------------------------------
 
-/// The second launch bound says that one resident block is enough. Without it the compiler spills
-/// registers so that more blocks fit.
-std::string cuda_head(int64_t threads) {
-  return fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 1)\n", threads);
+/// The second launch bound is the number of blocks that have to fit on a multiprocessor. Without it
+/// the compiler spills registers so that more blocks fit.
+std::string cuda_head(int64_t threads, int64_t resident_blocks) {
+  return fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {})\n", threads,
+                     resident_blocks);
 }
 
 std::string cuda_parameter(std::string_view type, const std::string& name, bool is_output) {
@@ -106,7 +107,7 @@ std::string cuda_stored(DType type, const std::vector<std::string>& values, cons
 
 // ---- OpenCL C -------------------------------------------------------------------------------
 
-std::string opencl_head(int64_t threads) {
+std::string opencl_head(int64_t threads, int64_t /*resident_blocks*/) {
   return fmt::format("__kernel __attribute__((reqd_work_group_size({}, 1, 1)))\nvoid ", threads);
 }
 

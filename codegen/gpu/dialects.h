@@ -48,7 +48,8 @@ struct DialectRow {
   std::string (*functions_for)(std::string_view body);
 
   // ---- lines ----
-  std::string (*head)(int64_t threads);  ///< the text before the name of a kernel
+  /// Returns the text before the name of a kernel. `resident_blocks` is Phase::resident_blocks.
+  std::string (*head)(int64_t threads, int64_t resident_blocks);
   std::string (*parameter)(std::string_view type, const std::string& name, bool is_output);
   std::string (*declare_shared)(const schedules::Buffer& buffer, const std::string& name,
                                 int64_t alignment);

@@ -72,8 +72,8 @@ std::string KernelPrinter::print_kernel(GpuKernel& kernel) {
   const std::string numbered = numbers(), declared = declarations();
   return fmt::format("// {}: {} x {}\n{}{}({}) {{\n{}{}{}}}\n", phase_.name,
                      counted(kernel.blocks, "block"), counted(kernel.threads, "thread"),
-                     dialect_.head(kernel.threads), kernel.name, fmt::join(parameters, ", "),
-                     declared, numbered, body_);
+                     dialect_.head(kernel.threads, phase_.resident_blocks), kernel.name,
+                     fmt::join(parameters, ", "), declared, numbered, body_);
 }
 
 // ---- around the statements ------------------------------------------------------------------
@@ -139,7 +139,7 @@ std::string KernelPrinter::mbarrier_declarations() const {
 void KernelPrinter::print_phase() {
   if (!plan_.has_producers) return print_uniform(*phase_.body, 1);
   const schedules::SpecialisedBody parts = schedules::specialised_body(phase_);
-  const auto registers = moved_registers(plan_.threads);
+  const auto registers = moved_registers(plan_.threads, phase_.resident_blocks);
   line(1, fmt::format("if (thread >= {}) {{", plan_.threads));
   if (registers) line(2, fmt::format("tw_fewer_registers<{}>();", registers->producer));
   line(2, fmt::format("if (thread == {}) {{", plan_.threads));

@@ -232,11 +232,11 @@ size_t warpgroups_ahead(const Block& block, size_t i, const KernelPlan& plan,
   return i;
 }
 
-std::optional<MovedRegisters> moved_registers(int64_t consumer_threads) {
+std::optional<MovedRegisters> moved_registers(int64_t consumer_threads, int64_t resident_blocks) {
   constexpr int64_t step = 8, least = 24, warpgroup = 4 * warp_threads;
   const auto in_steps = [](int64_t registers) { return registers / step * step; };
   const int64_t all_threads = consumer_threads + schedules::producer_threads;
-  const int64_t equal = in_steps(cuda_registers / all_threads);
+  const int64_t equal = in_steps(cuda_registers / (resident_blocks * all_threads));
   const int64_t kept = in_steps(equal / 4);
   if (consumer_threads % warpgroup != 0 || equal > cuda_registers_per_thread || kept < least)
     return std::nullopt;

@@ -102,16 +102,16 @@ size_t warpgroups_ahead(const schedules::Block& block, size_t i, const KernelPla
                         const FindBuffer& buffer);
 
 /// Registers of one producer thread and of one consumer thread after registers were moved from
-/// producers to consumers. At first all threads have equal shares of the multiprocessor's
-/// registers. Then each producer keeps a quarter of its share, and the consumers divide the rest.
-/// Only whole warpgroups can move registers. The number of registers of a thread is a multiple of
-/// 8, and at least 24 (PTX ISA, "setmaxnreg"). Example: 256 consumers and 128 producers begin with
-/// 168 registers each; in the end a consumer has 232 and a producer 40.
+/// producers to consumers. At first all threads of the phase's resident blocks have equal shares of
+/// the multiprocessor's registers. Then each producer keeps a quarter of its share, and the
+/// consumers divide the rest. Only whole warpgroups can move registers. The number of registers of
+/// a thread is a multiple of 8, and at least 24 (PTX ISA, "setmaxnreg"). Example: 256 consumers and
+/// 128 producers begin with 168 registers each; in the end a consumer has 232 and a producer 40.
 ///
 /// moved_registers() returns nullopt if registers cannot be moved in this way.
 struct MovedRegisters {
   int64_t producer, consumer;
 };
-std::optional<MovedRegisters> moved_registers(int64_t consumer_threads);
+std::optional<MovedRegisters> moved_registers(int64_t consumer_threads, int64_t resident_blocks);
 
 }  // namespace tw::codegen

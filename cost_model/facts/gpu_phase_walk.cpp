@@ -20,9 +20,9 @@ constexpr double base_registers = 20, address_registers = 2;
 // Upper bound on registers for loads that are issued before the first of them is used.
 constexpr double most_operands = 48;
 
-// Number of registers that ptxas uses for partial sums of tensor tiles even if it then has to
-// spill. While registers are free, it uses more than these (nvrtc 13.0, products in split tf32).
-constexpr double least_partial_sums = 64;
+// Share of the partial sums without a free register that ptxas spills. ptxas computes the other
+// sums later (NVRTC 13.0, median of random products in split tf32).
+constexpr double spilled_partial_sums = 0.125;
 
 // Instructions of a division by a constant: a shift or mask if the constant is a power of two, else
 // a 64-bit multiplication and the corrections after it.
@@ -89,6 +89,9 @@ Result<GpuPhaseFacts> GpuPhaseWalk::walk(const schedules::Phase& phase) {
     producer_warps_ = static_cast<double>(schedules::producer_threads) / warp_threads;
   facts_.is_persistent = phase.persistent && facts_.has_producers;
   facts_.pipeline_depth = 1;
+  // OpenCL has no launch bounds.
+  if (target_.architecture == Architecture::Cuda)
+    resident_blocks_ = static_cast<double>(phase.resident_blocks);
   facts_.shared_bytes = static_cast<double>(schedules::shared_bytes(*phase.body));
   numbered_ = schedules::numbered_dimensions(*phase.body);
   for (const schedules::TaskAxis& axis : phase.axes) {
@@ -432,14 +435,14 @@ void GpuPhaseWalk::estimate_registers() {
   double partial_sums = 0;
   for (const SectionFacts& s : facts_.sections)
     partial_sums = std::max(partial_sums, s.partial_sums);
-  facts_.registers += std::clamp(registers_of_thread() - facts_.registers,
-                                 std::min(partial_sums, least_partial_sums), partial_sums);
+  const double free = std::clamp(registers_of_thread() - facts_.registers, 0.0, partial_sums);
+  facts_.registers += free + spilled_partial_sums * (partial_sums - free);
 }
 
 double GpuPhaseWalk::registers_of_thread() const {
   return std::min(gpu_.registers_per_thread * 1.0,
                   std::floor(static_cast<double>(gpu_.registers) /
-                             ((facts_.warps + producer_warps_) * warp_threads)));
+                             (resident_blocks_ * (facts_.warps + producer_warps_) * warp_threads)));
 }
 
 void GpuPhaseWalk::find_residence() {

@@ -219,7 +219,8 @@ class GpuPhaseWalk {
   void estimate_registers();
 
   /// Returns the limit on the registers of a thread: the limit of the GPU (such as 255), or fewer
-  /// if the threads of one block would need more registers than a multiprocessor has.
+  /// if the threads of the phase's resident blocks would need more registers than a multiprocessor
+  /// has.
   double registers_of_thread() const;
   void find_residence();
   void add_up();
@@ -270,6 +271,7 @@ class GpuPhaseWalk {
   std::vector<Expr> conditions_;  // conditions around the statement that differ between threads
   Around around_;
   schedules::ThreadNest nest_;  // the latest nest of thread loops
+  double resident_blocks_ = 1;  // Phase::resident_blocks
   double producer_warps_ = 0;   // producer warps, in addition to the body's warps
   bool has_waited_ = false;     // true if a warp has waited for global loads since the last barrier
   bool is_asynchronous_ = false;  // the current copy is asynchronous

@@ -28,7 +28,7 @@ class Emitter {
   explicit Emitter(const Nest& nest) : nest_(nest) {}
 
   Result<Phase> phase(const StageNest& s) {
-    Phase phase{s.stage.name, {}, nullptr, s.specialised, s.persistent};
+    Phase phase{s.stage.name, {}, nullptr, s.specialised, s.persistent, s.resident_blocks};
     size_t first = 0;
     for (; first < s.loops.size() && s.loops[first].parallel; ++first)
       phase.axes.push_back({s.loops[first].variable, s.loops[first].extent});

@@ -229,10 +229,11 @@ std::string print(const Program& program, std::string_view what) {
     std::vector<std::string> axes;
     for (const TaskAxis& axis : phase.axes)
       axes.push_back(fmt::format("{} in 0..{}", axis.variable, axis.extent));
-    out += fmt::format("phase {} {}{}{}, tasks {}{}\n", i, phase.name,
-                       phase.specialised ? ", specialised" : "",
-                       phase.persistent ? ", persistent" : "", phase.tasks(),
-                       axes.empty() ? "" : ": " + join(axes, ", "));
+    out += fmt::format(
+        "phase {} {}{}{}{}, tasks {}{}\n", i, phase.name, phase.specialised ? ", specialised" : "",
+        phase.persistent ? ", persistent" : "",
+        phase.resident_blocks > 1 ? fmt::format(", {} blocks at once", phase.resident_blocks) : "",
+        phase.tasks(), axes.empty() ? "" : ": " + join(axes, ", "));
     print(*phase.body, 1, out);
   }
   return out;
@@ -255,6 +256,7 @@ size_t hash(const Program& program) {
     for (const TaskAxis& axis : phase.axes)
       h = mix(mix(h, hash_of(axis.variable)), static_cast<size_t>(axis.extent));
     h = mix(mix(mix(h, phase.specialised ? 1 : 0), phase.persistent ? 1 : 0), hash_of(*phase.body));
+    if (phase.resident_blocks > 1) h = mix(h, static_cast<size_t>(phase.resident_blocks));
   }
   return h;
 }

@@ -226,6 +226,8 @@ struct Phase {
   bool specialised = false;
   /// True if a block of threads may compute several tasks one after another (specialised.h).
   bool persistent = false;
+  /// Number of blocks of threads that must fit into the registers of a multiprocessor at once.
+  int64_t resident_blocks = 1;
   int64_t tasks() const;
 };
 

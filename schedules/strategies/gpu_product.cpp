@@ -223,7 +223,16 @@ double product_prior(const ProductFacts& facts, const GpuProduct& config) {
   const double idle = std::max(0.0, std::log2(facts.compute.target.machine.cores / blocks));
   const double split =
       config.split > 1 ? 1 + 0.5 * std::log2(static_cast<double>(config.split)) : 0;
-  return preference(config.raster, 1, 0.1) - (2 * idle + split);
+  return preference(config.raster, 1, 0.1) + preference(config.resident, 1, 0.5) -
+         (2 * idle + split);
+}
+
+std::vector<int64_t> block_sizes(const ProductFacts& facts, size_t side) {
+  constexpr int64_t between = 192;
+  std::vector<int64_t> sizes = powers(facts.extents[side], 8, facts.most_block);
+  if (facts.most_block > between && facts.extents[side] > between / 3 * 2)
+    sizes.insert(std::ranges::upper_bound(sizes, between), between);
+  return sizes;
 }
 
 bool reduces_along_memory(const ProductFacts& facts, size_t side) {
@@ -382,10 +391,11 @@ void ProductSteps::share_copy(const std::string& operand, const Loops& loops, co
     c_.schedule.add(Unroll{operand, repeats});
 }
 
-void ProductSteps::specialise() {
-  c_.uses(product_.copies);
+void ProductSteps::shape_blocks() {
+  c_.uses(product_.copies, product_.resident);
   if (product_.copies >= by_producers) c_.schedule.add(Specialise{name_});
   if (product_.copies == by_persistent_producers) c_.schedule.add(Persist{name_});
+  if (product_.resident > 1) c_.schedule.add(LaunchBounds{name_, product_.resident});
 }
 
 void ProductSteps::sum_partials() {

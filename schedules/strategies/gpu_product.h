@@ -79,7 +79,10 @@ struct GpuProduct {
   int64_t stages = 1;  ///< number of blocks of the reduction whose operands are in shared memory at
                        ///< once
   int64_t copies = by_threads;  ///< a value of ProductCopies
-  int64_t unroll = 1;           ///< unroll factor within a block of the reduction
+  /// number of blocks of threads that must fit into the registers of a multiprocessor at once (the
+  /// step `launch_bounds`)
+  int64_t resident = 1;
+  int64_t unroll = 1;  ///< unroll factor within a block of the reduction
   /// 1 if the reduction axes are fused to one loop, which is then cut into blocks. The knob has no
   /// effect if TMA copies an operand and there are several reduction axes. In this case only the
   /// main axis is cut into blocks, and the loops outside of the blocks are fused.
@@ -166,11 +169,15 @@ int64_t shared_bytes_of(const GpuProduct& config, int64_t stage_bytes);
 /// `most_sums` accumulators.
 bool product_fits(const ProductFacts& facts, const GpuProduct& config);
 /// Returns the part of the heuristic prior that strategies for products share. It prefers that few
-/// multiprocessors are idle, that sums are not split, and that `raster` is 1.
+/// multiprocessors are idle, that sums are not split, and that `raster` and `resident` are 1.
 double product_prior(const ProductFacts& facts, const GpuProduct& config);
 /// Returns a summand of a prior. It is 0 if `value` is `wanted`, and falls by `weight` for each
 /// factor of 2 between them. For example, preference(8, 2, 0.5) is -1.
 double preference(int64_t value, double wanted, double weight);
+
+/// Returns the numbers of rows, or columns, that a block of threads may compute: powers of two
+/// and, if warpgroups can compute the product and the side is longer than 128, 192.
+std::vector<int64_t> block_sizes(const ProductFacts& facts, size_t side);
 
 /// True if elements of the side's operand that are neighbours in memory are terms of the same sum.
 bool reduces_along_memory(const ProductFacts& facts, size_t side);
@@ -192,7 +199,7 @@ class ProductStrategy : public Configured<Config> {
                    std::move(member));
   }
   void add_block(size_t side) {
-    add_side_knob("block", side, powers(facts_.extents[side], 8, facts_.most_block),
+    add_side_knob("block", side, block_sizes(facts_, side),
                   [side](Config& c) -> int64_t& { return c.sides[side].block; });
   }
   void add_copy(size_t side, std::vector<int64_t> values) {
@@ -203,13 +210,18 @@ class ProductStrategy : public Configured<Config> {
   /// ProductCopies, is added if TMA can copy an operand. Its values with producer warps are offered
   /// only if TMA can copy both operands.
   void add_pipeline() {
-    this->add_knob("stages", {1, 2, 3, 4}, &Config::stages);
+    this->add_knob("stages", {1, 2, 3, 4, 5, 6, 7}, &Config::stages);
     const auto others = std::count(facts_.boxes.begin(), facts_.boxes.end(), TmaNeighbours::None);
     if (others == 0)
       this->add_knob("copies", {by_threads, by_tma, by_producers, by_persistent_producers},
                      &Config::copies);
     else if (others < static_cast<ptrdiff_t>(product_sides))
       this->add_knob("copies", {by_threads, by_tma}, &Config::copies);
+  }
+  /// Adds the knob `resident`, on targets whose compiler takes launch bounds.
+  void add_launch_bounds() {
+    if (facts_.compute.target.architecture == Architecture::Cuda)
+      this->add_optional_knob("resident", {1, 2}, &Config::resident);
   }
   void add_unroll() { this->add_knob("unroll", {1, 2, 4, 8}, &Config::unroll); }
   /// Adds the knobs "box.<axis>", which set the extents of boxes along axes that are tiled
@@ -280,7 +292,9 @@ class ProductSteps {
   /// conditions, it is unrolled only if it also copies at most `most_guarded` elements.
   void share_copy(const std::string& operand, const Loops& loops, const Loops& vectors,
                   int64_t threads, int64_t most_guarded);
-  void specialise();
+  /// Appends the steps about the blocks of threads: producer warps, several tasks in a block, and
+  /// launch bounds.
+  void shape_blocks();
   /// Schedules the final sums of a split reduction. Neighbouring threads compute neighbouring sums,
   /// and each thread reads all partial sums of its element in unrolled code.
   void sum_partials();

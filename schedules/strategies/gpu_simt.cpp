@@ -66,7 +66,7 @@ class SimtSteps : ProductSteps {
     unroll(c_, name_, concat({outer.of_thread(), inner.strided}));
     for (size_t side = 0; side < product_sides; ++side)
       copy(side, operands[side], sides[side], reduction);
-    specialise();
+    shape_blocks();
     sum_partials();
   }
 
@@ -161,6 +161,7 @@ class GpuSimtStage : public ProductStrategy<GpuSimt> {
     add_knob("kblock", powers(facts_.terms, 4, 32), &GpuSimt::kblock);
     add_unroll();
     add_order();
+    add_launch_bounds();
   }
 
  private:

@@ -76,7 +76,7 @@ class TensorSteps : ProductSteps {
     for (const std::string& operand : {first, second}) pipeline(operand);
     bulk(outer_side, first);
     bulk(inner_side, second);
-    specialise();
+    shape_blocks();
     stage_results(outer, inner);
     sum_partials();
   }
@@ -295,9 +295,13 @@ bool tensor_fits(const ProductFacts& facts, const TensorTile& tile, const GpuTen
     if (config.sides[side].block % (config.warps[side] * tile_extent(facts, tile, side)) != 0)
       return false;
   if (round_up(config.length, config.kblock) > 2 * config.length) return false;  // mostly padding
+  // Producer warps give most of their registers to the other warps, but only in a block that has a
+  // multiprocessor to itself.
+  const bool shares = config.resident > 1 && config.copies >= by_producers;
+  const int64_t threads = config.threads + (shares ? producer_threads : 0);
   const int64_t registers =
       std::min<int64_t>(facts.compute.target.machine.gpu->registers_per_thread,
-                        most_block_registers / config.threads);
+                        most_block_registers / (config.resident * threads));
   return config.sums + fragments + own_registers <= registers &&
          config.own_tiles * config.tiles * tile.instructions <= most_multiplications &&
          product_fits(facts, config);
@@ -353,6 +357,7 @@ GpuTensorStage::GpuTensorStage(const ComputePlan& compute, const StagePlan& plan
   // fill only half of a sector.
   if (facts_.result_bytes < word_bytes) add_knob("staged", {0, 1}, &GpuTensor::staged);
   add_order();
+  add_launch_bounds();
 }
 
 Site GpuTensorStage::append_steps(const GpuTensor& config, const Site* inside,

@@ -600,5 +600,15 @@ TEST(GpuEmitter, SpecialisedPhasesHaveThreadsThatAsk) {
   EXPECT_EQ(emit_gpu(program, "k", GpuDialect::OpenCl)->kernels[0].threads, 128);
 }
 
+// Each of 512 threads has 128 of 65,536 registers at first. A producer keeps a quarter of them.
+TEST(GpuEmitter, LaunchBoundsDivideTheRegisters) {
+  const Program program = bulk_schedule(3).specialise("c").launch_bounds("c", 2).program().value();
+  const GpuCode code = emit_gpu(program, "k", GpuDialect::Cuda).value();
+  for (const char* part :
+       {"__launch_bounds__(256, 2)", "tw_fewer_registers<32>();", "tw_more_registers<224>();"})
+    EXPECT_THAT(code.text, HasSubstr(part));
+  EXPECT_THAT(emit_gpu(program, "k", GpuDialect::OpenCl)->text, Not(HasSubstr("launch_bounds")));
+}
+
 }  // namespace
 }  // namespace tw::codegen

@@ -116,9 +116,29 @@ TEST(GpuFacts, PartialSumsTakeTheRegistersThatAreFree) {
   const GpuPhaseFacts little = split_tile(32, 8), more = split_tile(32, 16);
   EXPECT_EQ(more.registers - little.registers, 64 * 32 / 32);
   EXPECT_EQ(more.spills, 0);
-  const GpuPhaseFacts all = split_tile(64, 8);
-  EXPECT_LE(all.registers, 255 + 16);  // as many as it must, where the sums alone take half of them
-  EXPECT_EQ(split_tile(64, 16).registers, all.registers);
+  // The sums alone take half of the registers. For twice as many terms, ptxas of NVRTC 13.0 spills
+  // 9 to 30 registers.
+  const GpuPhaseFacts all = split_tile(64, 8), twice = split_tile(64, 16);
+  EXPECT_GT(all.spills, 0);
+  EXPECT_LE(all.registers, 255 + 16);
+  EXPECT_GE(twice.spills, 9);
+  EXPECT_LE(twice.spills, 30);
+}
+
+TEST(GpuFacts, LaunchBoundsLimitTheRegisters) {
+  const auto with = [](int resident) {
+    return phase_of(testing::configured(
+        "dense m=4096 n=4096 k=4096 f32 fast",
+        fmt::format("out: gpu_mma warps.rows=2 warps.columns=4 tiles=4 block.rows=128 copy.rows=1 "
+                    "block.columns=64 copy.columns=2 stages=2 copies=0 unroll=4 raster=1 split=1 "
+                    "resident={}",
+                    resident)));
+  };
+  const GpuPhaseFacts one = with(1), two = with(2);
+  EXPECT_EQ(one.resident, 1);
+  EXPECT_EQ(one.spills, 0);
+  EXPECT_EQ(two.resident, 2);
+  EXPECT_GT(two.spills, 0);  // 65,536 registers are 128 for each of 512 threads
 }
 
 TEST(GpuFacts, TilesOfWarpgroups) {

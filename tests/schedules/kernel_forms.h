@@ -98,8 +98,9 @@ inline std::optional<FormPair> sampled_pair(const std::string& key, double slack
   return sampled_pair(key, workload->compute, workload->layouts, slack, random, wanted);
 }
 
-/// Returns the key of a random product with `least` to `least` + 39 rows and columns, and as many
-/// terms, or `least` more of i8. A convolution may have more rows and terms.
+/// Returns the key of a random product whose rows, columns and terms are at least `least` and less
+/// than `least` + 40. A product of i8 has `least` more terms. A convolution may have more rows and
+/// terms.
 inline std::string random_product_key(Random& random, int64_t least,
                                       const std::vector<std::string>& types) {
   const std::string type = random.pick(types);
@@ -238,6 +239,7 @@ inline bool is_wgmma_by_tma(const FormPair& pair) {
 }
 inline bool is_specialised(const FormPair& pair) { return has_step<Specialise>(pair); }
 inline bool is_persistent(const FormPair& pair) { return has_step<Persist>(pair); }
+inline bool is_bounded(const FormPair& pair) { return has_step<LaunchBounds>(pair); }
 inline bool stages_results(const FormPair& pair) { return has_step<CacheResult>(pair); }
 inline bool splits_sums(const FormPair& pair) {
   return has_step<CacheOperand>(pair) && has_step<Rfactor>(pair);
@@ -255,6 +257,7 @@ inline constexpr KernelForm kernel_forms[] = {
     {"wgmma_by_tma", is_wgmma_by_tma, tma_pair<is_wgmma_by_tma>},
     {"producers", is_specialised, tma_pair<is_specialised>},
     {"persistent", is_persistent, tma_pair<is_persistent>},
+    {"launch_bounds", is_bounded, tma_pair<is_bounded>},
     {"staged_results", stages_results, tma_pair<stages_results>},
     {"split_sums", splits_sums, long_sum_pair<splits_sums>},
     {"boxes_of_pixels", copies_pixels, box_pair},

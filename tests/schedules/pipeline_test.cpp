@@ -305,9 +305,9 @@ TEST(Pipeline, SaysWhyNot) {
   EXPECT_EQ(why(product(20).pipeline("c", 2)),
             "[pipeline] 'c' holds no operand: cache_operand makes stages that do");
   EXPECT_EQ(why(product(20).pipeline("a@c", 1)),
-            "[pipeline] a pipeline is 2 to 4 iterations deep, not 1");
-  EXPECT_EQ(why(product(20).pipeline("a@c", 5)),
-            "[pipeline] a pipeline is 2 to 4 iterations deep, not 5");
+            "[pipeline] a pipeline is 2 to 7 iterations deep, not 1");
+  EXPECT_EQ(why(product(20).pipeline("a@c", 8)),
+            "[pipeline] a pipeline is 2 to 7 iterations deep, not 8");
   EXPECT_EQ(why(product(20).pipeline("a@c", 2).pipeline("a@c", 2)),
             "[pipeline] 'a@c' has a depth already");
   EXPECT_EQ(why(product(20).pipeline("a@c", 2).pipeline("b@c", 3)),

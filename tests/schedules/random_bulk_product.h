@@ -123,7 +123,7 @@ inline BulkProductCase random_bulk_product(Random& random) {
   outside.pop_back();
   for (const std::string& loop : outside) s = s.parallel("c", loop);
   s = s.bind("c", row + ".1").bind("c", "n.1");
-  const int64_t depth = 2 + random.below(3);
+  const int64_t depth = 2 + random.below(6);
   const int64_t only = random.below(4);  // the operand that threads copy: 0 or 1, else none
   const std::vector<std::string> copies = {"a@c", "w@c"}, across = {row + ".1", "n.1"};
   for (size_t i = 0; i < copies.size(); ++i) {
@@ -133,6 +133,7 @@ inline BulkProductCase random_bulk_product(Random& random) {
   if (only >= 2 && k > block_terms && random.chance(0.5)) {
     s = s.specialise("c");
     if (random.chance(0.6)) s = s.persist("c");
+    if (random.chance(0.3)) s = s.launch_bounds("c", 2);
   }
   if (random.chance(0.5)) s = with_staged_results(s, row + ".1", random);
   return {*compute, s};

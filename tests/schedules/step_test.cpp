@@ -38,6 +38,7 @@ const std::vector<std::string>& lines() {
                                                  "bulk a@c",
                                                  "specialise c",
                                                  "persist c",
+                                                 "launch_bounds c 2",
                                                  "pad a@c m.1.0 4",
                                                  "swizzle a@c 128",
                                                  "rfactor out j 8",

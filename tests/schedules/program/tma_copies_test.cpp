@@ -373,6 +373,26 @@ c: f32[m=8] = a[m, 0] * 2.0)");
             "[specialise] there is no pipeline outside of other loops");
 }
 
+TEST(LaunchBounds, SayHowManyBlocksMustFit) {
+  const Program program = specialised_product().launch_bounds("c", 2).program().value();
+  EXPECT_EQ(program.phases[0].resident_blocks, 2);
+  EXPECT_THAT(to_string(program), HasSubstr("phase 0 c, specialised, 2 blocks at once, tasks "));
+  EXPECT_NE(hash(program), hash(specialised_product().program().value()));
+}
+
+TEST(LaunchBounds, SaysWhyNot) {
+  const auto why = [](const Schedule& schedule) { return why_not_bulk(schedule); };
+  EXPECT_EQ(why(specialised_product().launch_bounds("c", 2)), "legal");
+  EXPECT_EQ(why(specialised_product().launch_bounds("c", 2).launch_bounds("c", 3)),
+            "[launch_bounds] 'c' has launch bounds already");
+  for (const int64_t blocks : {1, 33})
+    EXPECT_EQ(why(specialised_product().launch_bounds("c", blocks)),
+              fmt::format("[launch_bounds] a multiprocessor runs 2 to 32 blocks at once, not {}",
+                          blocks));
+  EXPECT_EQ(why(specialised_product().launch_bounds("a@c", 2)),
+            "[launch_bounds] stage 'a@c' is computed inside another");
+}
+
 TEST(BulkCopies, OfPipelinesAlone) {
   const auto compute = dsl::parse_compute(R"(input a: f32[8, 16]
 c: f32[m=8] = sum(k=16) a[m, k])");
