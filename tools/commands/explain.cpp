@@ -20,6 +20,7 @@
 #include "tools/places.h"
 #include "tools/reports/gpu_explanation.h"
 #include "tools/reports/kernel_limits.h"
+#include "tools/reports/pipeline_stages.h"
 #include "tools/reports/report.h"
 #include "tools/reports/roofline.h"
 #include "tools/selection.h"
@@ -42,6 +43,7 @@ struct Analysis : KernelLimits {
   double expected_ns = 0;
   int spills = 0;
   std::optional<GpuExplanation> gpu = {};  ///< nullopt for kernels of processors
+  std::vector<PipelineStages> pipelines = {};
 };
 
 /// The fastest other schedule of the workload with the same layouts, and the steps in which it
@@ -75,6 +77,7 @@ Result<Analysis> analyse(Selection& s, const Surroundings& here,
     analysis.gpu = explain_gpu(kernel, *analysis.facts.gpu, s.target,
                                {.directories = environment.cuda_directories});
     analysis.spills = static_cast<int>(analysis.gpu->spilled_bytes() / 4);
+    TW_TRY(analysis.pipelines, pipeline_stages(s.workload, text, s.target));
     return analysis;
   }
   TW_TRY(analysis.spills, count_spills(s, text, environment));
@@ -184,8 +187,8 @@ void add_what_runs_on(const Selection& s, Facts& facts) {
 
 void add_what_is_particular(const Selection& s, const Analysis& a, Facts& facts) {
   if (a.gpu) {
-    const Facts gpu = as_facts(*a.gpu);
-    facts.insert(facts.end(), gpu.begin(), gpu.end());
+    for (const Facts& more : {as_facts(*a.gpu), as_facts(a.pipelines)})
+      facts.insert(facts.end(), more.begin(), more.end());
     return;
   }
   if (const auto* hot = a.facts.hot_block())
@@ -314,6 +317,7 @@ Status explain_as_json(const Selection& s, const Analysis& a, const Roofline& li
                          {"memory_bytes", a.memory_bytes()}};
   if (a.gpu) {
     json["gpu"] = as_json(*a.gpu);
+    json["gpu"]["pipelines"] = as_json(a.pipelines);
   } else {
     json["lane_share"] = share(a.facts.flops, a.facts.lane_flops);
     json["balance"] = balance(a.facts, s.threads);
