@@ -37,9 +37,9 @@ constexpr double proposing_share = 0.25, least_proposing_s = 0.5;
 constexpr double usual_points_per_s = 2500, usual_gpu_points_per_s = 400;
 constexpr double usual_schedules_per_s = 2000;
 // Number of points that a run with one task proposes before its own measurements influence
-// proposals. These points depend only on the run's options and the database, so that every run with
-// the same seed begins with the same points. Two different batches show more of a space than the
-// children of one batch.
+// proposals. These points depend only on the run's options, its target and the database, so that
+// every run with the same seed begins with the same points. Two different batches show more of a
+// space than the children of one batch.
 constexpr int64_t points_before_feedback = 16;
 // Trials per second that are assumed before the first batch. One core builds eight candidates in a
 // third of a second.
@@ -287,11 +287,11 @@ std::vector<Point> Task::propose(const Score& predict) {
   proposer_.begin(stop, most_in_a_proposal(is_gpu ? usual_gpu_points_per_s : usual_points_per_s));
   learn_from_database(stop);
   if (stop.is_stopped()) return {};
-  // The number of proposed points depends only on the options. The remaining time decides how many
-  // of them are in a batch.
+  // The number of proposed points depends only on the options and the target. The remaining time
+  // decides how many of them are in a batch.
   const double share_s = run_.options.budget_s / static_cast<double>(run_.tasks);
   const auto count = static_cast<int64_t>(
-      std::clamp(usual_trials_per_s * share_s, 1.0, static_cast<double>(run_.options.batch)));
+      std::clamp(usual_trials_per_s * share_s, 1.0, static_cast<double>(run_.batch)));
   const int64_t most =
       run_.options.trials > 0 ? std::max<int64_t>(most_search_trials() - proposed_, 0) : count;
   if (most == 0) return {};
@@ -316,7 +316,7 @@ std::vector<Prediction> Task::predict(const std::vector<Point>& points) {
 int64_t Task::fitting() const {
   const auto trials = static_cast<double>(counts_.total());
   const double each_s = trials > 0 ? spent_s_ / trials : reference_s_;
-  double most = static_cast<double>(run_.options.batch);
+  double most = static_cast<double>(run_.batch);
   if (each_s > 0) most = std::min(most, run_.budget.left_s() / each_s);
   if (batches_.proposed == 0) most = std::min(most, usual_trials_per_s * first_batch_s_);
   return static_cast<int64_t>(std::max(most, 1.0));

@@ -96,9 +96,9 @@ class Task {
   std::vector<Prediction> predict(const std::vector<schedules::Point>& points);
   /// Returns the next batch to build. Its candidates are those left over from the previous call,
   /// and then those of `points`. The batch has as many candidates as are expected to fit into the
-  /// remaining time, at least one and at most options.batch. The time decides how many there are,
-  /// but not their order. Candidates that other runs have claimed are then removed; if all of them
-  /// are, Batch::was_refused is true.
+  /// remaining time, at least one and at most TuningRun::batch. The time decides how many there
+  /// are, but not their order. Candidates that other runs have claimed are then removed; if all of
+  /// them are, Batch::was_refused is true.
   Batch choose(const std::vector<schedules::Point>& points);
 
   /// Hands a batch to the builder.

@@ -72,9 +72,10 @@ struct TuneOptions {
   Effort effort = Effort::Normal;
   std::string search = "evolution";  ///< a name of searches() in tuner/search/search.h
   uint64_t seed = 1;
-  int threads = 1;               ///< number of threads that the kernel will run on
-  int batch = usual_batch_size;  ///< candidates of one round, which the builders share
-  double timeout_s = 10;         ///< time limit for verifying and measuring one candidate
+  int threads = 1;  ///< number of threads that the kernel will run on
+  /// Number of candidates of one round, which the builders share; nullopt: batch_size_for().
+  std::optional<int> batch = {};
+  double timeout_s = 10;  ///< time limit for verifying and measuring one candidate
   /// True if the result is built once more, as a kernel with its packing code, and verified
   /// (Tuned::artifact).
   bool builds_winners = true;

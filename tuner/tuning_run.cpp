@@ -57,18 +57,20 @@ Result<std::unique_ptr<TuningRun>> TuningRun::start(const TuneOptions& options, 
     workers.cancellation.emplace(environment.interrupts, environment.clock);
   workers.cancellation->end_at(budget.when_left_ns(-first_kernel_grace_s));
   TW_TRY(const Target target, workers.runner->machine());
+  const int batch = options.batch.value_or(batch_size_for(target));
   const double calibration_s =
       std::min(static_cast<double>(calibration_budget_ns) * 1e-9, options.budget_s / 2);
   HostMachine host =
       choose_machine(store, target, [&] { return workers.runner->calibrate(calibration_s); },
                      {environment.program_version, environment.now_ms()});
   db::Recorder recorder(store, db::Spool(store.spool_path()),
-                        {.batch = static_cast<size_t>(options.batch),
+                        {.batch = static_cast<size_t>(batch),
                          .on_message = [notes = environment.notes](std::string_view text) {
                            note(notes, NoteKind::RecordsSpooled, text);
                          }});
   std::unique_ptr<TuningRun> run(new TuningRun{.target = std::move(host.target),
                                                .options = options,
+                                               .batch = batch,
                                                .store = &store,
                                                .environment = environment,
                                                .on_progress = on_progress,

@@ -112,6 +112,7 @@ struct TuningRun {
 
   Target target;  ///< target of the measuring machine, with its machine description
   TuneOptions options;
+  int batch = usual_batch_size;  ///< candidates of one round
   db::Store* store;
   Environment environment;
   OnProgress on_progress;

@@ -76,7 +76,7 @@ class FakeBuilder : public Builder {
     artifact.info.target = work_.target.to_string();
     artifact.info.toolchain = toolchain();
     artifact.info.codegen_abi = codegen::codegen_abi;
-    artifact.info.phases = {{"kernel_p0", 1}};
+    artifact.info.phases = {{"kernel_p0", 1, work_.target.is_gpu() ? 32 : 0}};
     const auto program = schedules::Schedule(workload.compute).program();
     for (const schedules::Argument& a : program->arguments)
       artifact.info.arguments.push_back(

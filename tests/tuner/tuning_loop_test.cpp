@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 
+#include "base/text.h"
 #include "db/engine/gate.h"
 #include "db/recall.h"
 #include "tests/tuner/fake_workers.h"
@@ -96,6 +97,21 @@ TEST_F(TuningLoop, MeasuresRecordsAndEnds) {
   EXPECT_EQ(tuned->best.toolchain, "fake-1.0");
   EXPECT_EQ(tuned->artifact.object, "whole");
   EXPECT_EQ(tuned->artifact.info.schedule, tuned->best.schedule);
+}
+
+TEST_F(TuningLoop, RoundsForCudaAreLarger) {
+  const auto largest_round = [&](const Target& target) {
+    work_.target = target;
+    work_.events.clear();
+    const auto tuned = run({.trials = 60});
+    EXPECT_TRUE(tuned) << tuned.error().message;
+    int64_t largest = 0;
+    for (const std::string& event : work_.events)
+      if (event.starts_with("begin ")) largest = std::max(largest, *parse_int(event.substr(6)));
+    return largest;
+  };
+  EXPECT_EQ(largest_round(work_.target), 8);
+  EXPECT_EQ(largest_round(parse_target("cuda:sm_90a").value()), 24);
 }
 
 // Kernels of Winograd's algorithm are the fastest, but their rounding errors exceed the second

@@ -304,7 +304,7 @@ class NetworkRun {
   }
 
   /// Measures the kernels that the last plans need and that were not measured by any round, with
-  /// one batch of candidates for each kernel. If all of these kernels are measured, uses the
+  /// one round of candidates for each kernel. If all of these kernels are measured, uses the
   /// remaining time for one more round.
   Status use_last_share() {
     for (int round = 0; round < most_closing_rounds; ++round) {
@@ -312,7 +312,8 @@ class NetworkRun {
       TW_RETURN_IF_ERROR(plan(Stance::Cautious, Stance::Measured));
       TW_TRY(const RoundTasks tasks, tasks_of_plans(Kernels::Unmeasured));
       if (tasks.specs.empty()) return spend_rest();
-      const int64_t batch = options_.tuning.batch, trials = options_.tuning.trials;
+      const int64_t batch = options_.tuning.batch.value_or(batch_size_for(target_)),
+                    trials = options_.tuning.trials;
       TW_TRY([[maybe_unused]] const bool is_worth_more,
              tune_round(tasks, trials > 0 ? std::min(trials, batch) : batch, left_s()));
     }

@@ -36,7 +36,7 @@ Result<std::string> first_pick(db::Store& store, const dsl::Workload& workload,
   // Asks for as many points as a run's first batch has, because the pool of a proposal grows with
   // their number.
   const std::vector<schedules::Point> points = proposer.propose(
-      [&](const auto& pool) { return proposer.predict(pool, model); }, usual_batch_size);
+      [&](const auto& pool) { return proposer.predict(pool, model); }, batch_size_for(target));
   const std::vector<Candidate> candidates = proposer.choose(points);
   if (candidates.empty()) return predicted_schedule(problem, target, threads, stop);
   return candidates.front().schedule;

@@ -19,8 +19,9 @@ namespace {
 // takes a quarter of a second, so a builder that reaches this limit hangs.
 constexpr double timeouts_per_build = 6;
 
-// More builders would have less than two candidates of a batch each.
-constexpr int most_builders = 4;
+// Largest numbers of builders. Each of them gets at least two candidates of a round
+// (batch_size_for()).
+constexpr int most_builders = 4, most_builders_for_gpu = 12;
 
 // Time that a job waits for the device, in addition to two time limits of a candidate. Another
 // tuner gives the device back after one job.
@@ -34,14 +35,17 @@ constexpr int repetitions_of_candidates = 1, repetitions_of_others = 3;
 constexpr int64_t trials_per_peak = 32;
 constexpr int peak_windows = 5;
 
-size_t builders_on(int cores) { return static_cast<size_t>(std::clamp(cores, 1, most_builders)); }
+size_t builders_on(int cores, const Target& target) {
+  return static_cast<size_t>(
+      std::clamp(cores, 1, target.is_gpu() ? most_builders_for_gpu : most_builders));
+}
 
 /// Returns the number of builders: one for each core that the runner leaves free, or for each core
-/// if it leaves none; at most most_builders. A runner for a device needs one core.
+/// if it leaves none. A runner for a device needs one core.
 size_t builders_for(const Target& target, int threads) {
   const int all = (target.is_gpu() ? host_target() : target).machine.cores;
   const int busy = target.is_gpu() ? 1 : threads;
-  return builders_on(all > busy ? all - busy : all);
+  return builders_on(all > busy ? all - busy : all, target);
 }
 
 int64_t to_ns(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
@@ -171,7 +175,7 @@ Result<Workers> start_builders_for(const Target& target, const Target& processor
   return Workers{artifacts,
                  std::make_unique<BuilderPool>(
                      context, builder_program(*artifacts, environment, Building::Alone),
-                     builders_on(host_target().machine.cores)),
+                     builders_on(host_target().machine.cores, target)),
                  nullptr, busy, context.cancellation};
 }
 

@@ -341,7 +341,7 @@ TEST_F(Network, KernelsThatTheLastPlanTurnsOutToNeedAreMeasured) {
   EXPECT_THAT(texts_of(work_.rounds[0]), testing::Not(Contains("expr in0=ABCD out=ACDB")));
   EXPECT_THAT(texts_of(work_.rounds[1]), Contains("expr in0=ABCD out=ACDB"));
   EXPECT_EQ(options[0].trials, 0);
-  EXPECT_EQ(options[1].trials, options_.tuning.batch);
+  EXPECT_EQ(options[1].trials, usual_batch_size);
   for (const KernelChoice& kernel : tuned->plans[0].kernels) EXPECT_GT(kernel.measured_ns, 0);
   ASSERT_FALSE(tuned->plans[0].plan.transforms.empty());
   for (const graph::Transform& copy : tuned->plans[0].plan.transforms) {
