@@ -12,6 +12,10 @@ namespace {
 using schedules::Point;
 using schedules::Space;
 
+// Number of mutations of a perturbation. With fewer, a descent often leads back to the same local
+// optimum.
+constexpr int perturbing_mutations = 4;
+
 constexpr double unusable = -std::numeric_limits<double>::infinity();
 
 struct Place {
@@ -106,6 +110,12 @@ Result<Point> descend(const Space& space, const std::vector<Point>& given, const
   Place best = starts.front();
   for (const Place& start : starts) {
     Place end = walk.descend(start, descent.mutations, random);
+    if (end.score > best.score) best = std::move(end);
+  }
+  for (size_t i = 0; i < descent.perturbations && !walk.is_stopped(); ++i) {
+    Point near = best.point;
+    for (int k = 0; k < perturbing_mutations; ++k) near = space.mutate(near, random);
+    Place end = walk.descend(walk.ranked({near}).front(), descent.mutations, random);
     if (end.score > best.score) best = std::move(end);
   }
   TW_RETURN_IF_ERROR(check_not_stopped(stop, "search"));

@@ -4,8 +4,10 @@
 // is measured. It starts from several points. For one decision of the space after the other, it
 // compares all values of the decision while the others stay fixed, and keeps the best value, until
 // no single change improves the score. Then it tries a few random mutations, which change one or
-// two decisions. If the best mutation improves the score, it continues from this mutation. Only
-// `score` may have side effects; the result depends on nothing but the arguments.
+// two decisions. If the best mutation improves the score, it continues from this mutation. Finally
+// it makes further descents, each from a random perturbation of the best local optimum so far
+// (iterated local search: Lourenço, Martin, Stützle, 2003). Only `score` may have side effects; the
+// result depends on nothing but the arguments.
 //
 //   const Descent descent{.samples = 64, .starts = 4};
 //   const Point best = descend(space, {space.default_point()}, score, descent, random);
@@ -26,7 +28,8 @@ struct Descent {
   /// Number of starting points. They are the points in `given`, then the best of the random
   /// samples. All points in `given` are used, even if there are more than `starts`.
   size_t starts = 1;
-  size_t mutations = 0;  ///< number of mutations to try when no single change is better
+  size_t mutations = 0;      ///< number of mutations to try when no single change is better
+  size_t perturbations = 0;  ///< number of descents from perturbations of the best local optimum
 };
 
 /// Returns the point with the highest score at which a descent ended. `given` has starting points

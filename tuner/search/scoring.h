@@ -103,7 +103,8 @@ struct PredictionEffort {
 /// The effort for a single kernel. On GPUs the prediction takes seconds. There the predicted point
 /// of a matrix product is within 3 % of the best of 20,000 random points.
 inline constexpr PredictionEffort effort_of_kernel{
-    .descent = {.samples = 256, .starts = 8, .mutations = 64}, .most_points = SIZE_MAX};
+    .descent = {.samples = 64, .starts = 8, .mutations = 64, .perturbations = 8},
+    .most_points = SIZE_MAX};
 /// The effort for each of the many kernels of a network. On GPUs a prediction takes some tenths of
 /// a second.
 inline constexpr PredictionEffort effort_of_network{

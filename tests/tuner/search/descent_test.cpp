@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/hash.h"
 #include "cost_model/analytic.h"
 #include "cost_model/features.h"
 #include "schedules/problem.h"
@@ -99,6 +100,34 @@ TEST(Descents, LeavePointsThatCannotBeUsed) {
   };
   EXPECT_EQ(descend(space, {first}, none, {.samples = 4, .starts = 2, .mutations = 4}, random),
             first);
+}
+
+/// Returns a score with many local optima: a pseudo-random number of the point.
+double rugged(const Point& point) {
+  size_t h = 0;
+  for (const int choice : point.choices) h = mix(h, static_cast<size_t>(choice));
+  return static_cast<double>(h % 1'000'000);
+}
+
+TEST(Descents, PerturbationsLeaveLocalOptima) {
+  const Space space = product_space();
+  const Score score = [](const std::vector<Point>& points) {
+    std::vector<Prediction> predictions;
+    for (const Point& point : points) predictions.emplace_back(rugged(point));
+    return predictions;
+  };
+  const auto end = [&](uint64_t seed, size_t perturbations) {
+    Random random(seed);
+    return rugged(*descend(space, {space.default_point()}, score,
+                           {.samples = 4, .starts = 2, .perturbations = perturbations}, random));
+  };
+  int better = 0;
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    const double without = end(seed, 0), with = end(seed, 16);
+    EXPECT_GE(with, without);
+    better += with > without;
+  }
+  EXPECT_GT(better, 0);
 }
 
 /// Returns the predicted time; infinity for an illegal schedule, or if registers are expected to
