@@ -49,12 +49,14 @@ const PhaseFacts& phase_of(const KernelFacts& k, const BlockFacts& block) {
 struct LongestPhase {
   GpuPhaseFacts facts;
   GpuPhaseCost cost;
+  double most_spills = 0;  ///< the largest number of spilled registers of any phase
 };
 
 LongestPhase longest_phase(const KernelFacts& k, const Machine& machine) {
   LongestPhase longest;
   if (!k.gpu) return longest;
   for (const GpuPhaseFacts& phase : k.gpu->phases) {
+    longest.most_spills = std::max(longest.most_spills, phase.spills);
     const GpuPhaseCost cost = gpu_phase_cost(phase, machine);
     if (cost.total() <= longest.cost.total()) continue;
     longest.facts = phase;
@@ -68,7 +70,7 @@ std::vector<float> row(const KernelFacts& k, const BlockFacts& b, const PhaseFac
                        dsl::CacheState state) {
   const Instructions& i = b.instructions;
   const LongestPhase longest = longest_phase(k, m);
-  const auto& [g, c] = longest;
+  const auto& [g, c, most_spills] = longest;
   const double longest_ns = c.total();
   const Gpu a = m.gpu.value_or(Gpu{});
   const double multiprocessors = m.gpu ? m.cores : 0;

@@ -18,6 +18,7 @@
 #include "tools/reports/report.h"
 #include "tuner/host_machine.h"
 #include "tuner/search/scoring.h"
+#include "tuner/search/spill_check.h"
 #include "tuner/targets.h"
 #include "tuner/workers/device.h"
 #include "tuner/workers/notes.h"
@@ -255,17 +256,20 @@ Result<Preferred> legal_or_default(std::string schedule, const dsl::Workload& wo
 }
 
 Result<Preferred> preferred_schedule(const dsl::Workload& workload, const Target& target,
-                                     int threads, tuner::Notes* notes, const StopToken& stop) {
+                                     int threads, const tuner::Environment& environment,
+                                     const StopToken& stop) {
   TW_TRY(std::string preferred,
-         tuner::predicted_schedule(schedules::problem_of(workload), target, threads, stop));
-  return legal_or_default(std::move(preferred), workload, target, notes);
+         tuner::predicted_schedule(
+             schedules::problem_of(workload), target, threads, stop, tuner::effort_of_kernel,
+             tuner::accepts_without_spills(workload, target, environment.cuda_directories)));
+  return legal_or_default(std::move(preferred), workload, target, environment.notes);
 }
 
 Result<std::string> schedule_of(Selection& selection, const Surroundings& here) {
   if (selection.by_hand) return selection.by_hand->text;
   if (selection.record) return selection.record->schedule;
   TW_TRY(Preferred preferred, preferred_schedule(selection.workload, selection.target,
-                                                 selection.threads, here.environment.notes));
+                                                 selection.threads, here.environment));
   selection.takes_default = preferred.is_default;
   return std::move(preferred.schedule);
 }

@@ -116,10 +116,12 @@ struct Preferred {
 /// model".
 std::string_view source_of_preferred(bool is_default);
 /// Returns the schedule that the cost model prefers, or the default schedule if the preferred
-/// schedule is illegal (legal_or_default()). Nothing is measured. Fails with the errors of
+/// schedule is illegal (legal_or_default()). For CUDA, choices that spill registers are passed over
+/// (tuner::accepts_without_spills()). Nothing is measured. Fails with the errors of
 /// tuner::predicted_schedule() and legal_or_default().
 Result<Preferred> preferred_schedule(const dsl::Workload& workload, const Target& target,
-                                     int threads, tuner::Notes* notes, const StopToken& stop = {});
+                                     int threads, const tuner::Environment& environment,
+                                     const StopToken& stop = {});
 /// Returns the given schedule if it is legal. Otherwise returns the default schedule and adds a
 /// note (PredictionIllegal) to `notes`. If the default schedule is illegal too, fails with the
 /// error of the default schedule and adds no note. Example: an expression that reads outside of a

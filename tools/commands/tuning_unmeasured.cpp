@@ -20,6 +20,7 @@
 #include "tuner/measure/reference.h"
 #include "tuner/search/experience.h"
 #include "tuner/search/first_pick.h"
+#include "tuner/search/spill_check.h"
 #include "tuner/targets.h"
 
 namespace tw::tools {
@@ -162,10 +163,14 @@ tl::unexpected<Error> interrupted_after(size_t compiled, size_t all) {
 /// that the cost model prefers. If the schedule is illegal, returns the default schedule instead.
 Result<Preferred> unmeasured_schedule(std::optional<db::Store>& store,
                                       const dsl::Workload& workload, const Target& target,
-                                      int threads, const StopToken& stop, tuner::Notes* notes) {
-  if (!store) return preferred_schedule(workload, target, threads, notes, stop);
-  TW_TRY(std::string picked, tuner::first_pick(*store, workload, target, threads, stop, notes));
-  return legal_or_default(std::move(picked), workload, target, notes);
+                                      int threads, const StopToken& stop,
+                                      const tuner::Environment& environment) {
+  if (!store) return preferred_schedule(workload, target, threads, environment, stop);
+  TW_TRY(std::string picked,
+         tuner::first_pick(
+             *store, workload, target, threads, stop, environment.notes,
+             tuner::accepts_without_spills(workload, target, environment.cuda_directories)));
+  return legal_or_default(std::move(picked), workload, target, environment.notes);
 }
 
 }  // namespace
@@ -193,7 +198,7 @@ Result<int> compile_only(const TuneFlags& flags, const Surroundings& here,
       source = best->hash.substr(0, 16);
     } else {
       auto preferred = unmeasured_schedule(store, job.workload, target.target, threads,
-                                           stop_on_interrupt(&interrupts), environment.notes);
+                                           stop_on_interrupt(&interrupts), environment);
       if (!preferred && interrupts.load() > 0)
         return interrupted_after(table.rows.size(), jobs.size());
       TW_RETURN_IF_ERROR(preferred);

@@ -21,13 +21,14 @@ using schedules::Step;
 /// "a@product".
 std::string consumer_of(const std::string& copy) { return copy.substr(copy.find('@') + 1); }
 
-/// Returns the schedule with one more iteration in all pipelines of the stage.
-Result<schedules::Schedule> deeper(const schedules::Schedule& schedule, const std::string& stage) {
+/// Returns the schedule with another depth of all pipelines of the stage.
+Result<schedules::Schedule> with_depth(const schedules::Schedule& schedule,
+                                       const std::string& stage, int64_t depth) {
   schedules::Schedule changed(schedule.compute());
   for (Step step : schedule.steps()) {
     if (auto* pipeline = std::get_if<Pipeline>(&step);
         pipeline && consumer_of(pipeline->stage) == stage)
-      ++pipeline->depth;
+      pipeline->depth = depth;
     changed.add(std::move(step));
   }
   if (changed.error()) return tl::unexpected(*changed.error());
@@ -55,7 +56,7 @@ Result<std::vector<PipelineStages>> pipeline_stages(const dsl::Workload& workloa
   std::vector<PipelineStages> pipelines;
   for (const auto& [stage, depth] : depths) {
     PipelineStages& one = pipelines.emplace_back(stage, depth);
-    if (const auto ns = expected_ns(deeper(parsed, stage), workload, target))
+    if (const auto ns = expected_ns(with_depth(parsed, stage, depth + 1), workload, target))
       one.deeper_ns = *ns;
     else
       one.illegal_because = ns.error().message;

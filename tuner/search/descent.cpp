@@ -41,6 +41,20 @@ class Walk {
     return places;
   }
 
+  /// Returns `first`, and after it the usable points with the highest scores; `most` points at
+  /// most.
+  std::vector<Point> best_after(const Point& first, size_t most) const {
+    std::vector<Place> places;
+    for (const auto& [point, score] : known_)
+      if (score > unusable && point != first) places.push_back({point, score});
+    std::stable_sort(places.begin(), places.end(),
+                     [](const Place& a, const Place& b) { return a.score > b.score; });
+    std::vector<Point> points = {first};
+    for (size_t i = 0; i < places.size() && points.size() < most; ++i)
+      points.push_back(std::move(places[i].point));
+    return points;
+  }
+
   /// Returns the local optimum that is reached from `at`. `mutations` is Descent::mutations.
   Place descend(Place at, size_t mutations, Random& random) {
     do settle(at);
@@ -98,8 +112,9 @@ class Walk {
 
 }  // namespace
 
-Result<Point> descend(const Space& space, const std::vector<Point>& given, const Score& score,
-                      const Descent& descent, Random& random, const StopToken& stop) {
+Result<std::vector<Point>> best_points(const Space& space, const std::vector<Point>& given,
+                                       const Score& score, const Descent& descent, Random& random,
+                                       size_t most, const StopToken& stop) {
   Walk walk(space, score, stop);
   std::vector<Place> starts = walk.ranked(given);
   std::vector<Point> samples;
@@ -119,7 +134,13 @@ Result<Point> descend(const Space& space, const std::vector<Point>& given, const
     if (end.score > best.score) best = std::move(end);
   }
   TW_RETURN_IF_ERROR(check_not_stopped(stop, "search"));
-  return best.point;
+  return walk.best_after(best.point, most);
+}
+
+Result<Point> descend(const Space& space, const std::vector<Point>& given, const Score& score,
+                      const Descent& descent, Random& random, const StopToken& stop) {
+  TW_TRY(const std::vector<Point> best, best_points(space, given, score, descent, random, 1, stop));
+  return best.front();
 }
 
 }  // namespace tw::tuner

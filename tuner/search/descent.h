@@ -32,8 +32,16 @@ struct Descent {
   size_t perturbations = 0;  ///< number of descents from perturbations of the best local optimum
 };
 
-/// Returns the point with the highest score at which a descent ended. `given` has starting points
-/// (Descent::starts), at least one. Fails with the error of check_not_stopped() if the token stops.
+/// Returns up to `most` points: first the one with the highest score at which a descent ended, then
+/// the others that were scored, highest score first. `given` has starting points (Descent::starts),
+/// at least one. Fails with the error of check_not_stopped() if the token stops.
+Result<std::vector<schedules::Point>> best_points(const schedules::Space& space,
+                                                  const std::vector<schedules::Point>& given,
+                                                  const Score& score, const Descent& descent,
+                                                  Random& random, size_t most,
+                                                  const StopToken& stop = {});
+
+/// Returns the first of best_points().
 Result<schedules::Point> descend(const schedules::Space& space,
                                  const std::vector<schedules::Point>& given, const Score& score,
                                  const Descent& descent, Random& random,

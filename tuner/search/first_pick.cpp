@@ -17,7 +17,7 @@
 namespace tw::tuner {
 Result<std::string> first_pick(db::Store& store, const dsl::Workload& workload,
                                const Target& target, int threads, const StopToken& stop,
-                               Notes* notes) {
+                               Notes* notes, const Accepts& accepts) {
   const schedules::Problem problem = schedules::problem_of(workload);
   TW_TRY(schedules::Space space, schedules::Space::derive(problem, target, stop));
   Question question{&workload, &space, target, threads, nullptr, stop};
@@ -25,7 +25,7 @@ Result<std::string> first_pick(db::Store& store, const dsl::Workload& workload,
   Experience known = warm_start(store, question);
   TW_RETURN_IF_ERROR(check_not_stopped(stop, "search"));
   if (known.samples.empty() && known.seeds.empty())
-    return predicted_schedule(problem, target, threads, stop);
+    return predicted_schedule(problem, target, threads, stop, effort_of_kernel, accepts);
   Learner learner;
   learner.learn(known.samples, notes);
   const cost_model::WorkloadModel model = learner.for_group(ranking_group(workload, target));
@@ -38,7 +38,8 @@ Result<std::string> first_pick(db::Store& store, const dsl::Workload& workload,
   const std::vector<schedules::Point> points = proposer.propose(
       [&](const auto& pool) { return proposer.predict(pool, model); }, batch_size_for(target));
   const std::vector<Candidate> candidates = proposer.choose(points);
-  if (candidates.empty()) return predicted_schedule(problem, target, threads, stop);
+  if (candidates.empty())
+    return predicted_schedule(problem, target, threads, stop, effort_of_kernel, accepts);
   return candidates.front().schedule;
 }
 

@@ -9,18 +9,19 @@
 #include "base/target.h"
 #include "db/store.h"
 #include "dsl/workload.h"
+#include "tuner/search/scoring.h"
 #include "tuner/workers/notes.h"
 
 namespace tw::tuner {
 
 /// Returns, as tw1 text, the schedule that a tuning run would measure first. It follows from the
 /// trials of similar workloads, and of this workload on other devices, that the database and its
-/// layers have. Without such trials the cost model alone decides (predicted_schedule()). Nothing is
-/// built or measured. Deterministic. `notes`, which may be null, gets a note if records could not
-/// be read or the model could not learn from them. Fails with the errors of
-/// schedules::Space::derive(), and with that of check_not_stopped() if the token has stopped.
+/// layers have. Without such trials the cost model alone decides, and `accepts` is that of
+/// predicted_schedule(). Nothing is measured. Deterministic. `notes`, which may be null, gets a
+/// note if records could not be read or the model could not learn from them. Fails with the errors
+/// of schedules::Space::derive(), and with that of check_not_stopped() if the token has stopped.
 Result<std::string> first_pick(db::Store& store, const dsl::Workload& workload,
                                const Target& target, int threads, const StopToken& stop,
-                               Notes* notes = nullptr);
+                               Notes* notes = nullptr, const Accepts& accepts = {});
 
 }  // namespace tw::tuner

@@ -22,6 +22,10 @@ using schedules::Point;
 // tens of microseconds in addition to its rows.
 constexpr size_t rows_at_once = 64;
 
+// The largest number of points of which predicted_schedule() asks if they are accepted. Nearly
+// always the first one is.
+constexpr size_t most_offered = 8;
+
 struct Spelled {
   std::optional<schedules::Schedule> schedule;
   std::string text;
@@ -133,19 +137,23 @@ Score score_before_trials(const schedules::Space& space, int kernel_threads, Pri
 
 Result<std::string> predicted_schedule(const schedules::Problem& problem, const Target& target,
                                        int kernel_threads, const StopToken& stop,
-                                       const PredictionEffort& effort) {
+                                       const PredictionEffort& effort, const Accepts& accepts) {
   TW_TRY(const schedules::Space space, schedules::Space::derive(problem, target, stop));
-  return predicted_schedule(space, kernel_threads, stop, effort);
+  return predicted_schedule(space, kernel_threads, stop, effort, accepts);
 }
 
 Result<std::string> predicted_schedule(const schedules::Space& space, int kernel_threads,
-                                       const StopToken& stop, const PredictionEffort& effort) {
+                                       const StopToken& stop, const PredictionEffort& effort,
+                                       const Accepts& accepts) {
   const Score score = score_before_trials(space, kernel_threads, effort.prior, stop);
   Random random(1);
   if (space.target().is_gpu()) {
     TW_TRY(const Point first, space.default_point(stop));
-    TW_TRY(const Point preferred, descend(space, {first}, score, effort.descent, random, stop));
-    return space.schedule(preferred).to_string();
+    TW_TRY(const std::vector<Point> best, best_points(space, {first}, score, effort.descent, random,
+                                                      accepts ? most_offered : 1, stop));
+    for (size_t i = 0; accepts && i < best.size(); ++i)
+      if (std::string text = space.schedule(best[i]).to_string(); accepts(text)) return text;
+    return space.schedule(best.front()).to_string();
   }
   TW_TRY(const std::unique_ptr<Search> search, make_search("evolution"));
   const std::vector<Point> preferred =

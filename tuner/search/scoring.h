@@ -4,6 +4,7 @@
 // the schedule, its text, the program and its features. This is the costly half of a search;
 // nothing is built here. Thread-safe.
 
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -118,17 +119,25 @@ inline constexpr PredictionEffort effort_of_scheme{.descent = effort_of_network.
                                                    .descends = false,
                                                    .prior = Prior::Analytic};
 
+/// Says if a schedule (tw1 text) can be used, for example because it compiles. An empty function
+/// accepts all schedules.
+using Accepts = std::function<bool(const std::string& schedule)>;
+
 /// Returns, as tw1 text, the schedule that a search prefers by the cost model alone, before
-/// anything is measured. On GPUs the search is a descent (descent.h). On processors it is the first
+/// anything is measured. On GPUs the search is a descent (descent.h), and the result is the first
+/// of its eight best points that `accepts` accepts, or the best one if it accepts none of them. On
+/// processors it is the first
 /// proposal of evolution, from which a descent follows if effort.descends is true. If evolution
 /// proposes no legal point, the result is the default schedule of the space. Deterministic. Fails
 /// with the errors of Space::derive(), and with that of check_not_stopped() if the token has
 /// stopped.
 Result<std::string> predicted_schedule(const schedules::Problem& problem, const Target& target,
                                        int kernel_threads, const StopToken& stop = {},
-                                       const PredictionEffort& effort = effort_of_kernel);
+                                       const PredictionEffort& effort = effort_of_kernel,
+                                       const Accepts& accepts = {});
 /// As predicted_schedule() above, for a problem whose space was derived before.
 Result<std::string> predicted_schedule(const schedules::Space& space, int kernel_threads,
-                                       const StopToken& stop, const PredictionEffort& effort);
+                                       const StopToken& stop, const PredictionEffort& effort,
+                                       const Accepts& accepts = {});
 
 }  // namespace tw::tuner

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "base/hash.h"
+#include "codegen/gpu/nvrtc.h"
 #include "cost_model/analytic.h"
 #include "cost_model/features.h"
 #include "schedules/problem.h"
@@ -16,6 +17,7 @@
 #include "tests/nightly.h"
 #include "tests/tuner/tuning.h"
 #include "tuner/search/scoring.h"
+#include "tuner/search/spill_check.h"
 
 namespace tw::tuner {
 namespace {
@@ -128,6 +130,59 @@ TEST(Descents, PerturbationsLeaveLocalOptima) {
     better += with > without;
   }
   EXPECT_GT(better, 0);
+}
+
+TEST(Descents, BestPointsComeInOrder) {
+  const Space space = product_space();
+  const Score score = [](const std::vector<Point>& points) {
+    std::vector<Prediction> predictions;
+    for (const Point& point : points) predictions.emplace_back(rugged(point));
+    return predictions;
+  };
+  const Descent descent{.samples = 8, .starts = 4, .perturbations = 4};
+  Random random(5), again(5);
+  const std::vector<Point> best =
+      best_points(space, {space.default_point()}, score, descent, random, 6).value();
+  ASSERT_EQ(best.size(), 6u);
+  for (size_t i = 1; i < best.size(); ++i) EXPECT_GE(rugged(best[i - 1]), rugged(best[i]));
+  EXPECT_EQ(descend(space, {space.default_point()}, score, descent, again), best.front());
+}
+
+TEST(Descents, ChoicesThatAreNotAcceptedArePassedOver) {
+  const schedules::Problem problem =
+      schedules::problem_of(workload_of("dense m=256 n=256 k=256 bf16 fast"));
+  std::vector<std::string> offered;
+  const auto chosen = [&](size_t refused) {
+    offered.clear();
+    const Accepts accepts = [&](const std::string& schedule) {
+      offered.push_back(schedule);
+      return offered.size() > refused;
+    };
+    return predicted_schedule(problem, hopper, 1, {}, effort_of_kernel, accepts).value();
+  };
+  const std::string best = predicted_schedule(problem, hopper, 1).value();
+  EXPECT_EQ(chosen(0), best);
+  const std::string third = chosen(2);
+  ASSERT_EQ(offered.size(), 3u);
+  EXPECT_EQ(third, offered.back());
+  EXPECT_EQ(offered.front(), best);
+  EXPECT_EQ(chosen(100), best);
+  EXPECT_EQ(offered.size(), 8u);
+}
+
+TEST(SpillCheck, AsksTheCompiler) {
+  const dsl::Workload workload = workload_of("dense m=1024 n=1024 k=1024 f32 fast");
+  EXPECT_FALSE(accepts_without_spills(workload, parse_target("opencl").value(), {}));
+  if (!codegen::Nvrtc::open()) GTEST_SKIP() << "[SKIP] NVRTC is not installed";
+  const Accepts accepts = accepts_without_spills(workload, hopper, {});
+  const Space space = Space::derive(workload.compute, hopper);
+  EXPECT_TRUE(accepts(space.schedule(space.default_point()).to_string()));
+  // A warp has 128 sums in each thread, and four tiles of 8 terms of partial sums.
+  const auto large = space.parse(
+      "out: gpu_mma warps.rows=1 warps.columns=1 tiles=4 block.rows=64 copy.rows=1 "
+      "block.columns=64 copy.columns=0 stages=3 copies=0 unroll=8 raster=2 split=2");
+  EXPECT_FALSE(accepts(space.schedule(large.value()).to_string()));
+  EXPECT_FALSE(accepts("tw1\nno step"));
 }
 
 /// Returns the predicted time; infinity for an illegal schedule, or if registers are expected to
