@@ -109,9 +109,10 @@ int64_t number_before(std::string_view line, std::string_view unit) {
   return before.empty() ? 0 : parse_int(before.back()).value_or(0);
 }
 
-/// Returns up to six lines of the log, from the first error on; empty if there is no error.
+/// Returns up to six lines of the log, from the first error on; empty if there is no error. ptxas
+/// calls some errors fatal.
 std::string first_errors(std::string_view log) {
-  const size_t error = log.find("error");
+  const size_t error = std::min(log.find("error"), log.find("fatal"));
   if (error == std::string_view::npos) return {};
   const size_t line = log.rfind('\n', error);
   return first_lines(log.substr(line == std::string_view::npos ? 0 : line), 6);

@@ -221,6 +221,7 @@ Limits limits_of(const Target& target) {
   limits.gpu_architecture = gpu_architecture(target);
   limits.architecture_specific = target.gpu.ends_with('a');
   limits.threads = target.machine.gpu->block_threads;
+  limits.resident_threads = target.machine.gpu->resident_threads;
   limits.shared_bytes = target.machine.gpu->block_shared_bytes;
   return limits;
 }
@@ -267,6 +268,18 @@ tl::unexpected<Error> too_large(const std::string& phase, const Limits& limits) 
                           limits.unrolled_statements));
 }
 
+/// Checks that a multiprocessor can run as many blocks at once as the launch bounds say.
+Status check_launch_bounds(const Phase& phase, const Limits& limits) {
+  const int64_t threads =
+      threads_of(*phase.body) + (phase.specialised && limits.is_gpu ? producer_threads : 0);
+  if (phase.resident_blocks == 1 || phase.resident_blocks * threads <= limits.resident_threads)
+    return {};
+  return fail(ErrorCode::Invalid,
+              fmt::format("[launch_bounds] {} blocks of {} threads, but a multiprocessor runs at "
+                          "most {} threads at once\n  stage '{}'",
+                          phase.resident_blocks, threads, limits.resident_threads, phase.name));
+}
+
 Status check_legal(const Program& program, const Limits& limits) {
   if (program.preparation) TW_RETURN_IF_ERROR(check_legal(*program.preparation, limits));
   AccessChecker checker(program);
@@ -276,6 +289,7 @@ Status check_legal(const Program& program, const Limits& limits) {
     TW_RETURN_IF_ERROR(check_core_tiles(program, phase));
     TW_RETURN_IF_ERROR(check_tma_copies(program, phase, limits));
     TW_RETURN_IF_ERROR(check_specialised(phase, limits));
+    TW_RETURN_IF_ERROR(check_launch_bounds(phase, limits));
     if (unrolled_statements(*phase.body) > limits.unrolled_statements)
       return too_large(phase.name, limits);
     if (has_threads(*phase.body)) {

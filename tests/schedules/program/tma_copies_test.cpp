@@ -389,6 +389,11 @@ TEST(LaunchBounds, SaysWhyNot) {
     EXPECT_EQ(why(specialised_product().launch_bounds("c", blocks)),
               fmt::format("[launch_bounds] a multiprocessor runs 2 to 32 blocks at once, not {}",
                           blocks));
+  EXPECT_EQ(
+      why_not_bulk(specialised_product().launch_bounds("c", 3),
+                   {.resident_threads = 767, .is_gpu = true}),
+      "[launch_bounds] 3 blocks of 256 threads, but a multiprocessor runs at most 767 threads "
+      "at once");
   EXPECT_EQ(why(specialised_product().launch_bounds("a@c", 2)),
             "[launch_bounds] stage 'a@c' is computed inside another");
 }
