@@ -30,10 +30,6 @@ import documents
 FOLDER = pathlib.Path(__file__).resolve().parent
 TARGET = "cuda:sm_90a"
 PASSES = 2  # times that all texts are compiled
-# Workloads whose chosen kernels spill registers, although the cost model expects that their registers suffice: pairs of
-# a group and a name. `tune --compile-only` compiles the default schedule in place of such a choice.
-KNOWN_SPILLS = {("`resnet50_conv`, f32, 32 images", "r18"), ("large arrays, f32", "attention_64_1024_64"),
-                ("large arrays, f32", "attention_64_1024_64_causal"), ("`vgg16_conv`, f32, 1 image", "v09")}
 
 CHANNELS_LAST = ("--layout", "in=NHWC", "--layout", "out=NHWC")
 # Columns of a row of bench/workloads after its name, by the number of its columns, and the operator.
@@ -98,8 +94,6 @@ def of_large_arrays():
         group = f"large arrays, {dtype}"
         for name, op, shape in (("softmax_8192_4096", "softmax", "rows=8192 cols=4096"),
                                 ("layernorm_8192_4096", "layer_norm", "rows=8192 cols=4096"),
-                                ("attention_64_1024_64", "attention", "b=64 m=1024 n=1024 d=64"),
-                                ("attention_64_1024_64_causal", "attention", "b=64 m=1024 n=1024 d=64 causal=1"),
                                 ("add_relu_32_256_56", "add_relu", "n=32 c=256 h=56 w=56"),
                                 ("gelu_8192_3072", "gelu", "rows=8192 cols=3072")):
             yield Item(group, name, operator(op, shape, dtype))
@@ -117,6 +111,8 @@ def standing():
             layouts = ", in=NHWC out=NHWC" if others else ""
             images = "1 image" if batch == 1 else f"{batch} images"
             items += of_suite("resnet50_conv", f"`resnet50_conv`, {dtype}, {images}{layouts}", dtype, batch, others)
+    for dtype in ("f32", "bf16"):
+        items += of_suite("attention", f"`attention`, {dtype}", dtype)
     items += of_large_arrays()
     for table, group in (("other", "`other`, f32"), ("few_bits", "`few_bits`"),
                          ("resnet50_qlinear", "`resnet50_qlinear`, 1 image"),
@@ -245,13 +241,10 @@ def faults_of(rows):
     faults = []
     for row in rows:
         name = f"{row['name']} ({row['group']})"
-        is_known = (row["group"], row["name"]) in KNOWN_SPILLS
         if row["registers_estimated"]:
             faults.append(f"{name} has no registers from the compiler")
-        elif row["spilled_bytes"] and not is_known:
+        elif row["spilled_bytes"]:
             faults.append(f"{name} spills {row['spilled_bytes']} bytes of registers: expected 0")
-        elif is_known and not row["spilled_bytes"]:
-            faults.append(f"{name} no longer spills registers: remove it from KNOWN_SPILLS")
     return faults
 
 

@@ -54,7 +54,7 @@ def gpu_expectations(documents):
             range_text([row["choice_cpu_s"] for row in rows], 1),
             range_text([min(row["compile_cpu_ms"]) for row in rows], 0)])
     if document:
-        table.notes = [compile_note(document), *spill_notes(groups), f"Source: [JSON]({document.path})."]
+        table.notes = [compile_note(document), f"Source: [JSON]({document.path})."]
     return table
 
 
@@ -65,13 +65,6 @@ def compile_note(document):
               for p in nvrtc["passes"]]
     return (f"NVRTC {nvrtc['version']} compiled the CUDA text of a choice on {document.machine_name} in a median of "
             + "; in a second pass ".join(passes) + ".")
-
-
-def spill_notes(groups):
-    spilling = [f"{row['name']} of {group} ({row['spilled_bytes']} bytes a thread)"
-                for group, rows in groups.items() for row in rows if row["spilled_bytes"]]
-    choices = "1 choice" if len(spilling) == 1 else f"{len(spilling)} choices"
-    return [f"ptxas spills registers of {choices}: {'; '.join(spilling)}."] if spilling else []
 
 
 def occupancy_text(row):

@@ -58,10 +58,6 @@ class Workloads(unittest.TestCase):
                           "n=32 c=64 h=56 w=56 k=64 r=3 s=3 stride=1 pad=1 dilation=1 groups=1", "--dtype", "bf16",
                           "--layout", "in=NHWC", "--layout", "out=NHWC"))
 
-    def test_known_spills_are_workloads(self):
-        names = {(item.group, item.name) for item in gpu_expected.standing()}
-        self.assertLessEqual(gpu_expected.KNOWN_SPILLS, names)
-
 
 class Tables(unittest.TestCase):
     def test_a_suite_has_a_row_and_a_table(self):
@@ -80,13 +76,6 @@ class Tables(unittest.TestCase):
             gpu_tables.gpu_expectations([document([row("a", spilled_bytes=8)])])
         with self.assertRaisesRegex(Failure, "a .* has no registers from the compiler"):
             gpu_tables.gpu_expected_rows([document([row("a", registers_estimated=True)])])
-
-    def test_known_spills_are_named(self):
-        group, name = sorted(gpu_expected.KNOWN_SPILLS)[0]
-        known = text_of(gpu_tables.gpu_expectations([document([row(name, group, spilled_bytes=8)])]))
-        self.assertIn(f"ptxas spills registers of 1 choice: {name} of {group} (8 bytes a thread).", known)
-        with self.assertRaisesRegex(Failure, "no longer spills registers: remove it"):
-            gpu_tables.gpu_expectations([document([row(name, group)])])
 
 
 class Script(unittest.TestCase):

@@ -101,8 +101,8 @@ struct PredictionEffort {
                            ///< points
   Prior prior = Prior::Pretrained;
 };
-/// The effort for a single kernel. On GPUs the prediction takes seconds. There the predicted point
-/// of a matrix product is within 3 % of the best of 20,000 random points.
+/// The effort for a single kernel. On GPUs the prediction takes seconds. `bench --optimum` compares
+/// its results with thousands of random points.
 inline constexpr PredictionEffort effort_of_kernel{
     .descent = {.samples = 64, .starts = 8, .mutations = 64, .perturbations = 8},
     .most_points = SIZE_MAX};
