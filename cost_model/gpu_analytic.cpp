@@ -40,8 +40,8 @@ constexpr double launch_ns = 1200;
 // work at the same time.
 constexpr double gpu_overlap_loss = 0.15;
 // Share of the shorter of two times, the latency of blocks and the busy time of the units, that is
-// added to the longer time. It is small: it only orders kernels whose units are equally busy, the
-// one with the lowest latency first.
+// added to the longer time in phases with a pipeline. It is small: it only orders kernels whose
+// units are equally busy, the one with the deepest pipeline first.
 constexpr double latency_loss = 0.01;
 
 /// Cycles that the units of a multiprocessor are busy with one execution of a section by all warps
@@ -122,7 +122,7 @@ Spent GpuPhaseCost::spent_computing() const {
   const Spent pipes = at_once({spent_on(Resource::Arithmetic, arithmetic),
                                spent_on(Resource::Issue, issue), spent_on(Resource::Loads, shared)},
                               gpu_overlap_loss);
-  return at_once({pipes, spent_on(Resource::Latency, latency)}, latency_loss);
+  return at_once({pipes, spent_on(Resource::Latency, latency)}, has_pipeline ? latency_loss : 0);
 }
 
 Spent GpuPhaseCost::spent() const {
@@ -175,6 +175,7 @@ GpuPhaseCost gpu_phase_cost(const GpuPhaseFacts& phase, const Machine& machine) 
             phase.tma_bytes / reach;
   cost.dram = phase.dram_bytes / std::min(gpu.dram_gbps, reach);
   cost.launch = launch_ns;
+  cost.has_pipeline = !phase.pipelines.empty();
   return cost;
 }
 

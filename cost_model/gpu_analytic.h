@@ -22,6 +22,7 @@ struct GpuPhaseCost {
   double l2 = 0;       ///< traffic between L1 and L2
   double dram = 0;
   double launch = 0;
+  bool has_pipeline = false;
   Spent spent() const;            ///< total() by resource
   Spent spent_computing() const;  ///< compute() by resource
   double compute() const {

@@ -119,6 +119,7 @@ struct Kernel {
   int64_t shared_bytes = 0;  ///< static; dynamic shared memory follows
   int64_t local_bytes = 0;
   int registers = special_registers;
+  int64_t resident_blocks = 1;  ///< .minnctapersm, which divides the registers of a multiprocessor
   std::vector<Instruction> code;
 };
 

@@ -232,9 +232,10 @@ class Parser {
       take(',');
     }
     while (!next_is('{')) {
-      name();  // skips .maxntid and other bounds of the launch
+      const std::string bound = name();  // .maxntid and other bounds of the launch
       while (!next_is('{') && !next_is('.')) {
-        number();
+        const auto value = number();
+        if (bound == ".minnctapersm") kernel_.resident_blocks = static_cast<int64_t>(value);
         take(',');
       }
     }

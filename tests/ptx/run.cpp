@@ -34,8 +34,7 @@ class BlockRun {
     for (int i = 0; i < launch.threads; ++i) start(launch, i, dynamic_at);
     block_.warpgroups.resize(
         static_cast<size_t>((launch.threads + warpgroup_threads - 1) / warpgroup_threads));
-    const auto registers =
-        std::min(registers_of_multiprocessor / launch.threads / 8 * 8, most_registers);
+    const auto registers = std::min(registers_of_block() / launch.threads / 8 * 8, most_registers);
     for (WarpgroupState& group : block_.warpgroups) group.registers = static_cast<int>(registers);
   }
 
@@ -186,6 +185,11 @@ class BlockRun {
     return true;
   }
 
+  /// Returns the registers of a block if as many blocks run at once as the kernel's bound says.
+  int64_t registers_of_block() const {
+    return registers_of_multiprocessor / block_.kernel->resident_blocks;
+  }
+
   void check_end() {
     current_ = nullptr;
     int64_t registers = 0;
@@ -194,9 +198,9 @@ class BlockRun {
       if (!group.committed.empty() || !group.open.accumulators.empty())
         throw Fault("ends while a wgmma still accumulates");
     }
-    if (block_.threads.size() % warpgroup_threads == 0 && registers > registers_of_multiprocessor)
+    if (block_.threads.size() % warpgroup_threads == 0 && registers > registers_of_block())
       throw Fault(fmt::format("setmaxnreg leaves {} registers in use of {}", registers,
-                              registers_of_multiprocessor));
+                              registers_of_block()));
     for (const Thread& t : block_.threads) {
       const auto is_empty = [](const auto& group) { return group.empty(); };
       if (!t.copies.empty() || !std::ranges::all_of(t.copy_groups, is_empty))

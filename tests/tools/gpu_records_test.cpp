@@ -197,7 +197,7 @@ std::string host_kernels(const runtime::KernelInfo& info, int factor) {
   std::string text;
   for (const runtime::PhaseInfo& phase : info.phases) {
     const bool last = phase.symbol == info.phases.back().symbol;
-    text += fmt::format("int {0}_arguments = 4;\nvoid {0}(void* const* arguments) {{\n{1}}}\n",
+    text += fmt::format("int {0}_arguments = {2};\nvoid {0}(void* const* arguments) {{\n{1}}}\n",
                         phase.symbol,
                         last ? fmt::format(R"(
   const float *a = arguments[0], *b = arguments[1];
@@ -210,7 +210,8 @@ std::string host_kernels(const runtime::KernelInfo& info, int factor) {
     }}
 )",
                                            factor)
-                             : "");
+                             : "",
+                        4 + phase.maps.size());
   }
   return text;
 }

@@ -9,7 +9,7 @@ namespace {
 constexpr const char* half = "dense m=128 n=128 k=128 bf16 fast";
 constexpr const char* warps =
     "product: gpu_mma warps.rows=2 warps.columns=1 tiles=2 block.rows=32 copy.rows=1 "
-    "block.columns=8 copy.columns=2 stages=3 unroll=4 staged=0 raster=1 split=1";
+    "block.columns=8 copy.columns=2 stages=3 unroll=4 staged=0 raster=1 split=1 resident=1";
 
 TEST(GpuMma, WarpsComputeTensorTilesOfABlock) {
   EXPECT_EQ(steps_of(space_of_workload(half, "cuda:sm_80"), warps), R"(epilogue out product

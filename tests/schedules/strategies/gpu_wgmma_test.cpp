@@ -9,7 +9,8 @@ namespace {
 constexpr const char* half_product = "dense m=256 n=256 k=256 bf16 fast";
 constexpr const char* warpgroups =
     "product: gpu_wgmma warps.rows=2 warps.columns=1 tiles=4 block.rows=128 copy.rows=0 "
-    "block.columns=128 copy.columns=0 stages=2 copies=2 unroll=4 staged=0 raster=1 split=1";
+    "block.columns=128 copy.columns=0 stages=2 copies=2 unroll=4 staged=0 raster=1 split=1 "
+    "resident=1";
 
 TEST(GpuWgmma, WarpgroupsReadSwizzledBlocksThatTheCopyEngineMoves) {
   EXPECT_EQ(steps_of(space_of_workload(half_product, "cuda:sm_90a"), warpgroups),
