@@ -111,16 +111,17 @@ double rugged(const Point& point) {
   return static_cast<double>(h % 1'000'000);
 }
 
+std::vector<Prediction> rugged_scores(const std::vector<Point>& points) {
+  std::vector<Prediction> predictions;
+  for (const Point& point : points) predictions.emplace_back(rugged(point));
+  return predictions;
+}
+
 TEST(Descents, PerturbationsLeaveLocalOptima) {
   const Space space = product_space();
-  const Score score = [](const std::vector<Point>& points) {
-    std::vector<Prediction> predictions;
-    for (const Point& point : points) predictions.emplace_back(rugged(point));
-    return predictions;
-  };
   const auto end = [&](uint64_t seed, size_t perturbations) {
     Random random(seed);
-    return rugged(*descend(space, {space.default_point()}, score,
+    return rugged(*descend(space, {space.default_point()}, rugged_scores,
                            {.samples = 4, .starts = 2, .perturbations = perturbations}, random));
   };
   int better = 0;
@@ -134,18 +135,13 @@ TEST(Descents, PerturbationsLeaveLocalOptima) {
 
 TEST(Descents, BestPointsComeInOrder) {
   const Space space = product_space();
-  const Score score = [](const std::vector<Point>& points) {
-    std::vector<Prediction> predictions;
-    for (const Point& point : points) predictions.emplace_back(rugged(point));
-    return predictions;
-  };
   const Descent descent{.samples = 8, .starts = 4, .perturbations = 4};
   Random random(5), again(5);
   const std::vector<Point> best =
-      best_points(space, {space.default_point()}, score, descent, random, 6).value();
+      best_points(space, {space.default_point()}, rugged_scores, descent, random, 6).value();
   ASSERT_EQ(best.size(), 6u);
   for (size_t i = 1; i < best.size(); ++i) EXPECT_GE(rugged(best[i - 1]), rugged(best[i]));
-  EXPECT_EQ(descend(space, {space.default_point()}, score, descent, again), best.front());
+  EXPECT_EQ(descend(space, {space.default_point()}, rugged_scores, descent, again), best.front());
 }
 
 TEST(Descents, ChoicesThatAreNotAcceptedArePassedOver) {
