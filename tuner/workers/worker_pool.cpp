@@ -21,7 +21,7 @@ constexpr double timeouts_per_build = 6;
 
 // Largest numbers of builders. Each of them gets at least two candidates of a round
 // (batch_size_for()).
-constexpr int most_builders = 4, most_builders_for_gpu = 12;
+constexpr int most_builders = 4, most_builders_for_cuda = 12;
 
 // Time that a job waits for the device, in addition to two time limits of a candidate. Another
 // tuner gives the device back after one job.
@@ -36,8 +36,9 @@ constexpr int64_t trials_per_peak = 32;
 constexpr int peak_windows = 5;
 
 size_t builders_on(int cores, const Target& target) {
-  return static_cast<size_t>(
-      std::clamp(cores, 1, target.is_gpu() ? most_builders_for_gpu : most_builders));
+  return static_cast<size_t>(std::clamp(
+      cores, 1,
+      target.architecture == Architecture::Cuda ? most_builders_for_cuda : most_builders));
 }
 
 /// Returns the number of builders: one for each core that the runner leaves free, or for each core

@@ -33,8 +33,8 @@ enum class Building { BesideTiming, Alone };
 
 /// Starts the workers of a run on this machine. The runner, for the processor or a device, starts
 /// at once. Builders start with their first jobs. There is a builder for each core that a kernel on
-/// `threads` threads leaves free, or for each core if it leaves none; at most four, or twelve for a
-/// GPU. Verifying and measuring one candidate may take `timeout_s`. Fails with Environment if the
+/// `threads` threads leaves free, or for each core if it leaves none; at most four, or twelve for
+/// CUDA. Verifying and measuring one candidate may take `timeout_s`. Fails with Environment if the
 /// runner cannot be started.
 Result<Workers> start_workers(const Target& target, int threads, const Environment& environment,
                               double timeout_s, Building building = Building::BesideTiming);
@@ -45,8 +45,8 @@ struct Builders {
   std::shared_ptr<const ArtifactStore> artifacts;
   std::vector<std::unique_ptr<Builder>> each;
 };
-/// Makes a builder for each core, at most four. For a GPU it leaves one core free and makes at most
-/// twelve.
+/// Makes a builder for each core, at most four, or twelve for CUDA. For a GPU it leaves one core
+/// free.
 /// A builder starts with its first job. Requires that nothing is measured meanwhile. Building the
 /// kernels of a request may take six times `timeout_s`. If it fails, the kernels are built one by
 /// one, which may take as long again.
@@ -54,7 +54,7 @@ Result<Builders> start_builders(const Target& target, const Environment& environ
                                 double timeout_s);
 
 /// Returns the workers of a run whose kernels another machine measures: builders on all cores of
-/// this machine, but at most four, or twelve for a GPU, and no runner. `processor` is the target of
+/// this machine, but at most four, or twelve for CUDA, and no runner. `processor` is the target of
 /// the measuring machine's processor, for which references are built.
 Result<Workers> start_builders_for(const Target& target, const Target& processor,
                                    const Environment& environment, double timeout_s);
