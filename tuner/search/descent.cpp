@@ -42,16 +42,18 @@ class Walk {
   }
 
   /// Returns `first`, and after it the usable points with the highest scores; `most` points at
-  /// most.
+  /// most. Requires: most >= 1.
   std::vector<Point> best_after(const Point& first, size_t most) const {
-    std::vector<Place> places;
-    for (const auto& [point, score] : known_)
-      if (score > unusable && point != first) places.push_back({point, score});
-    std::stable_sort(places.begin(), places.end(),
-                     [](const Place& a, const Place& b) { return a.score > b.score; });
+    std::vector<const Known*> others;
+    for (const Known& one : known_)
+      if (one.second > unusable && one.first != first) others.push_back(&one);
+    const size_t count = std::min(most - 1, others.size());
+    std::partial_sort(others.begin(), others.begin() + static_cast<ptrdiff_t>(count), others.end(),
+                      [](const Known* a, const Known* b) {
+                        return a->second != b->second ? a->second > b->second : a->first < b->first;
+                      });
     std::vector<Point> points = {first};
-    for (size_t i = 0; i < places.size() && points.size() < most; ++i)
-      points.push_back(std::move(places[i].point));
+    for (size_t i = 0; i < count; ++i) points.push_back(others[i]->first);
     return points;
   }
 
@@ -63,6 +65,8 @@ class Walk {
   }
 
  private:
+  using Known = std::map<Point, double>::value_type;
+
   void learn(const std::vector<Point>& points) {
     std::vector<Point> fresh;
     for (const Point& point : points)
@@ -107,7 +111,7 @@ class Walk {
   const Space& space_;
   const Score& score_;
   const StopToken& stop_;
-  std::map<Point, double> known_;
+  std::map<Point, double> known_;  // scores of points
 };
 
 }  // namespace
