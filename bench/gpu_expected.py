@@ -9,7 +9,7 @@ the predicted time of this schedule, the resource that limits it, the occupancy 
 of spilled registers. Then NVRTC compiles the CUDA text of all schedules, in two passes. The exit code is 1 if faults_of()
 finds a fault, such as a kernel that spills registers; `bench/tables.py` refuses such a file, too.
 
-Needs NVRTC, but no GPU and no driver. Takes about a quarter of an hour on two cores.
+Needs NVRTC, but no GPU and no driver. Takes about 20 minutes on two cores.
 """
 import argparse
 import ctypes

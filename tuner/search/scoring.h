@@ -104,7 +104,7 @@ struct PredictionEffort {
 /// The effort for a single kernel. On GPUs the prediction takes seconds. `bench --optimum` compares
 /// its results with thousands of random points.
 inline constexpr PredictionEffort effort_of_kernel{
-    .descent = {.samples = 64, .starts = 8, .mutations = 64, .perturbations = 8},
+    .descent = {.samples = 512, .starts = 8, .mutations = 64, .perturbations = 16},
     .most_points = SIZE_MAX};
 /// The effort for each of the many kernels of a network. On GPUs a prediction takes some tenths of
 /// a second.
@@ -126,11 +126,10 @@ using Accepts = std::function<bool(const std::string& schedule)>;
 /// Returns, as tw1 text, the schedule that a search prefers by the cost model alone, before
 /// anything is measured. On GPUs the search is a descent (descent.h), and the result is the first
 /// of its eight best points that `accepts` accepts, or the best one if it accepts none of them. On
-/// processors it is the first
-/// proposal of evolution, from which a descent follows if effort.descends is true. If evolution
-/// proposes no legal point, the result is the default schedule of the space. Deterministic. Fails
-/// with the errors of Space::derive(), and with that of check_not_stopped() if the token has
-/// stopped.
+/// processors the result is the first proposal of evolution, from which a descent follows if
+/// effort.descends is true. If evolution proposes no legal point, the result is the default
+/// schedule of the space. Deterministic. Fails with the errors of Space::derive(), and with that of
+/// check_not_stopped() if the token has stopped.
 Result<std::string> predicted_schedule(const schedules::Problem& problem, const Target& target,
                                        int kernel_threads, const StopToken& stop = {},
                                        const PredictionEffort& effort = effort_of_kernel,
