@@ -214,7 +214,7 @@ std::optional<Expr> fold_bits_of_index(BinaryOp op, const Expr& a, const Expr& b
   }
   if (op != BinaryOp::BitAnd || (!x && !y)) return std::nullopt;
   const int64_t mask = x ? *x : *y;
-  if (mask <= 0 || (mask & (mask + 1)) != 0 || mask > (int64_t{1} << most) - 1) return std::nullopt;
+  if (mask <= 0 || mask >= (int64_t{1} << most) || (mask & (mask + 1)) != 0) return std::nullopt;
   return binary(BinaryOp::Mod, x ? b : a, Expr(mask + 1));
 }
 

@@ -63,6 +63,8 @@ TEST(Expr, ShiftsAndMasksOfIndicesAreArithmetic) {
   EXPECT_EQ(to_string(x & 5), "x & 5");
   EXPECT_EQ(to_string(x << 63), "x << 63");
   EXPECT_EQ(to_string(x & -8), "x & -8");
+  EXPECT_EQ(to_string(x & ((int64_t{1} << 62) - 1)), "x % 4611686018427387904");
+  EXPECT_EQ(to_string(x & std::numeric_limits<int64_t>::max()), "x & 9223372036854775807");
 }
 
 TEST(Expr, PrintsConstantsInTheirTypes) {
