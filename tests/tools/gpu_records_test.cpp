@@ -258,5 +258,15 @@ TEST_F(GpuRecords, KernelsOfOpenClAreExplainedToo) {
   EXPECT_EQ(document.at("gpu").at("phases")[0].at("registers_estimated"), true);
 }
 
+// Without a kernel there is no time to explain.
+TEST_F(GpuRecords, ProgramsWithoutAKernelForGpusAreNotExplained) {
+  for (const char* workload :
+       {"--op dense --dtype f64", "--op dense --shape m=999999999999,n=4,k=4"}) {
+    const Done refused = run(std::string("explain --target cuda:sm_90a ") + workload);
+    EXPECT_EQ(refused.code, 3) << refused.out;
+    EXPECT_THAT(refused.out, HasSubstr("[codegen] "));
+  }
+}
+
 }  // namespace
 }  // namespace tw::tools

@@ -74,8 +74,8 @@ Result<Analysis> analyse(Selection& s, const Surroundings& here,
          cost_model::expected_ns(kernel, schedules::problem_of(s.workload), s.target, s.threads));
   Analysis analysis{std::move(limits), expected_ns};
   if (analysis.facts.gpu) {
-    analysis.gpu = explain_gpu(kernel, *analysis.facts.gpu, s.target,
-                               {.directories = environment.cuda_directories});
+    TW_TRY(analysis.gpu, explain_gpu(kernel, *analysis.facts.gpu, s.target,
+                                     {.directories = environment.cuda_directories}));
     analysis.spills = static_cast<int>(analysis.gpu->spilled_bytes() / 4);
     TW_TRY(analysis.pipelines, pipeline_stages(s.workload, text, s.target));
     return analysis;

@@ -9,9 +9,11 @@
 #include <utility>
 
 #include "base/text.h"
+#include "codegen/backend.h"
 #include "codegen/compile.h"
 #include "codegen/elf.h"
 #include "codegen/gpu/compile.h"
+#include "codegen/gpu/emitter.h"
 
 namespace tw::tools {
 namespace {
@@ -152,10 +154,14 @@ double GpuExplanation::spilled_bytes() const {
   return bytes;
 }
 
-GpuExplanation explain_gpu(const schedules::Program& program, const cost_model::GpuFacts& facts,
-                           const Target& target, const codegen::NvrtcOptions& nvrtc) {
+Result<GpuExplanation> explain_gpu(const schedules::Program& program,
+                                   const cost_model::GpuFacts& facts, const Target& target,
+                                   const codegen::NvrtcOptions& nvrtc) {
   auto code = codegen::compile_for_gpu(program, "kernel", target, nvrtc);
-  if (!code) return explain(facts, target, {.unknown_because = code.error().message});
+  if (!code) {
+    TW_RETURN_IF_ERROR(codegen::emit_gpu(program, "kernel", codegen::backend_of(target).dialect));
+    return explain(facts, target, {.unknown_because = code.error().message});
+  }
   codegen::CompileOptions compiling;
   compiling.nvrtc = nvrtc;
   return explain(facts, target,

@@ -49,10 +49,12 @@ struct GpuExplanation {
 };
 
 /// Compiles the program for the target to get the registers and spills of each phase from the
-/// compiler. If the program does not compile, or the compiler reports nothing about the phases,
-/// registers and spills are estimates, and `estimated_because` has the reason.
-GpuExplanation explain_gpu(const schedules::Program& program, const cost_model::GpuFacts& facts,
-                           const Target& target, const codegen::NvrtcOptions& nvrtc);
+/// compiler. If there is no compiler, or it does not compile the program or reports nothing about
+/// the phases, registers and spills are estimates, and `estimated_because` has the reason. Fails
+/// with Unsupported if the program has no kernel for GPUs, as codegen::emit_gpu() does.
+Result<GpuExplanation> explain_gpu(const schedules::Program& program,
+                                   const cost_model::GpuFacts& facts, const Target& target,
+                                   const codegen::NvrtcOptions& nvrtc);
 
 /// Does the same for a compiled kernel. The registers of each phase are those of its code. The code
 /// does not tell the spills of a phase: they are 0 if the artifact has none, and unknown otherwise.
