@@ -146,7 +146,7 @@ GpuPhaseCost gpu_phase_cost(const GpuPhaseFacts& phase, const Machine& machine) 
     block.arithmetic += s.executions * p.arithmetic;
     block.issue += s.executions * p.issue;
     block.memory += s.executions * p.memory;
-    cycles.push_back(s.executions * alone(s, p, gpu, latency, phase.has_producers));
+    cycles.push_back(s.executions * alone(s, p, gpu, latency, phase.has_producers()));
     path += cycles.back();
   }
   const double copied = latency + (phase.tma_bytes > 0 ? tma_latency_cycles : 0);

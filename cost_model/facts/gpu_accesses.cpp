@@ -101,9 +101,12 @@ WarpAccess GpuPhaseWalk::look_at(const Buffer& buffer, const std::vector<Expr>& 
     const auto at = addresses(buffer, indices, *rest);
     // An index that depends on data is assumed to touch a sector of its own for each lane.
     result.sectors += at ? sectors(*at, bytes, *rest) : rest->count();
+    const int different = at ? different_addresses(*at, *rest) : rest->count();
+    result.ideal_sectors += std::ceil(static_cast<double>(different * bytes) / sector_bytes);
     result.bank_cycles += at ? bank_cycles(swizzled(buffer, *at), bytes, *rest) : 1;
   }
   result.sectors /= std::max(1.0, seen);
+  result.ideal_sectors /= std::max(1.0, seen);
   result.bank_cycles /= std::max(1.0, seen);
   return result;
 }
@@ -143,6 +146,9 @@ double GpuPhaseWalk::add_access(SectionFacts& s, const Buffer& buffer,
     // goes through L1 and counts as an access of shared memory.
     if (!is_asynchronous_ || bytes < widest_access) s.instructions.shared += count;
     s.shared_cycles += count * warp.bank_cycles;
+    const double accesses = facts_.blocks * s.executions * s.warps * count;
+    facts_.shared_accesses += accesses;
+    facts_.bank_cycles += accesses * warp.bank_cycles;
   }
   for (const Expr& condition : conditions)
     s.instructions.integer += (condition_instructions * elements + divisions(condition)) * turns;
@@ -157,7 +163,7 @@ void GpuPhaseWalk::add_global_traffic(SectionFacts& s, Access access, bool is_st
   // Addresses of copies that are made before a pipeline need no registers inside of it.
   if (!is_asynchronous_ || around_.in_pipeline) address_count_ += 1;
   const double executions = s.executions * s.warps * count;
-  facts_.ideal_sectors += facts_.blocks * executions * std::ceil(warp.lanes * bytes / sector_bytes);
+  facts_.ideal_sectors += facts_.blocks * executions * warp.ideal_sectors;
   wide_ += executions * bytes;
   accesses_ += executions;
   if (!is_store && !has_waited_ && !is_asynchronous_) {

@@ -66,10 +66,13 @@ struct PipelineFacts {
 };
 
 struct GpuPhaseFacts {
-  double blocks = 0;
-  double threads = 0;  ///< threads of a block; warps, shared_bytes and barriers are numbers of a
-                       ///< block, too
-  double warps = 0;
+  double blocks = 0;   ///< tasks; each has a block of threads unless the phase is persistent
+  double threads = 0;  ///< threads of a block that compute; warps, shared_bytes and barriers are
+                       ///< numbers of a block, too
+  double warps = 0;    ///< warps of the threads that compute
+  /// Threads of the producer warps, which issue the copies of pipelines, so that the other warps do
+  /// not meet at a barrier in each iteration. 0: there are no producer warps.
+  double producer_threads = 0;
   double registers = 0;  ///< estimated registers of a thread: private buffers, operands, addresses
   double spills = 0;     ///< registers of a thread beyond those that it can have
   double shared_bytes = 0;
@@ -80,9 +83,6 @@ struct GpuPhaseFacts {
   /// Blocks on the busiest multiprocessor / mean number of blocks on a multiprocessor. For example,
   /// if 4 multiprocessors share 5 blocks, this is 2 / 1.25 = 1.6.
   double tail = 0;
-  /// True if producer warps issue the copies of pipelines, so that the other warps do not meet at a
-  /// barrier in each iteration.
-  bool has_producers = false;
   bool is_persistent = false;  ///< true if a block computes several tasks, one after another
   double pipeline_depth = 0;   ///< iterations that the deepest pipeline keeps in shared memory
   std::vector<SectionFacts> sections;
@@ -91,9 +91,13 @@ struct GpuPhaseFacts {
                                   ///< whole phase, too
   double useful_lanes = 0;        ///< active lanes / all lanes, of memory instructions, 0 to 1
   /// `sectors` is the number of sectors that accesses touch. `ideal_sectors` is the number that the
-  /// same accesses would touch if the active lanes of each warp accessed adjacent elements.
+  /// same accesses would touch if the different elements that a warp accesses were adjacent.
   double sectors = 0, ideal_sectors = 0;
   double shared_cycles = 0;
+  /// `shared_accesses` is the number of accesses of warps to shared memory, by loads, stores and
+  /// cp.async. `bank_cycles` is the part of `shared_cycles` that they take: the copies of TMA and
+  /// the reads of wgmma are no accesses of warps.
+  double shared_accesses = 0, bank_cycles = 0;
   double wide_bytes = 0;           ///< mean bytes of one global access of a thread
   double requested_bytes = 0;      ///< bytes of sectors that warps load from L1
   double l2_bytes = 0;             ///< traffic between L1 and L2
@@ -103,6 +107,10 @@ struct GpuPhaseFacts {
   double bytes_in_flight = 0;  ///< largest number of bytes that a block requests before it waits
   double unique_bytes = 0;  ///< number of different bytes, i.e. the traffic if no byte is fetched
                             ///< twice
+
+  bool has_producers() const { return producer_threads > 0; }
+  /// Returns the number of threads of a block, those of producer warps included.
+  double block_threads() const { return threads + producer_threads; }
 };
 
 struct GpuFacts {

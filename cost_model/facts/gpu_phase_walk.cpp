@@ -84,10 +84,9 @@ Result<GpuPhaseFacts> GpuPhaseWalk::walk(const schedules::Phase& phase) {
   facts_.blocks = static_cast<double>(phase.tasks());
   facts_.threads = static_cast<double>(schedules::threads_of(*phase.body));
   facts_.warps = std::ceil(facts_.threads / warp_threads);
-  facts_.has_producers = phase.specialised && gpu_.has_tma();
-  if (facts_.has_producers)
-    producer_warps_ = static_cast<double>(schedules::producer_threads) / warp_threads;
-  facts_.is_persistent = phase.persistent && facts_.has_producers;
+  if (phase.specialised && gpu_.has_tma())
+    facts_.producer_threads = static_cast<double>(schedules::producer_threads);
+  facts_.is_persistent = phase.persistent && facts_.has_producers();
   facts_.pipeline_depth = 1;
   // OpenCL has no launch bounds.
   if (target_.architecture == Architecture::Cuda)
@@ -137,7 +136,7 @@ Status GpuPhaseWalk::visit(const Stmt& stmt) {
         barrier_copies_ = copies();
         // With producer warps, barriers in a pipeline cost nothing: consumers wait for copies that
         // arrived long before, and not for each other.
-        if (!facts_.has_producers || !around_.in_pipeline)
+        if (!facts_.has_producers() || !around_.in_pipeline)
           facts_.barriers += around_.executions * barrier_copies_;
         has_waited_ = false;
         return Status{};
@@ -324,7 +323,7 @@ Status GpuPhaseWalk::visit_tma_copy(const Loop& loop) {
   WarpAccess line;
   line.executed = 1;
   line.lanes = warp_threads;
-  line.sectors = shared_line_bytes / sector_bytes;
+  line.sectors = line.ideal_sectors = shared_line_bytes / sector_bytes;
   in_box_ = true;
   add_global_traffic(s, make_access(*source, read.indices, levels_), false,
                      bytes / shared_line_bytes, line, shared_line_bytes / warp_threads);
@@ -440,19 +439,20 @@ void GpuPhaseWalk::estimate_registers() {
 }
 
 double GpuPhaseWalk::registers_of_thread() const {
-  return std::min(gpu_.registers_per_thread * 1.0,
-                  std::floor(static_cast<double>(gpu_.registers) /
-                             (resident_blocks_ * (facts_.warps + producer_warps_) * warp_threads)));
+  return std::min(
+      gpu_.registers_per_thread * 1.0,
+      std::floor(static_cast<double>(gpu_.registers) /
+                 (resident_blocks_ * (facts_.warps * warp_threads + facts_.producer_threads))));
 }
 
 void GpuPhaseWalk::find_residence() {
   const double most = registers_of_thread();
   facts_.spills = std::max(0.0, facts_.registers - most);
   const double share = std::floor(most / registers_granule) * registers_granule;
-  facts_.resident = residency(facts_.threads + producer_warps_ * warp_threads,
-                              std::min(facts_.registers, share), facts_.shared_bytes, gpu_)
+  facts_.resident = residency(facts_.block_threads(), std::min(facts_.registers, share),
+                              facts_.shared_bytes, gpu_)
                         .blocks();
-  facts_.occupancy = facts_.resident * facts_.warps * warp_threads / gpu_.resident_threads;
+  facts_.occupancy = occupancy(facts_.resident, facts_.block_threads(), gpu_);
   const double processors = target_.machine.cores;
   facts_.waves = facts_.blocks / (processors * std::max(1.0, facts_.resident));
   facts_.tail = std::ceil(facts_.blocks / processors) * processors / std::max(1.0, facts_.blocks);

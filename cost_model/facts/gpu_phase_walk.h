@@ -76,8 +76,9 @@ struct GlobalUse {
 struct WarpAccess {
   // share of the warps that execute the access, i.e. in which some lane makes it
   double executed = 0;
-  double lanes = 0;  // active lanes of a warp that executes the access
-  double sectors = 0, bank_cycles = 0;
+  double lanes = 0;                       // active lanes of a warp that executes the access
+  double sectors = 0, ideal_sectors = 0;  // as in GpuPhaseFacts
+  double bank_cycles = 0;
 };
 
 /// One walk through one phase.
@@ -272,7 +273,6 @@ class GpuPhaseWalk {
   Around around_;
   schedules::ThreadNest nest_;  // the latest nest of thread loops
   double resident_blocks_ = 1;  // Phase::resident_blocks
-  double producer_warps_ = 0;   // producer warps, in addition to the body's warps
   bool has_waited_ = false;     // true if a warp has waited for global loads since the last barrier
   bool is_asynchronous_ = false;  // the current copy is asynchronous
   bool in_box_ = false;           // true inside of a TMA copy

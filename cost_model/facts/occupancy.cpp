@@ -34,4 +34,8 @@ Residency residency(double threads, double registers, double shared_bytes, const
           static_cast<double>(gpu.resident_blocks)};
 }
 
+double occupancy(double blocks, double threads, const Gpu& gpu) {
+  return blocks * round_up(threads, warp_threads) / gpu.resident_threads;
+}
+
 }  // namespace tw::cost_model

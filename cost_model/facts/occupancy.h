@@ -34,4 +34,8 @@ struct Residency {
 /// thread and `shared_bytes` of shared memory for each block. Requires: threads >= 1.
 Residency residency(double threads, double registers, double shared_bytes, const Gpu& gpu);
 
+/// Returns the occupancy, i.e. resident warps / warps that can be resident, if `blocks` blocks of
+/// `threads` threads are resident.
+double occupancy(double blocks, double threads, const Gpu& gpu);
+
 }  // namespace tw::cost_model

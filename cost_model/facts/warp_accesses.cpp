@@ -188,6 +188,13 @@ int sectors(const LaneValues& addresses, int64_t bytes, const WarpPoint& point) 
   return distinct(touched);
 }
 
+int different_addresses(const LaneValues& addresses, const WarpPoint& point) {
+  std::vector<int64_t> active;
+  for (size_t lane = 0; lane < addresses.size(); ++lane)
+    if (point.active[lane]) active.push_back(addresses[lane]);
+  return distinct(active);
+}
+
 int bank_cycles(const LaneValues& addresses, int64_t bytes, const WarpPoint& point) {
   std::array<std::vector<int64_t>, shared_banks> words;
   for (size_t lane = 0; lane < addresses.size(); ++lane) {

@@ -42,6 +42,9 @@ std::optional<LaneValues> evaluate(const dsl::Expr& expr, const std::vector<Leve
 /// accesses `bytes` bytes at its address. For example, 32 adjacent f32 lie in 4 sectors.
 int sectors(const LaneValues& addresses, int64_t bytes, const WarpPoint& point);
 
+/// Returns the number of different addresses of the active lanes.
+int different_addresses(const LaneValues& addresses, const WarpPoint& point);
+
 /// Returns the number of cycles that shared memory takes if each active lane accesses `bytes` bytes
 /// at its address. Each of the 32 banks serves one word of 4 bytes per cycle, to any number of
 /// lanes. For example, 32 different words in one bank take 32 cycles.

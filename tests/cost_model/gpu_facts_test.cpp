@@ -224,10 +224,14 @@ TEST(GpuFacts, ConsumersMeetAtNoBarrierOfThePipeline) {
                     copies)));
   };
   const GpuPhaseFacts alone = with(1), helped = with(2);
-  EXPECT_FALSE(alone.has_producers);
-  EXPECT_TRUE(helped.has_producers);
+  EXPECT_EQ(alone.block_threads(), 256);
+  EXPECT_EQ(helped.producer_threads, 128);
+  EXPECT_EQ(helped.block_threads(), 384);
   EXPECT_EQ(alone.barriers - helped.barriers, 1024 / 64);
   EXPECT_NEAR(alone.l2_bytes, helped.l2_bytes, 0.01 * helped.l2_bytes);
+  // TMA writes to shared memory and wgmma reads from it, so that no warp accesses it.
+  EXPECT_GT(helped.shared_cycles, 0);
+  EXPECT_EQ(helped.shared_accesses, 0);
 }
 
 /// Returns the cycles of shared memory of one execution of the section that needs most of them.
@@ -332,6 +336,14 @@ TEST(GpuFacts, Copies) {
   }
 }
 
+// The lanes of a warp need one sector of a row if they all read the same element.
+TEST(GpuFacts, AnElementThatAllLanesReadIsNeededOnce) {
+  const GpuPhaseFacts p = phase_of(scheduled(
+      "input a: f32[64, 8]; out: f32[i=64, j=32] = a[i, 0] * 2.0", "parallel out i\nbind out j\n"));
+  EXPECT_EQ(p.sectors, 64 * (1 + 4));
+  EXPECT_EQ(p.sectors, p.ideal_sectors);
+}
+
 TEST(GpuFacts, WhatFitsIntoL2StaysThere) { EXPECT_EQ(phase_of(copy(1 << 20)).dram_bytes, 0); }
 
 TEST(GpuFacts, ColumnsTouchASectorALane) {
@@ -343,6 +355,9 @@ TEST(GpuFacts, ColumnsTouchASectorALane) {
 TEST(GpuFacts, BankConflicts) {
   const GpuPhaseFacts one = phase_of(shared_walk(1)), four = phase_of(shared_walk(4));
   EXPECT_EQ(one.shared_cycles, one.instructions.shared);
+  EXPECT_EQ(one.bank_cycles, one.shared_accesses);
+  EXPECT_EQ(four.shared_accesses, one.shared_accesses);
+  EXPECT_EQ(four.bank_cycles, four.shared_cycles);
   EXPECT_GT(four.shared_cycles, 3.5 * one.shared_cycles);
   EXPECT_EQ(one.barriers, 1);
 }

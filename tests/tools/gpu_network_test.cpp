@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/reports/gpu_network.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 
 #include "codegen/compile.h"
 #include "schedules/schedule.h"
+#include "tests/cost_model/gpu_programs.h"
 
 namespace tw::tools {
 namespace {
@@ -125,6 +127,42 @@ TEST(GpuNetworkReport, TimesOfLoopsCountAllRuns) {
   }
   EXPECT_DOUBLE_EQ(call.sums.analytic_ns, all);
   EXPECT_DOUBLE_EQ(as_json(call).at("launch_share"), launches / all);
+}
+
+/// Returns the explanation of a product in 16 tasks of 384 threads, 128 of which are producers.
+/// `copies` is 2 for a block a task, and 3 for persistent blocks.
+GpuPhase specialised_phase(int copies, int multiprocessors) {
+  Target target = parse_target("cuda:sm_90a").value();
+  target.machine.cores = multiprocessors;
+  const schedules::Program program = cost_model::testing::configured(
+      "dense m=512 n=512 k=1024 bf16 fast",
+      fmt::format("product: gpu_wgmma warps.rows=2 warps.columns=1 tiles=4 block.rows=128 "
+                  "copy.rows=1 block.columns=128 copy.columns=2 stages=3 copies={} unroll=4 "
+                  "staged=0 raster=1 split=1",
+                  copies),
+      target);
+  const auto facts = cost_model::extract_gpu_facts(program, target).value();
+  // Without a compiler, registers are estimates.
+  return explain_gpu(program, facts, target, {.usual_places = false}).value().phases.at(0);
+}
+
+TEST(GpuExplanation, ProducersAreThreadsOfABlock) {
+  const GpuPhase phase = specialised_phase(2, 8);
+  const Gpu gpu = *parse_target("cuda:sm_90a")->machine.gpu;
+  EXPECT_EQ(phase.residency.by_threads, 5);  // 2048 / 384
+  EXPECT_EQ(phase.occupancy(gpu), phase.residency.blocks() * 384 / 2048);
+  EXPECT_EQ(phase.bank_cycles(), 0);
+}
+
+TEST(GpuExplanation, APersistentPhaseLaunchesTheBlocksThatRunAtOnce) {
+  Machine machine = parse_target("cuda:sm_90a")->machine;
+  machine.cores = 3;
+  const GpuPhase phase = specialised_phase(3, machine.cores);
+  const double at_once = 3 * phase.residency.blocks();
+  ASSERT_LT(at_once, 16);
+  EXPECT_EQ(phase.blocks(machine), at_once);
+  EXPECT_EQ(phase.waves(machine), 16 / at_once);
+  EXPECT_EQ(specialised_phase(2, machine.cores).blocks(machine), 16);
 }
 
 TEST(GpuNetworkReport, OccupancyFollowsFromTheBlocks) {

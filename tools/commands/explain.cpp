@@ -214,6 +214,23 @@ std::string work_text(const Analysis& a) {
                             100 * share(a.facts.partial_flops, a.facts.flops));
 }
 
+/// Returns the operations per byte of two levels of the memory: L1 and DRAM of a processor, L2 and
+/// DRAM of a GPU.
+std::string intensity_text(const Analysis& a) {
+  const auto per_byte = [&](double bytes, const char* of) {
+    return bytes > 0
+               ? fmt::format("{:.1f} FLOP per byte {}", share(a.facts.useful_flops, bytes), of)
+               : fmt::format("no byte {}", of);
+  };
+  std::string near = per_byte(a.facts.loaded_bytes, "loaded");
+  if (a.facts.gpu) {
+    double bytes = 0;
+    for (const cost_model::GpuPhaseFacts& phase : a.facts.gpu->phases) bytes += phase.l2_bytes;
+    near = per_byte(bytes, "between L2 and the multiprocessors");
+  }
+  return fmt::format("{}; {}", near, per_byte(a.memory_bytes(), "of DRAM traffic"));
+}
+
 Facts summary(const Selection& s, const Analysis& a, const Roofline& line) {
   Facts facts = {{"workload", s.workload.text()}};
   add_what_runs_on(s, facts);
@@ -233,13 +250,7 @@ Facts summary(const Selection& s, const Analysis& a, const Roofline& line) {
   facts.emplace_back("analytic model",
                      fmt::format("{}{}, limited by {}", time_text(a.analytic_ns),
                                  against_measured(s, a.analytic_ns), a.limited_by()));
-  const double memory = a.memory_bytes();
-  facts.emplace_back("arithmetic intensity",
-                     fmt::format("{:.1f} FLOP per byte loaded; {}",
-                                 share(a.facts.useful_flops, a.facts.loaded_bytes),
-                                 memory > 0 ? fmt::format("{:.1f} FLOP per byte of DRAM traffic",
-                                                          share(a.facts.useful_flops, memory))
-                                            : "no DRAM traffic"));
+  facts.emplace_back("arithmetic intensity", intensity_text(a));
   facts.emplace_back("work", work_text(a));
   add_what_is_particular(s, a, facts);
   return facts;

@@ -33,20 +33,34 @@ std::string tail_text(const GpuPhaseFacts& facts) {
              : "all multiprocessors have as much to do";
 }
 
+/// Returns the blocks of the launch, their threads and their shared memory.
+std::string launch_text(const GpuPhase& phase, const Machine& machine) {
+  const GpuPhaseFacts& f = phase.facts;
+  std::string text = fmt::format("{} of {:.0f} threads",
+                                 counted(static_cast<int64_t>(phase.blocks(machine)),
+                                         f.is_persistent ? "persistent block" : "block"),
+                                 f.block_threads());
+  if (f.has_producers())
+    text += fmt::format(", {:.0f} of them in producer warps", f.producer_threads);
+  text +=
+      fmt::format(", {} of shared memory each", show_bytes(static_cast<int64_t>(f.shared_bytes)));
+  if (f.is_persistent)
+    text += fmt::format(", for {}", counted(static_cast<int64_t>(f.blocks), "task"));
+  return text;
+}
+
 Facts as_facts(const GpuPhase& phase, const GpuExplanation& all) {
   const GpuPhaseFacts& f = phase.facts;
   const Gpu& gpu = *all.machine.gpu;
   Facts facts = {
-      {"launch", fmt::format("{} of {:.0f} threads, {} of shared memory each",
-                             counted(static_cast<int64_t>(f.blocks), "block"), f.threads,
-                             show_bytes(static_cast<int64_t>(f.shared_bytes)))},
+      {"launch", launch_text(phase, all.machine)},
       {"occupancy",
        fmt::format("{:.0f} % of {} threads: {} at once on a multiprocessor, limited by {}",
                    percent(phase.occupancy(gpu)), gpu.resident_threads,
                    counted(static_cast<int64_t>(phase.residency.blocks()), "block"),
                    phase.residency.limit())},
-      {"waves", fmt::format("{:.2f} on {} multiprocessors; {}", phase.waves(all.machine),
-                            all.machine.cores, tail_text(f))},
+      {"waves", fmt::format("{:.2f}{} on {} multiprocessors; {}", phase.waves(all.machine),
+                            f.is_persistent ? " of tasks" : "", all.machine.cores, tail_text(f))},
       {"registers",
        phase.compiled
            ? fmt::format("{} a thread, {} B spilled ({})", phase.compiled->registers,
@@ -68,8 +82,11 @@ Facts as_facts(const GpuPhase& phase, const GpuExplanation& all) {
 nlohmann::json phase_json(const GpuPhase& phase, const Machine& machine) {
   const GpuPhaseFacts& f = phase.facts;
   const cost_model::Residency& r = phase.residency;
-  return {{"blocks", f.blocks},
-          {"threads", f.threads},
+  return {{"blocks", phase.blocks(machine)},
+          {"tasks", f.blocks},
+          {"persistent", f.is_persistent},
+          {"threads", f.block_threads()},
+          {"producer_threads", f.producer_threads},
           {"shared_bytes", f.shared_bytes},
           {"barriers", f.barriers},
           {"occupancy", phase.occupancy(*machine.gpu)},
@@ -116,7 +133,8 @@ GpuPhase explain_phase(const GpuPhaseFacts& facts, const codegen::CudaFunctionFa
   }
   // Registers beyond the limit of a thread are spilled.
   const double registers = std::min(phase.registers(), double(gpu.registers_per_thread));
-  phase.residency = cost_model::residency(facts.threads, registers, facts.shared_bytes, gpu);
+  phase.residency =
+      cost_model::residency(facts.block_threads(), registers, facts.shared_bytes, gpu);
   return phase;
 }
 
@@ -137,16 +155,22 @@ constexpr const char* driver_compiles = "the driver compiles it";
 }  // namespace
 
 double GpuPhase::occupancy(const Gpu& gpu) const {
-  return residency.blocks() * facts.warps * warp_threads / gpu.resident_threads;
+  return cost_model::occupancy(residency.blocks(), facts.block_threads(), gpu);
+}
+
+double GpuPhase::blocks(const Machine& machine) const {
+  return facts.is_persistent ? std::min(facts.blocks, blocks_at_once(machine)) : facts.blocks;
+}
+
+double GpuPhase::blocks_at_once(const Machine& machine) const {
+  return machine.cores * std::max(1.0, residency.blocks());
 }
 
 double GpuPhase::waves(const Machine& machine) const {
-  return facts.blocks / (machine.cores * std::max(1.0, residency.blocks()));
+  return facts.blocks / blocks_at_once(machine);
 }
 
-double GpuPhase::bank_cycles() const {
-  return ratio(facts.shared_cycles, facts.instructions.shared);
-}
+double GpuPhase::bank_cycles() const { return ratio(facts.bank_cycles, facts.shared_accesses); }
 
 double GpuExplanation::spilled_bytes() const {
   double bytes = 0;

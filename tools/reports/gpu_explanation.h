@@ -31,9 +31,16 @@ struct GpuPhase {
 
   double registers() const { return compiled ? compiled->registers : facts.registers; }
   double occupancy(const Gpu& gpu) const;
+  /// Returns the number of blocks that are launched. A persistent phase launches at most as many
+  /// as run at once; any other phase launches a block for each task.
+  double blocks(const Machine& machine) const;
+  /// Returns the number of blocks that run at once on all multiprocessors.
+  double blocks_at_once(const Machine& machine) const;
+  /// Returns the number of tasks for each block that runs at once.
   double waves(const Machine& machine) const;
   /// Average number of cycles of the memory banks that an access of a warp to shared memory takes,
-  /// bank conflicts included. 0 if there is no access.
+  /// bank conflicts included. TMA copies and the reads of warpgroup tiles do not count. 0 if there
+  /// is no access.
   double bank_cycles() const;
 };
 
