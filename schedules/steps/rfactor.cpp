@@ -19,6 +19,28 @@ bool has_axis(const Stage& stage, const std::string& name) {
          std::any_of(stage.reduction.begin(), stage.reduction.end(), is_it);
 }
 
+/// Returns a factor of a product, or 0 where `inside` does not hold. As in a padded operand, the 0
+/// is of the type before the factor is widened, and a factor has one condition.
+Expr guarded_factor(const Expr& factor, const Expr& inside) {
+  if (const dsl::Cast* widened = factor.as<dsl::Cast>())
+    return dsl::cast(factor.type(), guarded_factor(widened->a, inside));
+  const Expr zero = identity(Combine::Sum, factor.type());
+  const dsl::Select* padded = factor.as<dsl::Select>();
+  if (padded && dsl::equal(padded->b, zero))
+    return dsl::select(inside && padded->condition, padded->a, zero);
+  return dsl::select(inside, factor, zero);
+}
+
+/// Returns the body of the stage, or the identity of its reduction where `inside` does not hold. A
+/// product of two factors remains one if `keeps_product`, so that its operands can be cached.
+Expr guarded_body(const Stage& stage, const Expr& inside, bool keeps_product) {
+  const std::vector<Expr> factors = operands_of(stage);
+  if (keeps_product && factors.size() == 2)
+    return dsl::binary(dsl::BinaryOp::Mul, guarded_factor(factors[0], inside),
+                       guarded_factor(factors[1], inside));
+  return dsl::select(inside, stage.body, identity(stage.combine, stage.type));
+}
+
 }  // namespace
 
 Status apply(Nest& nest, const Rfactor& s) {
@@ -44,9 +66,7 @@ Status apply(Nest& nest, const Rfactor& s) {
   const Expr index = in_blocks ? dsl::var(lane.name) * Expr(axis->extent) + dsl::var(s.axis)
                                : dsl::var(s.axis) * Expr(s.factor) + dsl::var(lane.name);
   partial.body = dsl::substitute(partial.body, {{s.axis, index}});
-  if (extent % s.factor != 0)
-    partial.body =
-        dsl::select(index < Expr(extent), partial.body, identity(partial.combine, partial.type));
+  if (extent % s.factor != 0) partial.body = guarded_body(partial, index < Expr(extent), in_blocks);
   partial.axes.insert(in_blocks ? partial.axes.begin() : partial.axes.end(), lane);
   partial.letters = "";
   std::vector<int64_t> extents;

@@ -45,10 +45,11 @@ bool is_fused(const ProductFacts& facts, const GpuProduct& config) {
 /// Returns the extent of the reduction loop that is cut into blocks. If the reduction is split, the
 /// extent is that of one part.
 int64_t blocked_extent(const ProductFacts& facts, const GpuProduct& config) {
-  if (is_fused(facts, config)) return facts.terms / config.split;
   const std::string& main = facts.plan.main_reduction;
-  return main.empty() ? facts.stage.reduction.back().extent
-                      : extent_of(facts.stage, main) / config.split;
+  const bool fused = is_fused(facts, config);
+  if (main.empty()) return fused ? facts.terms : facts.stage.reduction.back().extent;
+  const int64_t terms = extent_of(facts.stage, main), length = ceil_div(terms, config.split);
+  return fused ? facts.terms / terms * length : length;
 }
 
 /// Returns the largest sensible extent of a box along an axis: the smallest of the offered extents
@@ -211,6 +212,11 @@ bool product_fits(const ProductFacts& facts, const GpuProduct& config) {
   return boxes_fit(facts, config) && producers_fit(facts, config) &&
          config.threads <= limits.block_threads && config.sums <= most_sums &&
          config.shared_bytes <= limits.block_shared_bytes;
+}
+
+bool may_split(int64_t terms, int64_t parts) {
+  const int64_t length = ceil_div(terms, parts);
+  return terms % parts == 0 || (length >= least_split_terms && (parts - 1) * length < terms);
 }
 
 double preference(int64_t value, double wanted, double weight) {

@@ -161,6 +161,9 @@ int64_t boxes_of(const ProductFacts& facts, const GpuProduct& config, size_t sid
 /// Returns the bytes of shared memory of a block of threads. `stage_bytes` are the bytes of the
 /// operands in one stage of the pipeline.
 int64_t shared_bytes_of(const GpuProduct& config, int64_t stage_bytes);
+/// True if the knob `split` offers to sum this many terms in this many parts: the parts are equally
+/// long, or the last one is shorter and all others are long enough.
+bool may_split(int64_t terms, int64_t parts);
 /// True if the configuration can be used. Seven conditions must hold. `raster` divides the number
 /// of blocks of the outer side. The parts of a split reduction are long enough. The loop over
 /// blocks of terms has at least as many iterations as the pipeline has stages. TMA copies are of
@@ -245,7 +248,7 @@ class ProductStrategy : public Configured<Config> {
     std::vector<int64_t> splits;
     const std::string& main = facts_.plan.main_reduction;
     for (const int64_t split : {1, 2, 4, 8, 16, 32})
-      if (split == 1 || (!main.empty() && extent_of(facts_.stage, main) % split == 0))
+      if (split == 1 || (!main.empty() && may_split(extent_of(facts_.stage, main), split)))
         splits.push_back(split);
     this->add_knob("split", splits, &Config::split);
   }

@@ -174,7 +174,7 @@ template <bool (*wanted)(const FormPair&)>
 std::optional<FormPair> long_sum_pair(Random& random) {
   const std::string type =
       random.pick(std::vector<std::string>{"f32", "f16", "bf16", "bf16", "i8"});
-  const int64_t k = 64 * (3 + random.below(6)) + (random.chance(0.3) ? 2 * random.below(8) : 0);
+  const int64_t k = 64 * (3 + random.below(6)) + (random.chance(0.3) ? random.below(16) : 0);
   const int64_t m = 1 + random.below(80), n = 8 * (1 + random.below(12));
   const std::string key =
       random.chance(0.3)

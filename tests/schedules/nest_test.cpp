@@ -274,6 +274,8 @@ INSTANTIATE_TEST_SUITE_P(
             "s - 1], 0.0) * w[s]",
             "rfactor out s 2", ""},
         NestCase{gemm, "rfactor c k 3 blocks; parallel c.rf k_rf", ""},
+        NestCase{gemm, "rfactor c k 3 blocks; cache_operand c.rf 1 m k; cache_operand c.rf 2 m n k",
+                 ""},
         // Partial sums of partial sums.
         NestCase{gemm, "rfactor c k 4; rfactor c k_rf 2 blocks; compute_at c.rf c.rf.rf m", ""},
         NestCase{"input a: f32[10]; out: f32[] = sum(j=10) a[j]", "rfactor out j 6 blocks", ""},
