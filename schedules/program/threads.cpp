@@ -30,6 +30,16 @@ const Loop* as_reduce_loop(const Stmt& stmt) {
   return loop && loop->kind == LoopKind::Reduce ? loop : nullptr;
 }
 
+/// Returns the only statement in a Reduce loop if it combines all iterations into one element; null
+/// otherwise.
+const Assign* as_combination(const Loop& loop) {
+  const Assign* assign = loop.body->size() == 1 ? loop.body->front().as<Assign>() : nullptr;
+  const bool is_one = assign && assign->combine != Combine::None && !assign->asynchronous &&
+                      std::none_of(assign->indices.begin(), assign->indices.end(),
+                                   [&](const Expr& i) { return uses_var(i, loop.variable); });
+  return is_one ? assign : nullptr;
+}
+
 bool has_threads(const Stmt& stmt) {
   const Block* body = body_of(stmt);
   return as_thread_loop(stmt) || (body && schedules::has_threads(*body));
@@ -599,11 +609,8 @@ class ThreadChecker {
   /// Checks a Reduce loop. Its operands must not be in private buffers, because other threads than
   /// the one that stores the result read them.
   Status check_reduce(const Loop& loop, const Stmt& stmt) {
-    const Assign* assign = loop.body->size() == 1 ? loop.body->front().as<Assign>() : nullptr;
-    const bool is_one = assign && assign->combine != Combine::None && !assign->asynchronous &&
-                        std::none_of(assign->indices.begin(), assign->indices.end(),
-                                     [&](const Expr& i) { return uses_var(i, loop.variable); });
-    if (!is_one)
+    const Assign* assign = as_combination(loop);
+    if (!assign)
       return illegal_threads("what a warp reduces together is one combination into one element",
                              stmt);
     Status status;
@@ -655,6 +662,47 @@ class ThreadChecker {
   std::map<std::string, std::optional<Owners>> owned_;
 };
 
+int64_t threads_of_nests(const Block& body) {
+  int64_t threads = 1;
+  for (const Stmt& stmt : body) {
+    if (const Loop* loop = as_thread_loop(stmt)) {
+      threads = std::max(threads, thread_nest(*loop).threads());
+    } else if (const Block* inner = body_of(stmt)) {
+      threads = std::max(threads, threads_of_nests(*inner));
+    }
+  }
+  return threads;
+}
+
+std::set<std::string> buffers_written(const Block& body) {
+  std::set<std::string> written;
+  for_each(body, [&](const Stmt& stmt) {
+    for_each_access(stmt, [&](const BufferAccess& access) {
+      if (access.is_store) written.insert(access.buffer);
+    });
+  });
+  return written;
+}
+
+/// True if the Reduce loops of the body are outside of other loops and of conditions, and combine
+/// elements of buffers that are not in `written`.
+bool reduces_inputs(const Block& body, const std::set<std::string>& written) {
+  return std::ranges::all_of(body, [&](const Stmt& stmt) {
+    if (const Allocate* allocate = stmt.as<Allocate>())
+      return reduces_inputs(*allocate->body, written);
+    const Loop* loop = as_reduce_loop(stmt);
+    if (!loop) return !has_reductions(Block{stmt});
+    const Assign* combination = as_combination(*loop);
+    bool reads_inputs = combination != nullptr;
+    if (combination)
+      dsl::for_each(combination->value, [&](const Expr& e) {
+        const dsl::Read* r = e.as<dsl::Read>();
+        reads_inputs &= !r || !written.contains(r->tensor);
+      });
+    return reads_inputs;
+  });
+}
+
 }  // namespace
 
 int64_t ThreadNest::threads() const {
@@ -684,15 +732,8 @@ bool has_threads(const Block& body) {
 }
 
 int64_t threads_of(const Block& body) {
-  int64_t threads = 1;
-  for (const Stmt& stmt : body) {
-    if (const Loop* loop = as_thread_loop(stmt)) {
-      threads = std::max(threads, thread_nest(*loop).threads());
-    } else if (const Block* inner = body_of(stmt)) {
-      threads = std::max(threads, threads_of(*inner));
-    }
-  }
-  return threads;
+  if (has_threads(body)) return threads_of_nests(body);
+  return has_reductions(body) && reduces_inputs(body, buffers_written(body)) ? warp_threads : 1;
 }
 
 NumberedDimensions numbered_dimensions(const Block& body) {

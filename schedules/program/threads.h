@@ -37,7 +37,9 @@ ThreadNest thread_nest(const Loop& loop);
 bool has_threads(const Block& body);
 /// True if the body has a Reduce loop. The threads of a warp may share its iterations.
 bool has_reductions(const Block& body);
-/// Returns the number of threads of the largest nest in the body; 1 if there is no nest.
+/// Returns the number of threads that the body needs: those of its largest nest. If there is no
+/// nest, those of a warp if the warp can share the iterations of the Reduce loops, and 1 otherwise.
+/// The warp can if these loops, outside of all others, read only what the body does not write.
 int64_t threads_of(const Block& body);
 
 /// For each private buffer that is allocated outside of nests, the dimensions whose index is the

@@ -2,8 +2,8 @@
 // Strategy for a stage on a GPU that is neither a product nor a reduction of rows. Each thread
 // computes a vector of neighbouring elements, and neighbouring threads compute neighbouring
 // vectors. If each block of threads computes a row, producers may be computed in the block, and
-// their elements may stay in registers of the threads. A single thread computes a result that is a
-// single number.
+// their elements may stay in registers of the threads. A single thread computes a stage that has no
+// axes to divide, such as a short sum to a single number.
 
 #include <algorithm>
 #include <cmath>
@@ -138,9 +138,10 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
 
 std::unique_ptr<const StageStrategy> gpu_elementwise(const ComputePlan& plan,
                                                      const StagePlan& stage) {
-  const bool has_axes = !independent_axes(plan.stage(stage)).empty();
-  if (!plan.target.is_gpu() || (has_axes && (stage.is_product() || stage.reduces_rows)))
-    return nullptr;
+  if (!plan.target.is_gpu()) return nullptr;
+  const bool is_serial =
+      independent_axes(plan.stage(stage)).empty() && !plan.stage(stage).axes.empty();
+  if (!is_serial && (stage.is_product() || !shared_axis(plan, stage).empty())) return nullptr;
   return std::make_unique<GpuElementwiseStage>(plan, stage);
 }
 

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strategy for a reduction along contiguous elements on a GPU. Each block of threads reduces a row,
-// which is split over the block's threads (rfactor). Producers may be computed in the block.
+// Strategy for a reduction along contiguous elements on a GPU, and for a reduction to a single
+// number. Each block of threads reduces a row, which is split over the block's threads (rfactor).
+// If there are fewer rows than multiprocessors, a row may be reduced in parts: each block reduces a
+// part, and a second phase combines the parts. Producers may be computed in a block that reduces a
+// whole row.
 
+#include <algorithm>
 #include <cmath>
 
 #include "schedules/program/threads.h"
@@ -13,21 +17,71 @@ namespace {
 
 struct GpuLanes {
   int64_t threads = warp_threads;  ///< threads of a block
+  int64_t parts = 1;               ///< parts of a row; a block of threads reduces each part
 };
+
+constexpr int64_t most_parts = 512;
+// Number of terms that a thread sums before it pays to use another block. Fewer terms take less
+// time than the second phase.
+constexpr double terms_of_thread = 16;
 
 class GpuLanesStage : public Configured<GpuLanes> {
  public:
-  GpuLanesStage(const ComputePlan& compute, const StagePlan& plan) : Configured(compute, plan) {
-    add_knob("threads",
-             powers(extent_of(stage_, plan_.lane_axis), warp_threads,
-                    compute_.target.machine.gpu->block_threads),
+  GpuLanesStage(const ComputePlan& compute, const StagePlan& plan)
+      : Configured(compute, plan), axis_(shared_axis(compute, plan)), parts_axis_(axis_of_parts()) {
+    const int64_t most_threads = compute_.target.machine.gpu->block_threads;
+    add_knob("threads", powers(extent_of(stage_, axis_), warp_threads, most_threads),
              &GpuLanes::threads);
+    if (!may_have_parts()) return;
+    const int64_t terms = extent_of(stage_, parts_axis_);
+    add_optional_knob("parts",
+                      powers(splits_one_axis() ? terms / warp_threads : terms, 1, most_parts),
+                      &GpuLanes::parts);
   }
   bool can_be_climbed() const override { return true; }
 
  private:
+  bool is_number() const { return stage_.axes.empty(); }
+
+  bool splits_one_axis() const { return parts_axis_ == axis_; }
+
+  /// Returns the reduction axis that has room for most parts of at least a warp.
+  std::string axis_of_parts() const {
+    std::string best = axis_;
+    int64_t most = extent_of(stage_, axis_) / warp_threads;
+    for (const dsl::Axis& axis : stage_.reduction) {
+      if (axis.name == axis_ || axis.extent <= most) continue;
+      best = axis.name;
+      most = axis.extent;
+    }
+    return best;
+  }
+
+  int64_t rows() const { return points_of(stage_, names_of(stage_.axes)); }
+
+  /// True if parts could occupy multiprocessors that would be idle otherwise.
+  bool may_have_parts() const {
+    return is_number() || (!plan_.placeable() && rows() < compute_.target.machine.cores);
+  }
+
+  bool fits(const GpuLanes& config) const override {
+    return config.parts == 1 || !splits_one_axis() ||
+           config.parts * config.threads <= extent_of(stage_, axis_);
+  }
+
   double prior(const GpuLanes& config, bool placed) const override {
-    return placed - std::abs(std::log2(static_cast<double>(config.threads) / 128));
+    const auto from = [](double value, double wanted) {
+      return -std::abs(std::log2(value / wanted));
+    };
+    double rating = placed + from(static_cast<double>(config.threads), 128);
+    if (may_have_parts()) {
+      const auto terms = static_cast<double>(points_of(stage_, names_of(stage_.reduction)));
+      const double idle =
+          compute_.target.machine.cores / static_cast<double>(std::max<int64_t>(1, rows()));
+      const double useful = terms / (static_cast<double>(config.threads) * terms_of_thread);
+      rating += from(static_cast<double>(config.parts), std::max(1.0, std::min(idle, useful)));
+    }
+    return rating;
   }
 
   Site append_steps(const GpuLanes& config, const Site* inside, Construction& c) const override {
@@ -35,21 +89,53 @@ class GpuLanesStage : public Configured<GpuLanes> {
       place_in_block(c, plan_, *inside);
       return {};
     }
-    c.uses(config.threads);
-    c.schedule.add(Rfactor{plan_.name, plan_.lane_axis, config.threads});
+    c.uses(config.threads, config.parts);
+    if (is_number() || config.parts > 1) {
+      append_parts(config, c);
+      return {};
+    }
+    c.schedule.add(Rfactor{plan_.name, axis_, config.threads});
     const Site site = rows_of(plan_, stage_.axes.back().name, config.threads);
     append_partial_sums(c, plan_, site);
     for (const dsl::Axis& axis : stage_.axes) c.schedule.add(Parallel{plan_.name, axis.name});
     return site;
   }
+
+  /// Schedules three stages: the results of threads, those of parts, which combine them, and those
+  /// of rows. A block of threads computes a part.
+  void append_parts(const GpuLanes& config, Construction& c) const {
+    const std::string lane = axis_ + "_rf";
+    std::string part, parts, partial;
+    if (splits_one_axis()) {
+      c.schedule.add(Rfactor{plan_.name, axis_, config.threads * config.parts});
+      c.schedule.add(Rfactor{plan_.name, lane, config.parts, Partition::Blocks});
+      part = lane + "_rf", parts = plan_.name + ".rf.rf", partial = plan_.name + ".rf";
+    } else {
+      part = parts_axis_ + "_rf", parts = plan_.name + ".rf", partial = parts + ".rf";
+      c.schedule.add(Rfactor{plan_.name, parts_axis_, config.parts, Partition::Blocks});
+      c.schedule.add(Rfactor{parts, axis_, config.threads});
+    }
+    const Loops axes = names_of(stage_.axes);
+    const std::string innermost = is_number() ? part : axes.back();
+    c.schedule.add(ComputeAt{partial, parts, innermost});
+    c.schedule.add(CacheWrite{partial, lane});
+    c.schedule.add(Bind{partial, lane});
+    c.schedule.add(CacheWrite{parts, innermost});
+    c.schedule.add(Bind{parts, lane});
+    for (const std::string& axis : concat({{part}, axes})) c.schedule.add(Parallel{parts, axis});
+    if (!is_number()) c.schedule.add(CacheWrite{plan_.name, innermost});
+    c.schedule.add(Bind{plan_.name, part});
+    for (const std::string& axis : axes) c.schedule.add(Parallel{plan_.name, axis});
+  }
+
+  std::string axis_;        ///< reduction axis along which the threads of a block divide the terms
+  std::string parts_axis_;  ///< reduction axis that is divided into parts
 };
 
 }  // namespace
 
 std::unique_ptr<const StageStrategy> gpu_lanes(const ComputePlan& plan, const StagePlan& stage) {
-  if (!plan.target.is_gpu() || plan.stage(stage).axes.empty() || stage.is_product() ||
-      !stage.reduces_rows)
-    return nullptr;
+  if (!plan.target.is_gpu() || shared_axis(plan, stage).empty()) return nullptr;
   return std::make_unique<GpuLanesStage>(plan, stage);
 }
 

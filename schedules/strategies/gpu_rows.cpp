@@ -82,17 +82,41 @@ std::vector<std::string> readers_at(const Nest& nest, const std::string& tensor,
   return names;
 }
 
+/// Computes a stage whose result is a single number at the site. The threads of the block compute
+/// partial results, and a warp combines them. One thread computes the result if the reduction is
+/// too short for a warp.
+void place_number(Construction& c, const StagePlan& plan, const Site& site) {
+  const std::string axis = shared_axis(c.plan(), plan);
+  if (!axis.empty()) c.schedule.add(Rfactor{plan.name, axis, site.threads});
+  c.schedule.add(ComputeAt{plan.name, site.stage, site.loop});
+  if (axis.empty()) return;
+  const std::string partial = plan.name + ".rf", lane = axis + "_rf";
+  c.schedule.add(ComputeAt{partial, site.stage, site.loop});
+  c.schedule.add(CacheWrite{partial, lane});
+  c.schedule.add(Bind{partial, lane});
+  c.schedule.add(Bind{plan.name, lane});
+}
+
 }  // namespace
+
+std::string shared_axis(const ComputePlan& compute, const StagePlan& plan) {
+  if (plan.is_product()) return "";
+  if (plan.reduces_rows) return plan.lane_axis;
+  const dsl::Stage& stage = compute.stage(plan);
+  if (!stage.axes.empty() || plan.lane_axis.empty()) return "";
+  const auto longest = std::ranges::max_element(stage.reduction, {}, &dsl::Axis::extent);
+  return longest->extent >= warp_threads ? longest->name : "";
+}
 
 void place_in_block(Construction& c, const StagePlan& plan, const Site& site) {
   const dsl::Stage& stage = c.plan().stage(plan);
-  const bool splits = plan.reduces_rows && !stage.axes.empty();
-  if (splits) c.schedule.add(Rfactor{plan.name, plan.lane_axis, site.threads * site.vector});
-  if (splits && site.vector > 1)
+  if (stage.axes.empty()) return place_number(c, plan, site);
+  if (plan.reduces_rows)
+    c.schedule.add(Rfactor{plan.name, plan.lane_axis, site.threads * site.vector});
+  if (plan.reduces_rows && site.vector > 1)
     c.schedule.add(Rfactor{plan.name, plan.lane_axis + "_rf", site.threads, Partition::Blocks});
   c.schedule.add(ComputeAt{plan.name, site.stage, site.loop});
-  if (splits) return append_partial_sums(c, plan, site);
-  if (stage.axes.empty()) return;  // a single number needs no loops
+  if (plan.reduces_rows) return append_partial_sums(c, plan, site);
   if (site.row > 0 && stage.reduction.empty() && runs_over_row(c.find(plan.name), site.row) &&
       is_read_along_row(c, plan.name, site))
     return keep_row(c, plan.name, site);

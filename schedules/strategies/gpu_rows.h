@@ -10,9 +10,14 @@
 
 namespace tw::schedules {
 
-/// Computes the stage inside a block of its consumer, by the threads of the block. If the stage
-/// reduces rows (StagePlan::reduces_rows), the threads reduce each row together. Otherwise each
-/// thread computes whole elements.
+/// Returns the reduction axis whose iterations the threads of a block share to compute an element
+/// of the stage together: the axis of a row (StagePlan::reduces_rows) or, if the result is a single
+/// number, the longest axis that has work for a warp. Empty if a thread computes whole elements.
+std::string shared_axis(const ComputePlan& compute, const StagePlan& plan);
+
+/// Computes the stage inside a block of its consumer, by the threads of the block. If the stage has
+/// a shared_axis(), the threads compute each element together. Otherwise each thread computes whole
+/// elements.
 void place_in_block(Construction& c, const StagePlan& plan, const Site& site);
 
 /// Schedules the reduction of a row in two steps: the threads of a block compute partial sums, and

@@ -228,6 +228,34 @@ std::optional<FormPair> row_pair(Random& random) {
                       random, wanted);
 }
 
+/// Draws pairs that reduce a few long rows, or reduce to single numbers.
+template <bool (*wanted)(const FormPair&)>
+std::optional<FormPair> parts_pair(Random& random) {
+  const int64_t rows = 1 + random.below(9);
+  const int64_t columns = random.pick(std::vector<int64_t>{32, 128, 500, 2000}) + random.below(90);
+  const std::string combine = random.pick(std::vector<std::string>{"sum", "max", "min"});
+  const std::string matrix = fmt::format("input x: f32[{}, {}]; ", rows, columns);
+  const std::string vector = fmt::format("input x: f32[{}]; ", columns);
+  const std::string text =
+      random.chance(0.3)
+          ? matrix + fmt::format("out: f32[i={}] = {}(k={}) x[i, k]", rows, combine, columns)
+      : random.chance(0.3)
+          ? matrix + fmt::format("out: f32[] = {}(i={}, k={}) x[i, k]", combine, rows, columns)
+      : random.chance(0.3)
+          ? matrix + fmt::format("s: f32[] = {}(k={}, i={}) x[i, k]; out: f32[] = exp(s[] * 0.01)",
+                                 combine, columns, rows)
+      : random.chance(0.4)
+          ? matrix + fmt::format(
+                         "m: f32[] = {0}(k={1}) x[0, k]; out: f32[i={2}, k={1}] = x[i, k] "
+                         "- m[]",
+                         combine, columns, rows)
+          : vector + fmt::format(
+                         "m: f32[] = max(k={0}) x[k]; e: f32[k={0}] = exp(x[k] - m[]); "
+                         "s: f32[] = sum(k={0}) e[k]; out: f32[k={0}] = e[k] / s[]",
+                         columns);
+  return sampled_pair(text, 2e-5, random, wanted);
+}
+
 inline bool is_simt(const FormPair& pair) {
   return has_step<CacheOperand>(pair) && !has_step<Tensorize>(pair);
 }
@@ -246,6 +274,9 @@ inline bool splits_sums(const FormPair& pair) {
 }
 inline bool keeps_rows(const FormPair& pair) { return !kept_stages(pair.schedule).empty(); }
 inline bool is_lanes(const FormPair& pair) { return has_strategy(pair, "gpu_lanes"); }
+inline bool has_parts(const FormPair& pair) {
+  return pair.configuration.find(" parts=") != std::string::npos;
+}
 inline bool is_elementwise(const FormPair& pair) { return has_strategy(pair, "gpu_elementwise"); }
 
 /// All forms.
@@ -263,6 +294,7 @@ inline constexpr KernelForm kernel_forms[] = {
     {"boxes_of_pixels", copies_pixels, box_pair},
     {"rows_in_registers", keeps_rows, kept_row_pair},
     {"lanes", is_lanes, row_pair<is_lanes>},
+    {"rows_in_parts", has_parts, parts_pair<has_parts>},
     {"elementwise", is_elementwise, row_pair<is_elementwise>},
 };
 

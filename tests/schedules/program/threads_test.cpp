@@ -98,6 +98,26 @@ TEST(Threads, AProductThroughSharedMemoryIsRight) {
   EXPECT_EQ(disagreement(threaded_product().compute(), *program), std::nullopt);
 }
 
+// A warp shares the terms of a sum without nests if all its lanes can read them: if no thread of
+// the block has computed them.
+TEST(Threads, AWarpSharesASumOfInputs) {
+  const auto threads_after = [](const char* declarations, const char* steps) {
+    const auto compute = dsl::parse_compute(declarations);
+    const auto schedule = parse_schedule(*compute, std::string("tw1\n") + steps);
+    EXPECT_TRUE(schedule) << schedule.error().message;
+    return threads_of(*schedule->program()->phases.back().body);
+  };
+  const char* sum = "input a: f32[64]; out: f32[] = sum(k=64) a[k]";
+  EXPECT_EQ(threads_after(sum, ""), 1);
+  EXPECT_EQ(threads_after(sum, "bind out k"), 32);
+  const char* rows = "input a: f32[4, 64]; out: f32[i=4] = sum(k=64) a[i, k]";
+  EXPECT_EQ(threads_after(rows, "parallel out i\ncache_write out i\nbind out k"), 32);
+  EXPECT_EQ(threads_after(rows, "bind out k"), 1);  // in the loop over rows
+  const char* computed =
+      "input a: f32[4, 64]; t: f32[i=4, k=64] = a[i, k] * 2.0; out: f32[i=4] = sum(k=64) t[i, k]";
+  EXPECT_EQ(threads_after(computed, "parallel out i\ncompute_at t out i\nbind out k"), 1);
+}
+
 TEST(Threads, EachBarrierIsNeeded) {
   const Program program = threaded_product().program().value();
   const Block& body = *program.phases[0].body;

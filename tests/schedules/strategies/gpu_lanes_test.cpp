@@ -35,6 +35,67 @@ TEST(GpuLanes, MaySitInTheRowsOfTheirConsumer) {
   EXPECT_EQ(apart.find("compute_at total out"), std::string::npos) << apart;
 }
 
+// A row of 1,000 elements is divided by rfactor twice: into partial sums of threads, and these into
+// the sums of parts.
+TEST(GpuLanes, ReduceFewRowsInParts) {
+  const Space space = space_of_workload("reduce_sum rows=2 cols=1000 f32 fast", "cuda:sm_90a");
+  EXPECT_EQ(steps_of(space, "out: gpu_lanes threads=128 parts=4"), R"(rfactor out j 512
+rfactor out j_rf 4 blocks
+compute_at out.rf out.rf.rf i
+cache_write out.rf j_rf
+bind out.rf j_rf
+cache_write out.rf.rf i
+bind out.rf.rf j_rf
+parallel out.rf.rf j_rf_rf
+parallel out.rf.rf i
+cache_write out i
+bind out j_rf_rf
+parallel out i
+)");
+  EXPECT_FALSE(allows(space, "out: gpu_lanes threads=512 parts=4"));
+  const Space many = space_of_workload("reduce_sum rows=200 cols=1000 f32 fast", "cuda:sm_90a");
+  EXPECT_FALSE(allows(many, "out: gpu_lanes threads=128 parts=4"));
+}
+
+// The parts are parts of the axis that has most room for them.
+TEST(GpuLanes, ReduceToASingleNumber) {
+  const Space space = space_of_workload(
+      "input x: f32[500, 100]; out: f32[] = sum(i=500, j=100) x[i, j]", "cuda:sm_90a");
+  EXPECT_EQ(steps_of(space, "out: gpu_lanes threads=64 parts=8"), R"(rfactor out i 8 blocks
+rfactor out.rf j 64
+compute_at out.rf.rf out.rf i_rf
+cache_write out.rf.rf j_rf
+bind out.rf.rf j_rf
+cache_write out.rf i_rf
+bind out.rf j_rf
+parallel out.rf i_rf
+bind out i_rf
+)");
+  EXPECT_FALSE(offers(space, "gpu_elementwise"));
+  const Space few =
+      space_of_workload("input x: f32[20]; out: f32[] = sum(i=20) x[i]", "cuda:sm_90a");
+  EXPECT_FALSE(offers(few, "gpu_lanes"));
+  EXPECT_TRUE(offers(few, "gpu_elementwise"));
+}
+
+TEST(GpuLanes, ASingleNumberMaySitInABlockOfItsConsumer) {
+  const Space space = space_of_workload(
+      "input x: f32[3, 100]; m: f32[] = max(k=100) x[0, k]; out: f32[i=3, k=100] = x[i, k] - m[]",
+      "cuda:sm_90a");
+  const std::string steps = steps_of(
+      space,
+      "out: gpu_elementwise threads=64 together=1 rows=1; m: gpu_lanes place=1 threads=32 parts=1");
+  EXPECT_NE(steps.find(R"(rfactor m k 64
+compute_at m out i
+compute_at m.rf out i
+cache_write m.rf k_rf
+bind m.rf k_rf
+bind m k_rf
+)"),
+            std::string::npos)
+      << steps;
+}
+
 TEST(GpuLanes, MatchReductionsOfRowsOnGpus) {
   const char* rows = "reduce_sum rows=64 cols=1000 f32 fast";
   EXPECT_TRUE(offers(space_of_workload(rows, "cuda:sm_80"), "gpu_lanes"));
