@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/text.h"
@@ -37,6 +38,15 @@ Status check_fits(const schedules::Schedule& schedule, const dsl::Workload& work
   return {};
 }
 
+/// True if all steps apply to the workload once their factors and tails are adapted to its shape.
+bool can_be_adapted(const std::string& text, const std::string& source,
+                    const dsl::Workload& workload) {
+  const auto steps = schedules::read_steps(text, source);
+  if (!steps) return false;
+  const schedules::Adapted adapted = schedules::adapt(*steps, workload.compute);
+  return std::ranges::none_of(adapted.steps, [](const auto& step) { return step.applied.empty(); });
+}
+
 /// Returns a text about the steps that do not apply: "; 12 of 49 steps apply, the first that does
 /// not: winograd out x 6: stage 'out' has a stride". Only the first such step is named. Later steps
 /// often fail only because the loops that this step would make are missing.
@@ -65,7 +75,8 @@ Result<HandSchedule> read_hand_schedule(const std::string& path, const dsl::Work
   auto schedule = schedules::read_schedule(workload.compute, text, source);
   if (!schedule) {
     Error error = std::move(schedule.error());
-    error.message += "; where it is of another shape, `show --schedule` adapts it";
+    if (can_be_adapted(text, source, workload))
+      error.message += "; it may be of another shape: `show --schedule` adapts it";
     return tl::unexpected<Error>(std::move(error));
   }
   TW_RETURN_IF_ERROR(check_fits(*schedule, workload, target, source));

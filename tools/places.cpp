@@ -113,8 +113,12 @@ Result<db::Store> open_above(const PlaceFlags& flags, const Surroundings& here, 
 
 }  // namespace
 
+bool is_database_there(const PlaceFlags& flags, const Surroundings& here) {
+  return is_there(database_path(flags, here));
+}
+
 void note_if_missing(const PlaceFlags& flags, const Surroundings& here) {
-  if (flags.database.empty() || is_there(database_path(flags, here))) return;
+  if (flags.database.empty() || is_database_there(flags, here)) return;
   note(fmt::format("{} does not exist, so it has no records", shell_quoted(flags.database)));
 }
 
@@ -138,7 +142,7 @@ Result<db::Store> open_layered(const PlaceFlags& flags, const Surroundings& here
 
 Result<std::optional<db::Store>> open_if_there(const PlaceFlags& flags, const Surroundings& here) {
   TW_TRY(std::vector<db::Layer> layers, layers_of(flags, here));
-  if (layers.empty() && !is_there(database_path(flags, here))) return std::optional<db::Store>();
+  if (layers.empty() && !is_database_there(flags, here)) return std::optional<db::Store>();
   TW_TRY(db::Store store, open_above(flags, here, db::OpenMode::ReadOnly, std::move(layers)));
   return std::optional<db::Store>(std::move(store));
 }

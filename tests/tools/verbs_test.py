@@ -156,6 +156,13 @@ class Verbs(program.ProgramTest):
         self.assertRegex(done.out, r"\Astate +check +result\n")
         self.assertRegex(done.out, r"(?m)^(ok|!!) +code generator ")
 
+    def test_doctor_makes_no_database(self):
+        done = self.run_program("doctor", "--db", self.db)
+        self.assertRegex(done.out, r"(?m)^ok +database .*not there yet: `tune` makes it")
+        self.assertFalse(os.path.exists(self.db))
+        done = self.run_program("doctor", "--db", str(self.home / "absent" / "a.db"))
+        self.assertRegex(done.out, r"(?m)^!! +database .*no directory")
+
     def test_Fault42_doctor_opens_the_code_generator(self):
         (self.home / "libtw_halide.so").write_bytes(b"no library")
         done = self.run_program("doctor", "--db", self.db, "--code-generator", str(self.home))

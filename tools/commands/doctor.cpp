@@ -4,9 +4,13 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
 
 #include "base/isa.h"
 #include "base/text.h"
@@ -128,12 +132,33 @@ Finding kernel(const DoctorFlags& flags, const Target& host, const Surroundings&
                       time_text(static_cast<double>(here.environment.clock() - began)))};
 }
 
-Finding database(Result<db::Store>& store) {
-  if (!store) return failed("database", store.error());
-  const auto info = store->info();
+/// Returns a finding about a database that is not there yet, which `tune` would make at this path.
+/// `makes_directories` says that it would also make the directories of the path.
+Finding absent_database(const std::string& path, bool makes_directories) {
+  const std::string quoted = shell_quoted(path);
+  const auto cannot_be_made = [&](const std::string& why) {
+    return failed("database", {ErrorCode::Database,
+                               fmt::format("[database] {} cannot be made: {}", quoted, why)});
+  };
+  std::error_code error;
+  std::filesystem::path directory = std::filesystem::absolute(path, error).parent_path();
+  if (!makes_directories && !std::filesystem::exists(directory, error))
+    return cannot_be_made("there is no directory " + shell_quoted(directory.string()));
+  while (!std::filesystem::exists(directory, error) && directory.has_relative_path())
+    directory = directory.parent_path();
+  if (::access(directory.c_str(), W_OK | X_OK) != 0)
+    return cannot_be_made(shell_quoted(directory.string()) + " is not writable");
+  return {"database", quoted + ", not there yet: `tune` makes it"};
+}
+
+/// Returns a finding about the database. `store` is null if the database is not there.
+Finding database(Result<db::Store>* store, const PlaceFlags& place, const Surroundings& here) {
+  if (!store) return absent_database(database_path(place, here), place.database.empty());
+  if (!*store) return failed("database", store->error());
+  const auto info = (*store)->info();
   if (!info) return failed("database", info.error());
   return {"database",
-          fmt::format("{}, writable, {} records", shell_quoted(store->path()), info->records)};
+          fmt::format("{}, writable, {} records", shell_quoted((*store)->path()), info->records)};
 }
 
 /// Returns a finding about the database of records that was shipped with the program.
@@ -175,8 +200,11 @@ struct Examination {
 
 Examination everything(const DoctorFlags& flags, const Surroundings& here) {
   const Target host = host_target();
-  auto store = open_database(flags.place, here, db::OpenMode::ReadWrite);
-  db::Store* const known = store ? &*store : nullptr;
+  // A calibration is stored, so it makes the database. An examination alone makes none.
+  std::optional<Result<db::Store>> store;
+  if (flags.calibrate || is_database_there(flags.place, here))
+    store = open_database(flags.place, here, db::OpenMode::ReadWrite);
+  db::Store* const known = store && *store ? &**store : nullptr;
   const Status calibrated = flags.calibrate ? calibrate(host, known, here) : Status();
   std::vector<Finding> findings = {
       {"program",
@@ -192,7 +220,7 @@ Examination everything(const DoctorFlags& flags, const Surroundings& here) {
                     round_trip(host, here),
                     limits(),
                     {"sqlite", db::describe_sqlite(db::sqlite_version_number())},
-                    database(store),
+                    database(store ? &*store : nullptr, flags.place, here),
                     shipped(flags, here),
                     cache(flags, here),
                     plugin(flags),

@@ -359,6 +359,13 @@ Result<int> explain_command(const ExplainFlags& flags, const Surroundings& here)
     return fail(ErrorCode::Usage, fmt::format("[explain] --{} draws a network: name its file",
                                               flags.drawing == Drawing::Dot ? "dot" : "svg"));
   TW_TRY(Selection s, select(flags.selection, here));
+  if (s.workload.is_empty()) {
+    note(fmt::format("{} is empty: there is nothing to explain", s.workload.text()));
+    if (flags.format == Format::Json)
+      TW_RETURN_IF_ERROR(
+          print_json("explain", {{"workload", s.workload.key()}, {"analytic_ns", 0}}));
+    return 0;
+  }
   TW_TRY(const Analysis analysis,
          analyse(s, here, tuning_environment(flags.selection.place, here, s.device)));
   std::optional<Rival> rival;

@@ -340,14 +340,6 @@ Result<int> tune_jobs(const TuneFlags& flags, const Surroundings& here,
   return 0;
 }
 
-Status check_threads(const TuneFlags& flags, const Target& target) {
-  if (!target.is_gpu() || flags.target.threads == 1) return {};
-  return fail(ErrorCode::Usage,
-              fmt::format("[tune] --threads {}: it is the processor's, and {} is a GPU: leave it "
-                          "out",
-                          flags.target.threads, target.to_string()));
-}
-
 /// Fails if the run has to measure and this machine cannot measure kernels of the target
 /// (tuner::check_measurable()).
 Status check_measurable(const TuneFlags& flags, const tuner::ChosenTarget& target) {
@@ -378,7 +370,7 @@ Result<tuner::ChosenTarget> target_of(const TuneFlags& flags, const Surroundings
 Result<int> tune_network_of(const TuneFlags& flags, const Surroundings& here) {
   TW_TRY(const auto farm, farm_of(flags, here));
   TW_TRY(const tuner::ChosenTarget target, target_of(flags, here, farm));
-  TW_RETURN_IF_ERROR(check_threads(flags, target.target));
+  TW_RETURN_IF_ERROR(check_for_gpu(target.target, flags.target.threads, {}));
   TuneFlags own = flags;
   if (flags.mode != TuneMode::Search) own.effort = tuner::Effort::None;
   TW_RETURN_IF_ERROR(check_measurable(own, target));
@@ -425,7 +417,8 @@ Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
   TW_TRY(const std::vector<Job> all, chosen_jobs(flags));
   TW_TRY(const auto farm, farm_of(flags, here));
   TW_TRY(const tuner::ChosenTarget target, target_of(flags, here, farm));
-  TW_RETURN_IF_ERROR(check_threads(flags, target.target));
+  for (const Job& job : all)
+    TW_RETURN_IF_ERROR(check_for_gpu(target.target, flags.target.threads, job.workload));
   std::vector<Job> jobs;
   WithoutResult others;
   for (const Job& job : all) {

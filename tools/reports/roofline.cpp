@@ -20,6 +20,9 @@ namespace {
 // A core with one vector multiply-add of f32 and one vector load per cycle has a balance of half an
 // operation per byte in L1, and a higher balance in every slower level.
 constexpr double low_intensity = 1;
+// Arithmetic intensity below which a kernel is memory-bound whatever was measured: the balance of
+// such a core in L1 for f64. On a busy machine the measured peak may be far below the true one.
+constexpr double least_balance = 0.25;
 
 std::string bandwidth_text(const Roofline& line) {
   const std::string bytes = fmt::format(
@@ -51,6 +54,7 @@ std::string speed_text(const Roofline& line) {
 
 bool Roofline::is_memory_bound() const {
   const double done = products > 0 ? flops * products / declared_products : flops;
+  if (done < least_balance * traffic.bytes()) return true;
   if (peak_gflops > 0 && level_gb_per_s > 0)
     return done / peak_gflops < traffic.bytes() / level_gb_per_s;
   return done < low_intensity * traffic.bytes();
