@@ -36,7 +36,7 @@ Flag database_flag(PlaceFlags& flags);
 std::vector<Flag> flags_of(PlaceFlags& flags);
 
 std::string database_path(const PlaceFlags& flags, const Surroundings& here);
-/// True if the database is a file that exists, or on a server.
+/// True if the database is on a server, or its file exists or cannot be examined.
 bool is_database_there(const PlaceFlags& flags, const Surroundings& here);
 /// Prints a note to standard error if --db names a file that does not exist, because the name may
 /// have been mistyped. Without the note, a record found in a layer would hide the mistake.

@@ -175,22 +175,6 @@ Result<bool> names_network(const SelectionFlags& flags, NetworkUse use, const Su
   return true;
 }
 
-Status check_for_gpu(const Target& target, int64_t threads, const dsl::Workload& workload) {
-  if (!target.is_gpu()) return {};
-  const std::string gpu = target.to_string();
-  if (threads != 1)
-    return fail(ErrorCode::Usage,
-                fmt::format("[target] --threads {}: it is the processor's, and {} is a GPU: leave "
-                            "it out",
-                            threads, gpu));
-  if (workload.state != dsl::CacheState::Hot)
-    return fail(ErrorCode::Usage,
-                fmt::format("[target] {}: kernels of {} are only timed hot; leave the state of the "
-                            "caches out",
-                            workload.text(), gpu));
-  return {};
-}
-
 Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) {
   note_if_missing(flags.place, here);
   Selection selection;
@@ -223,7 +207,8 @@ Result<Selection> select(const SelectionFlags& flags, const Surroundings& here) 
   TW_TRY(const tuner::ChosenTarget chosen,
          tuner::chosen_target(flags.target.target_or_host(), here.environment));
   take(chosen, selection);
-  TW_RETURN_IF_ERROR(check_for_gpu(selection.target, flags.target.threads, selection.workload));
+  TW_RETURN_IF_ERROR(
+      tuner::check_for_gpu(selection.target, flags.target.threads, selection.workload));
   selection.threads = static_cast<int>(flags.target.threads);
   TW_TRY(std::optional<db::Store> store, open_if_there(flags.place, here));
   if (store) selection.target = tuner::with_known_machine(*store, selection.target);

@@ -67,10 +67,6 @@ struct Selection {
   /// model prefers is illegal.
   bool takes_default = false;
 };
-/// Fails with Usage if the target is a GPU and the flags ask for what only processors have: several
-/// threads, or a state of the caches other than hot.
-Status check_for_gpu(const Target& target, int64_t threads, const dsl::Workload& workload);
-
 /// Selects the kernel that the flags name. Fails with NoCandidate if no record's hash begins with
 /// the operand, and with Usage if several do or if the flags contradict each other. With
 /// --schedule, it also fails with the errors of read_hand_schedule().

@@ -90,19 +90,23 @@ Status check_option(bool is_right, std::string_view name, double value, std::str
               fmt::format("[tune] {} is {}; {} was expected", name, value, expected));
 }
 
-/// Fails with Usage if the target is a GPU and a workload asks for another state of the caches than
-/// Hot, because kernels of GPUs are only timed with hot caches.
-Status check_states(const std::vector<TaskSpec>& tasks, const Target& target) {
-  for (const TaskSpec& task : tasks)
-    if (target.is_gpu() && task.workload.state != dsl::CacheState::Hot)
-      return fail(ErrorCode::Usage,
-                  fmt::format("[tune] {}: kernels of {} are only timed hot; leave the state of the "
-                              "caches out",
-                              task.workload.text(), target.to_string()));
+}  // namespace
+
+Status check_for_gpu(const Target& target, int64_t threads, const dsl::Workload& workload) {
+  if (!target.is_gpu()) return {};
+  const std::string gpu = target.to_string();
+  if (threads != 1)
+    return fail(ErrorCode::Usage,
+                fmt::format("[target] --threads {}: it is the processor's, and {} is a GPU: leave "
+                            "it out",
+                            threads, gpu));
+  if (workload.state != dsl::CacheState::Hot)
+    return fail(ErrorCode::Usage,
+                fmt::format("[target] {}: kernels of {} are only timed hot; leave the state of the "
+                            "caches out",
+                            workload.text(), gpu));
   return {};
 }
-
-}  // namespace
 
 Status check(const TuneOptions& options) {
   TW_RETURN_IF_ERROR(check_option(std::isfinite(options.budget_s) && options.budget_s >= 0,
@@ -143,7 +147,8 @@ Result<Results> tune_all(const std::vector<TaskSpec>& tasks, const Target& targe
   if (options.effort == Effort::None)
     return all_from_database(tasks, target, options, store, environment);
   TW_RETURN_IF_ERROR(check_max_isa());
-  TW_RETURN_IF_ERROR(check_states(tasks, target));
+  for (const TaskSpec& task : tasks)
+    TW_RETURN_IF_ERROR(check_for_gpu(target, options.threads, task.workload));
   TW_TRY(Workers workers, start_workers(target, options.threads, environment, options.timeout_s));
   return tune_all(tasks, target, options, store, environment, on_progress, std::move(workers));
 }

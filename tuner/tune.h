@@ -88,6 +88,11 @@ inline constexpr int most_kernel_threads = 1024;
 /// the option and the values that it may have.
 Status check(const TuneOptions& options);
 
+/// Fails with Usage if the target is a GPU and what is asked for exists only for processors:
+/// several threads, or a state of the caches other than hot. Kernels of GPUs are only timed with
+/// hot caches.
+Status check_for_gpu(const Target& target, int64_t threads, const dsl::Workload& workload);
+
 /// A progress report: the state of the task that was worked on last. The times and `next_gain` are
 /// those of the whole run.
 struct Progress {

@@ -331,12 +331,11 @@ void KernelPrinter::print_reduction(const Loop& loop, int indent) {
   line(indent, fmt::format("if (thread < {}) {{", warp_threads));
   line(indent + 1,
        fmt::format("{} tw_own = {};", word, value(dsl::identity(assign.combine, type))));
-  const auto bound = [&](const Expr& e) {
-    return dsl::as_int(e) ? value(e) : fmt::format("({})", value(e));
-  };
-  const std::string begin = dsl::is_int(loop.begin, 0) ? "thread" : bound(loop.begin) + " + thread";
+  const int64_t begin = *dsl::as_int(loop.begin);
   line(indent + 1, fmt::format("for ({0} {1} = {2}; {1} < {3}; {1} += {4}) {{", index_type_,
-                               identifier(loop.variable), begin, bound(loop.end), warp_threads));
+                               identifier(loop.variable),
+                               begin == 0 ? "thread" : fmt::format("{} + thread", begin),
+                               *dsl::as_int(loop.end), warp_threads));
   line(indent + 2, combined("tw_own", assign.combine, own, assign.value));
   line(indent + 1, "}");
   line(indent + 1, "#pragma unroll");

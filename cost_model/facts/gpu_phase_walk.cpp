@@ -149,9 +149,8 @@ Status GpuPhaseWalk::visit_loop(const Loop& loop) {
   if (loop.tile) return visit_tile(loop);
   if (loop.kind == LoopKind::Bulk) return visit_tma_copy(loop);
   if (loop.kind == LoopKind::Thread && !around_.in_nest) nest_ = schedules::thread_nest(loop);
-  // The lanes of a warp share the iterations of a Reduce loop, and combine their results in five
-  // steps.
-  const bool by_warp = loop.kind == LoopKind::Reduce;
+  // The lanes of a warp share the iterations, and combine their results in five steps.
+  const bool by_warp = loop.kind == LoopKind::Reduce && is_reduced_by_warp(loop);
   levels_.push_back(make_level(levels_, loop.variable, loop.begin, loop.end,
                                by_warp ? LoopKind::Serial : loop.kind));
   double trips = levels_.back().trips;
@@ -171,6 +170,14 @@ Status GpuPhaseWalk::visit_loop(const Loop& loop) {
   if (levels_.back().kind == LoopKind::Serial) serial_.pop_back();
   levels_.pop_back();
   return {};
+}
+
+bool GpuPhaseWalk::is_reduced_by_warp(const Loop& loop) const {
+  const Assign* combination = loop.body->front().as<Assign>();
+  const bool is_cuda = target_.architecture == Architecture::Cuda;
+  if (!combination || !is_cuda || facts_.threads < warp_threads) return false;
+  const DType type = combination->value.type();
+  return type == Float32 || type == Int32;
 }
 
 void GpuPhaseWalk::add_pipeline(const schedules::LoopPipeline& pipeline, double entries,

@@ -110,6 +110,9 @@ class GpuPhaseWalk {
   Status visit(const Block& body, const Around& around);
   Status visit(const Stmt& stmt);
   Status visit_loop(const Loop& loop);
+  /// True if the lanes of a warp share the iterations of a Reduce loop, as codegen/gpu/printer.cpp
+  /// prints it. Otherwise one thread executes all iterations.
+  bool is_reduced_by_warp(const Loop& loop) const;
   void add_pipeline(const schedules::LoopPipeline& pipeline, double entries, double iterations,
                     size_t first_section);
   Status visit_if(const If& branch);

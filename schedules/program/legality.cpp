@@ -296,11 +296,14 @@ Status check_legal(const Program& program, const Limits& limits) {
       TW_RETURN_IF_ERROR(check_threads(phase, limits));
       continue;
     }
+    // A warp without nests waits for nobody, but each of its threads has the private buffers.
+    const bool is_warp = threads_of(*phase.body) > 1;
     const int64_t bytes = stack_bytes(*phase.body);
-    if (bytes > limits.local_bytes)
+    const int64_t most = is_warp ? limits.thread_bytes : limits.local_bytes;
+    if (bytes > most)
       return fail(ErrorCode::Invalid,
-                  fmt::format("[legality] stage '{}' keeps {} bytes in a task, at most {}",
-                              phase.name, bytes, limits.local_bytes));
+                  fmt::format("[legality] stage '{}' keeps {} bytes in a {}, at most {}",
+                              phase.name, bytes, is_warp ? "thread" : "task", most));
   }
   return {};
 }

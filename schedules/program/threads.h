@@ -39,7 +39,8 @@ bool has_threads(const Block& body);
 bool has_reductions(const Block& body);
 /// Returns the number of threads that the body needs: those of its largest nest. If there is no
 /// nest, those of a warp if the warp can share the iterations of the Reduce loops, and 1 otherwise.
-/// The warp can if these loops, outside of all others, read only what the body does not write.
+/// The warp can share them if they are in no other loop or condition, and read only buffers that
+/// the body does not write.
 int64_t threads_of(const Block& body);
 
 /// For each private buffer that is allocated outside of nests, the dimensions whose index is the

@@ -19,8 +19,8 @@ bool has_axis(const Stage& stage, const std::string& name) {
          std::any_of(stage.reduction.begin(), stage.reduction.end(), is_it);
 }
 
-/// Returns a factor of a product, or 0 where `inside` does not hold. As in a padded operand, the 0
-/// is of the type before the factor is widened, and a factor has one condition.
+/// Returns a factor of a product, or 0 where `inside` does not hold. The result has the form of a
+/// padded operand: f32(a[k]) becomes f32(select(k < 10, a[k], 0)).
 Expr guarded_factor(const Expr& factor, const Expr& inside) {
   if (const dsl::Cast* widened = factor.as<dsl::Cast>())
     return dsl::cast(factor.type(), guarded_factor(widened->a, inside));

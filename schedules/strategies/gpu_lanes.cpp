@@ -20,9 +20,9 @@ struct GpuLanes {
   int64_t parts = 1;               ///< parts of a row; a block of threads reduces each part
 };
 
+// The largest number of parts, which one warp combines in 16 steps.
 constexpr int64_t most_parts = 512;
-// Number of terms that a thread sums before it pays to use another block. Fewer terms take less
-// time than the second phase.
+// Number of terms of a thread that the prior prefers. A guess; the cost model decides.
 constexpr double terms_of_thread = 16;
 
 class GpuLanesStage : public Configured<GpuLanes> {
@@ -45,7 +45,8 @@ class GpuLanesStage : public Configured<GpuLanes> {
 
   bool splits_one_axis() const { return parts_axis_ == axis_; }
 
-  /// Returns the reduction axis that has room for most parts of at least a warp.
+  /// Returns the reduction axis that can be divided into the most parts. Each part of the axis that
+  /// threads divide, too, has work for a warp.
   std::string axis_of_parts() const {
     std::string best = axis_;
     int64_t most = extent_of(stage_, axis_) / warp_threads;
@@ -74,7 +75,7 @@ class GpuLanesStage : public Configured<GpuLanes> {
       return -std::abs(std::log2(value / wanted));
     };
     double rating = placed + from(static_cast<double>(config.threads), 128);
-    if (may_have_parts()) {
+    if (may_have_parts() && !placed) {
       const auto terms = static_cast<double>(points_of(stage_, names_of(stage_.reduction)));
       const double idle =
           compute_.target.machine.cores / static_cast<double>(std::max<int64_t>(1, rows()));
@@ -101,8 +102,8 @@ class GpuLanesStage : public Configured<GpuLanes> {
     return site;
   }
 
-  /// Schedules three stages: the results of threads, those of parts, which combine them, and those
-  /// of rows. A block of threads computes a part.
+  /// Schedules three stages. The first computes the partial results of threads, the second the
+  /// results of parts, the third the results of rows. A block of threads computes a part.
   void append_parts(const GpuLanes& config, Construction& c) const {
     const std::string lane = axis_ + "_rf";
     std::string part, parts, partial;

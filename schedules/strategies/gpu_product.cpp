@@ -52,6 +52,12 @@ int64_t blocked_extent(const ProductFacts& facts, const GpuProduct& config) {
   return fused ? facts.terms / terms * length : length;
 }
 
+/// True if the reduction is split into parts of which the last one is shorter.
+bool has_shorter_part(const ProductFacts& facts, const GpuProduct& config) {
+  const std::string& main = facts.plan.main_reduction;
+  return !main.empty() && extent_of(facts.stage, main) % config.split != 0;
+}
+
 /// Returns the largest sensible extent of a box along an axis: the smallest of the offered extents
 /// that covers the axis, or the largest offered one.
 int64_t most_tile(const ProductFacts& facts, const TmaChoice::Axis& axis) {
@@ -81,6 +87,9 @@ int64_t trips(const ProductFacts& facts, const GpuProduct& config) {
 bool boxes_fit(const ProductFacts& facts, const GpuProduct& config) {
   if (config.copies == by_threads) return true;
   if (config.stages <= 1) return false;
+  // A box ends early at one bound only. That is the end of a shorter last part, so no block of
+  // terms may reach beyond the end of another part.
+  if (has_shorter_part(facts, config) && config.length % config.kblock != 0) return false;
   for (size_t side = 0; side < product_sides; ++side)
     if (!tiles_fit(facts, config, side)) return false;
   for (size_t side = 0; side < product_sides; ++side) {

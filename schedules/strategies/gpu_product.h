@@ -161,7 +161,7 @@ int64_t boxes_of(const ProductFacts& facts, const GpuProduct& config, size_t sid
 /// Returns the bytes of shared memory of a block of threads. `stage_bytes` are the bytes of the
 /// operands in one stage of the pipeline.
 int64_t shared_bytes_of(const GpuProduct& config, int64_t stage_bytes);
-/// True if the knob `split` offers to sum this many terms in this many parts: the parts are equally
+/// True if the knob `split` offers to sum `terms` terms in `parts` parts: the parts are equally
 /// long, or the last one is shorter and all others are long enough.
 bool may_split(int64_t terms, int64_t parts);
 /// True if the configuration can be used. Seven conditions must hold. `raster` divides the number

@@ -52,6 +52,7 @@ Result<Asked> asked_of(const DbExplainFlags& f, const Surroundings& here, db::St
   TW_TRY(const dsl::Workload workload, chosen_workload(flags.workload));
   TW_TRY(const tuner::ChosenTarget chosen,
          tuner::chosen_target(flags.target.target_or_host(), here.environment));
+  TW_RETURN_IF_ERROR(tuner::check_for_gpu(chosen.target, flags.target.threads, workload));
   const Target target = tuner::with_known_machine(store, chosen.target);
   const auto threads = static_cast<int>(flags.target.threads);
   TW_TRY(const auto best, tuner::best_known(store, workload, target, threads));

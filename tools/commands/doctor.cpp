@@ -142,10 +142,11 @@ Finding absent_database(const std::string& path, bool makes_directories) {
   };
   std::error_code error;
   std::filesystem::path directory = std::filesystem::absolute(path, error).parent_path();
-  if (!makes_directories && !std::filesystem::exists(directory, error))
-    return cannot_be_made("there is no directory " + shell_quoted(directory.string()));
-  while (!std::filesystem::exists(directory, error) && directory.has_relative_path())
+  while (makes_directories && !std::filesystem::exists(directory, error) &&
+         directory.has_relative_path())
     directory = directory.parent_path();
+  if (!std::filesystem::is_directory(directory, error))
+    return cannot_be_made("there is no directory " + shell_quoted(directory.string()));
   if (::access(directory.c_str(), W_OK | X_OK) != 0)
     return cannot_be_made(shell_quoted(directory.string()) + " is not writable");
   return {"database", quoted + ", not there yet: `tune` makes it"};
@@ -204,6 +205,8 @@ Examination everything(const DoctorFlags& flags, const Surroundings& here) {
   std::optional<Result<db::Store>> store;
   if (flags.calibrate || is_database_there(flags.place, here))
     store = open_database(flags.place, here, db::OpenMode::ReadWrite);
+  else if (flags.place.database.empty() && !here.places.fallback.empty())
+    note(here.places.fallback);
   db::Store* const known = store && *store ? &**store : nullptr;
   const Status calibrated = flags.calibrate ? calibrate(host, known, here) : Status();
   std::vector<Finding> findings = {

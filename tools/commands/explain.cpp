@@ -220,7 +220,7 @@ std::string intensity_text(const Analysis& a) {
   const auto per_byte = [&](double bytes, const char* of) {
     return bytes > 0
                ? fmt::format("{:.1f} FLOP per byte {}", share(a.facts.useful_flops, bytes), of)
-               : fmt::format("no byte {}", of);
+               : fmt::format("no bytes {}", of);
   };
   std::string near = per_byte(a.facts.loaded_bytes, "loaded");
   if (a.facts.gpu) {
@@ -364,6 +364,7 @@ Result<int> explain_command(const ExplainFlags& flags, const Surroundings& here)
     if (flags.format == Format::Json)
       TW_RETURN_IF_ERROR(
           print_json("explain", {{"workload", s.workload.key()}, {"analytic_ns", 0}}));
+    if (flags.format == Format::Csv) TW_RETURN_IF_ERROR(print_csv(resource_sheet(Analysis())));
     return 0;
   }
   TW_TRY(const Analysis analysis,

@@ -370,7 +370,7 @@ Result<tuner::ChosenTarget> target_of(const TuneFlags& flags, const Surroundings
 Result<int> tune_network_of(const TuneFlags& flags, const Surroundings& here) {
   TW_TRY(const auto farm, farm_of(flags, here));
   TW_TRY(const tuner::ChosenTarget target, target_of(flags, here, farm));
-  TW_RETURN_IF_ERROR(check_for_gpu(target.target, flags.target.threads, {}));
+  TW_RETURN_IF_ERROR(tuner::check_for_gpu(target.target, flags.target.threads, {}));
   TuneFlags own = flags;
   if (flags.mode != TuneMode::Search) own.effort = tuner::Effort::None;
   TW_RETURN_IF_ERROR(check_measurable(own, target));
@@ -418,7 +418,7 @@ Result<int> tune_command(const TuneFlags& flags, const Surroundings& here) {
   TW_TRY(const auto farm, farm_of(flags, here));
   TW_TRY(const tuner::ChosenTarget target, target_of(flags, here, farm));
   for (const Job& job : all)
-    TW_RETURN_IF_ERROR(check_for_gpu(target.target, flags.target.threads, job.workload));
+    TW_RETURN_IF_ERROR(tuner::check_for_gpu(target.target, flags.target.threads, job.workload));
   std::vector<Job> jobs;
   WithoutResult others;
   for (const Job& job : all) {

@@ -20,8 +20,8 @@ namespace {
 // A core with one vector multiply-add of f32 and one vector load per cycle has a balance of half an
 // operation per byte in L1, and a higher balance in every slower level.
 constexpr double low_intensity = 1;
-// Arithmetic intensity below which a kernel is memory-bound whatever was measured: the balance of
-// such a core in L1 for f64. On a busy machine the measured peak may be far below the true one.
+// Arithmetic intensity below which a kernel counts as memory-bound whatever was measured. It is the
+// balance of such a core in L1 for f64. On a busy machine the measured peak may be far too low.
 constexpr double least_balance = 0.25;
 
 std::string bandwidth_text(const Roofline& line) {

@@ -42,9 +42,9 @@ struct Roofline {
   double level_share() const { return level_gb_per_s > 0 ? gb_per_s() / level_gb_per_s : 0; }
   /// True if memory limits the kernel: moving `traffic` at the level's bandwidth takes longer than
   /// the kernel's operations at the peak. If the bandwidth or the peak is unknown: true if the
-  /// kernel has less than one operation per byte of traffic. Always true for less than a quarter of
-  /// an operation per byte. The operations are those of the kernel's algorithm: `flops` is scaled
-  /// by products / declared_products.
+  /// kernel has less than one operation per byte of traffic. It is always true for less than a
+  /// quarter of an operation per byte. The operations are those of the kernel's algorithm: `flops`
+  /// is scaled by products / declared_products.
   bool is_memory_bound() const;
 };
 

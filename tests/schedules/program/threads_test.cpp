@@ -118,6 +118,20 @@ TEST(Threads, AWarpSharesASumOfInputs) {
   EXPECT_EQ(threads_after(computed, "parallel out i\ncompute_at t out i\nbind out k"), 1);
 }
 
+TEST(Threads, EachThreadOfAWarpHasThePrivateBuffers) {
+  const auto compute = dsl::parse_compute(
+      "input a: f32[4, 64]; t: f32[j=2000] = f32(j); s: f32[i=4] = sum(j=2000) t[j]; "
+      "out: f32[i=4] = sum(k=64) a[i, k]; z: f32[i=4] = out[i] + s[i]");
+  const std::string steps =
+      "tw1\nepilogue z out\nparallel out i\ncompute_at s out i\ncompute_at t out i\n";
+  EXPECT_TRUE(parse_schedule(*compute, steps)->program());
+  const auto program = parse_schedule(*compute, steps + "bind out k")->program();
+  ASSERT_FALSE(program);
+  EXPECT_NE(program.error().message.find("keeps 8064 bytes in a thread, at most 4096"),
+            std::string::npos)
+      << program.error().message;
+}
+
 TEST(Threads, EachBarrierIsNeeded) {
   const Program program = threaded_product().program().value();
   const Block& body = *program.phases[0].body;
