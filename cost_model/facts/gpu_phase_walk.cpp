@@ -151,8 +151,8 @@ Status GpuPhaseWalk::visit_loop(const Loop& loop) {
   if (loop.kind == LoopKind::Thread && !around_.in_nest) nest_ = schedules::thread_nest(loop);
   // The lanes of a warp share the iterations, and combine their results in five steps.
   const bool by_warp = loop.kind == LoopKind::Reduce && is_reduced_by_warp(loop);
-  levels_.push_back(make_level(levels_, loop.variable, loop.begin, loop.end,
-                               by_warp ? LoopKind::Serial : loop.kind));
+  const LoopKind kind = loop.kind == LoopKind::Reduce ? LoopKind::Serial : loop.kind;
+  levels_.push_back(make_level(levels_, loop.variable, loop.begin, loop.end, kind));
   double trips = levels_.back().trips;
   if (by_warp) trips = std::ceil(trips / warp_threads) + std::log2(warp_threads);
   Around around = around_;

@@ -9,10 +9,10 @@ namespace tw::schedules {
 
 namespace {
 
-/// True if a loop around the loop with this index is a reduction loop.
+/// True if a loop around the loop with this index is a reduction loop of more than one iteration.
 bool reduces_around(const StageNest& stage, int index) {
   return std::any_of(stage.loops.begin(), stage.loops.begin() + index,
-                     [](const NestLoop& loop) { return loop.reduction; });
+                     [](const NestLoop& loop) { return loop.reduction && loop.extent > 1; });
 }
 
 }  // namespace

@@ -167,7 +167,10 @@ Status apply(Nest& nest, const CacheOperand& s) {
   if (!dsl::is_int(exists, 1)) held = dsl::select(exists, held, neutral);
 
   Stage copy;
-  copy.name = operand_name(value, s.operand) + "@" + s.stage;
+  const std::string tensor = operand_name(value, s.operand);
+  copy.name = tensor + "@" + s.stage;
+  // Both factors of a product may read the same tensor.
+  if (nest.find(copy.name)) copy.name = fmt::format("{}.{}@{}", tensor, s.operand, s.stage);
   if (nest.find(copy.name)) return illegal(s.name, fmt::format("'{}' exists already", copy.name));
   copy.type = value.type();
   std::vector<Expr> indices;

@@ -124,7 +124,8 @@ class GpuLanesStage : public Configured<GpuLanes> {
     c.schedule.add(CacheWrite{parts, innermost});
     c.schedule.add(Bind{parts, lane});
     for (const std::string& axis : concat({{part}, axes})) c.schedule.add(Parallel{parts, axis});
-    if (!is_number()) c.schedule.add(CacheWrite{plan_.name, innermost});
+    if (is_number()) return combine_number(c, plan_.name, part);
+    c.schedule.add(CacheWrite{plan_.name, innermost});
     c.schedule.add(Bind{plan_.name, part});
     for (const std::string& axis : axes) c.schedule.add(Parallel{plan_.name, axis});
   }

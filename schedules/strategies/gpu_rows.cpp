@@ -94,7 +94,7 @@ void place_number(Construction& c, const StagePlan& plan, const Site& site) {
   c.schedule.add(ComputeAt{partial, site.stage, site.loop});
   c.schedule.add(CacheWrite{partial, lane});
   c.schedule.add(Bind{partial, lane});
-  c.schedule.add(Bind{plan.name, lane});
+  combine_number(c, plan.name, lane);
 }
 
 }  // namespace
@@ -104,8 +104,16 @@ std::string shared_axis(const ComputePlan& compute, const StagePlan& plan) {
   if (plan.reduces_rows) return plan.lane_axis;
   const dsl::Stage& stage = compute.stage(plan);
   if (!stage.axes.empty() || plan.lane_axis.empty()) return "";
-  const auto longest = std::ranges::max_element(stage.reduction, {}, &dsl::Axis::extent);
-  return longest->extent >= warp_threads ? longest->name : "";
+  if (points_of(stage, names_of(stage.reduction)) < warp_threads) return "";
+  return std::ranges::max_element(stage.reduction, {}, &dsl::Axis::extent)->name;
+}
+
+void combine_number(Construction& c, const std::string& stage, const std::string& lane) {
+  if (c.schedule.error()) return;
+  std::string terms = lane;
+  const std::string around = split_off(c, stage, terms, c.find(stage)->loops.back().extent);
+  c.schedule.add(CacheWrite{stage, around});
+  c.schedule.add(Bind{stage, terms});
 }
 
 void place_in_block(Construction& c, const StagePlan& plan, const Site& site) {

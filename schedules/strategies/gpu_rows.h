@@ -12,8 +12,13 @@ namespace tw::schedules {
 
 /// Returns the reduction axis whose iterations the threads of a block share to compute an element
 /// of the stage together: the axis of a row (StagePlan::reduces_rows) or, if the result is a single
-/// number, the longest axis that has work for a warp. Empty if a thread computes whole elements.
+/// number and has terms for a warp, the longest axis. Empty if a thread computes whole elements.
 std::string shared_axis(const ComputePlan& compute, const StagePlan& plan);
+
+/// Binds the loop `lane` of a stage whose result is a single number, so that a warp shares its
+/// iterations. The result is kept in a register meanwhile: an accumulator needs a loop around it,
+/// so the loop is split into one iteration of all. Requires: no other loop of the stage reduces.
+void combine_number(Construction& c, const std::string& stage, const std::string& lane);
 
 /// Computes the stage inside a block of its consumer, by the threads of the block. If the stage has
 /// a shared_axis(), the threads compute each element together. Otherwise each thread computes whole

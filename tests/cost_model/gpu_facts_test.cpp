@@ -344,6 +344,20 @@ TEST(GpuFacts, AnElementThatAllLanesReadIsNeededOnce) {
   EXPECT_EQ(p.sectors, p.ideal_sectors);
 }
 
+// A warp shares the terms of an f32 sum. One thread sums those of an i64.
+TEST(GpuFacts, OneThreadSumsWhatNoWarpCanShuffle) {
+  const auto loads = [](const char* type, const char* target) {
+    return phase_of(
+               scheduled(fmt::format("input a: {0}[6400]; out: {0}[] = sum(k=6400) a[k]", type),
+                         "bind out k\n", gpu(target)),
+               gpu(target))
+        .instructions.global_loads;
+  };
+  EXPECT_LT(loads("f32", "cuda:sm_90a"), 640);
+  EXPECT_GE(loads("i64", "cuda:sm_90a"), 6400);
+  EXPECT_GE(loads("f32", "opencl"), 6400);
+}
+
 TEST(GpuFacts, WhatFitsIntoL2StaysThere) { EXPECT_EQ(phase_of(copy(1 << 20)).dram_bytes, 0); }
 
 TEST(GpuFacts, ColumnsTouchASectorALane) {

@@ -244,6 +244,10 @@ std::optional<FormPair> parts_pair(Random& random) {
       : random.chance(0.3)
           ? matrix + fmt::format("s: f32[] = {}(k={}, i={}) x[i, k]; out: f32[] = exp(s[] * 0.01)",
                                  combine, columns, rows)
+      : random.chance(0.2) ? fmt::format(
+                                 "input x: f32[{0}, {1}, 11]; out: f32[] = {2}(a={0}, "
+                                 "b={1}, c=11) x[a, b, c]",
+                                 3 + rows, 2 + columns % 13, combine)
       : random.chance(0.4)
           ? matrix + fmt::format(
                          "m: f32[] = {0}(k={1}) x[0, k]; out: f32[i={2}, k={1}] = x[i, k] "

@@ -276,6 +276,11 @@ INSTANTIATE_TEST_SUITE_P(
         NestCase{gemm, "rfactor c k 3 blocks; parallel c.rf k_rf", ""},
         NestCase{gemm, "rfactor c k 3 blocks; cache_operand c.rf 1 m k; cache_operand c.rf 2 m n k",
                  ""},
+        // Both factors read one tensor.
+        NestCase{"input a: f32[6, 8]; c: f32[m=6, n=6] = sum(k=8) a[m, k] * a[n, k]",
+                 "reorder c k m n; cache_operand c 1 k m; cache_operand c 2 k n; unroll a@c m; "
+                 "unroll a.2@c n",
+                 ""},
         // Partial sums of partial sums.
         NestCase{gemm, "rfactor c k 4; rfactor c k_rf 2 blocks; compute_at c.rf c.rf.rf m", ""},
         NestCase{"input a: f32[10]; out: f32[] = sum(j=10) a[j]", "rfactor out j 6 blocks", ""},

@@ -110,6 +110,7 @@ TEST(Threads, AWarpSharesASumOfInputs) {
   const char* sum = "input a: f32[64]; out: f32[] = sum(k=64) a[k]";
   EXPECT_EQ(threads_after(sum, ""), 1);
   EXPECT_EQ(threads_after(sum, "bind out k"), 32);
+  EXPECT_EQ(threads_after(sum, "split out k 64\ncache_write out k.0\nbind out k.1"), 32);
   const char* rows = "input a: f32[4, 64]; out: f32[i=4] = sum(k=64) a[i, k]";
   EXPECT_EQ(threads_after(rows, "parallel out i\ncache_write out i\nbind out k"), 32);
   EXPECT_EQ(threads_after(rows, "bind out k"), 1);  // in the loop over rows

@@ -69,13 +69,19 @@ bind out.rf.rf j_rf
 cache_write out.rf i_rf
 bind out.rf j_rf
 parallel out.rf i_rf
-bind out i_rf
+split out i_rf 8
+cache_write out i_rf.0
+bind out i_rf.1
 )");
   EXPECT_FALSE(offers(space, "gpu_elementwise"));
   const Space few =
       space_of_workload("input x: f32[20]; out: f32[] = sum(i=20) x[i]", "cuda:sm_90a");
   EXPECT_FALSE(offers(few, "gpu_lanes"));
   EXPECT_TRUE(offers(few, "gpu_elementwise"));
+  // Short axes have many terms together.
+  const Space short_axes =
+      space_of_workload("input x: f32[7, 8]; out: f32[] = sum(i=7, j=8) x[i, j]", "cuda:sm_90a");
+  EXPECT_TRUE(offers(short_axes, "gpu_lanes"));
 }
 
 TEST(GpuLanes, ASingleNumberMaySitInABlockOfItsConsumer) {
@@ -90,7 +96,9 @@ compute_at m out i
 compute_at m.rf out i
 cache_write m.rf k_rf
 bind m.rf k_rf
-bind m k_rf
+split m k_rf 64
+cache_write m k_rf.0
+bind m k_rf.1
 )"),
             std::string::npos)
       << steps;
