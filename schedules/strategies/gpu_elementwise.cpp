@@ -3,7 +3,8 @@
 // computes a vector of neighbouring elements, and neighbouring threads compute neighbouring
 // vectors. If each block of threads computes a row, producers may be computed in the block, and
 // their elements may stay in registers of the threads. A single thread computes a stage that has no
-// axes to divide, such as a short sum to a single number.
+// axes to divide, such as a short sum to a single number. If there are few results of long
+// reductions, such as the sums of columns, several blocks may compute parts of a result.
 
 #include <algorithm>
 #include <cmath>
@@ -23,6 +24,7 @@ struct GpuElementwise {
   /// row, and its threads keep the elements of producers in registers
   int64_t rows = 0;
   int64_t unrolled_axes = 0;  ///< number of innermost reduction axes that are unrolled
+  int64_t parts = 1;          ///< parts of a reduction; a second phase combines them
 };
 
 // Prior of vectors that are not aligned, which a thread loads and stores element by element.
@@ -30,6 +32,11 @@ constexpr double unaligned_prior = -10;
 // The largest number of elements of a row that a thread keeps in registers. With 64, a softmax of
 // f32 takes 168 of the 255 registers that a thread may have (NVRTC 13.0).
 constexpr int64_t most_kept = 64;
+// The shortest reduction axis that is divided into parts, and the largest number of parts. A thread
+// combines the parts of a result one after another.
+constexpr int64_t least_divided = 64, most_combined = 256;
+// Number of terms of a part that the prior prefers. A guess; the cost model decides.
+constexpr double terms_of_part = 64;
 
 class GpuElementwiseStage : public Configured<GpuElementwise> {
  public:
@@ -49,10 +56,26 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
       add_knob("rows", may_keep_rows() ? std::vector<int64_t>{0, 1, 2} : std::vector<int64_t>{0, 1},
                &GpuElementwise::rows);
     if (stage_.reduction.size() > 1) add_knob("taps", {0, 1, 2}, &GpuElementwise::unrolled_axes);
+    if (may_have_parts())
+      add_optional_knob("parts", powers(longest().extent, 1, most_combined),
+                        &GpuElementwise::parts);
   }
   bool can_be_climbed() const override { return true; }
 
  private:
+  /// Returns the longest reduction axis. Requires: the stage reduces.
+  const dsl::Axis& longest() const {
+    return *std::ranges::max_element(stage_.reduction, {}, &dsl::Axis::extent);
+  }
+
+  /// True if one thread for each result would leave most of the GPU idle.
+  bool may_have_parts() const {
+    if (!plan_.reduces || plan_.scans || plan_.selects() || plan_.placeable()) return false;
+    const Machine& machine = compute_.target.machine;
+    return longest().extent >= least_divided &&
+           points_of(stage_, axes_) < int64_t{machine.cores} * machine.gpu->block_threads;
+  }
+
   /// True if the stage has its own phase, and a reduction of rows may be computed inside of it.
   bool may_keep_rows() const {
     return !plan_.placeable() && std::ranges::any_of(compute_.stages, [&](const StagePlan& other) {
@@ -61,6 +84,7 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
   }
 
   bool fits(const GpuElementwise& config) const override {
+    if (config.parts > 1 && config.rows > 0) return false;
     return config.rows < 2 ||
            ceil_div(extent_of(stage_, axes_.back()), config.threads) <= most_kept;
   }
@@ -68,7 +92,7 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
   double prior(const GpuElementwise& config, bool placed) const override {
     if (axes_.empty()) return placed;
     const double by_threads = -std::abs(std::log2(static_cast<double>(config.threads) / 128));
-    if (!stage_.reduction.empty()) return placed + by_threads;
+    if (!stage_.reduction.empty()) return placed + by_threads + prior_of_parts(config);
     // A thread loads and stores a vector at once, if the vector is aligned.
     const int64_t neighbours =
         config.rows > 0 ? extent_of(stage_, axes_.back()) : points_of(stage_, axes_);
@@ -82,18 +106,46 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
                     Construction& c) const override {
     if (inside) place_in_block(c, plan_, *inside);
     if (inside || axes_.empty()) return {};
+    c.uses(config.parts);
+    if (config.parts > 1) {
+      append_parts(config, c);
+      return {};
+    }
     c.uses(config.threads, config.vector, config.rows);
-    return append_elements(config, c);
+    return append_elements(config, plan_.name, {}, c);
+  }
+
+  double prior_of_parts(const GpuElementwise& config) const {
+    if (!may_have_parts()) return 0;
+    const double useful = static_cast<double>(longest().extent) / terms_of_part;
+    return -std::abs(std::log2(static_cast<double>(config.parts) / std::max(1.0, useful)));
+  }
+
+  /// Schedules a stage that computes the parts, and the stage itself, which combines them.
+  void append_parts(const GpuElementwise& config, Construction& c) const {
+    const std::string part = longest().name + "_rf";
+    c.schedule.add(Rfactor{plan_.name, longest().name, config.parts, Partition::Blocks});
+    c.uses(config.threads, config.vector, config.rows);
+    append_elements(config, plan_.name + ".rf", {part}, c);
+    const Loops axes = contiguous_last(names_of(stage_.axes), plan_.contiguous);
+    if (axes != names_of(stage_.axes)) c.schedule.add(Reorder{plan_.name, axes});
+    std::string thread = fuse_all(c, plan_.name, axes);
+    const std::string block = split_off(c, plan_.name, thread, config.threads);
+    c.schedule.add(CacheWrite{plan_.name, thread});
+    c.schedule.add(Parallel{plan_.name, block});
+    c.schedule.add(Bind{plan_.name, thread});
   }
 
   void close(const Site& site, Construction& c) const override {
     if (site.row > 0) cache_rows(c, site);
   }
 
-  Site append_elements(const GpuElementwise& config, Construction& c) const {
-    const std::string& name = plan_.name;
+  /// Schedules the loops of a stage. They are those of the strategy's stage, and before these the
+  /// loops `parts`, whose iterations have blocks of their own.
+  Site append_elements(const GpuElementwise& config, const std::string& name, const Loops& parts,
+                       Construction& c) const {
     const Loops reduction = reduced_axes(stage_);
-    Loops axes = axes_, blocks, neighbours;
+    Loops axes = axes_, blocks = parts, neighbours;
     if (axes != independent_axes(stage_)) c.schedule.add(Reorder{name, concat({axes, reduction})});
     std::string thread = axes.back();
     Site site;

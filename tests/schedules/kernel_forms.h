@@ -240,6 +240,9 @@ std::optional<FormPair> parts_pair(Random& random) {
       random.chance(0.3)
           ? matrix + fmt::format("out: f32[i={}] = {}(k={}) x[i, k]", rows, combine, columns)
       : random.chance(0.3)
+          ? fmt::format("input x: f32[{0}, {1}]; out: f32[i={1}] = {2}(k={0}) x[k, i]", columns,
+                        rows, combine)
+      : random.chance(0.3)
           ? matrix + fmt::format("out: f32[] = {}(i={}, k={}) x[i, k]", combine, rows, columns)
       : random.chance(0.3)
           ? matrix + fmt::format("s: f32[] = {}(k={}, i={}) x[i, k]; out: f32[] = exp(s[] * 0.01)",

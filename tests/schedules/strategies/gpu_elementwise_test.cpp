@@ -90,6 +90,28 @@ store_in a@out
                       "out: gpu_elementwise threads=128 together=4 rows=2"));
 }
 
+// The sums of 50 columns keep two blocks of threads busy. Eight parts of each sum keep 16 busy.
+TEST(GpuElementwise, FewLongSumsAreComputedInParts) {
+  const Space space = space_of_workload(
+      "input a: f32[1000, 50]; out: f32[j=50] = sum(i=1000) a[i, j]", "cuda:sm_90a");
+  EXPECT_EQ(steps_of(space, "out: gpu_elementwise threads=32 together=1 parts=8"),
+            R"(rfactor out i 8 blocks
+split out.rf j 32
+reorder out.rf i_rf j.0 j.1 i
+cache_write out.rf j.1
+parallel out.rf i_rf
+parallel out.rf j.0
+bind out.rf j.1
+split out j 32
+cache_write out j.1
+parallel out j.0
+bind out j.1
+)");
+  const Space wide = space_of_workload(
+      "input a: f32[1000, 200000]; out: f32[j=200000] = sum(i=1000) a[i, j]", "cuda:sm_90a");
+  EXPECT_FALSE(allows(wide, "out: gpu_elementwise threads=32 together=1 parts=8"));
+}
+
 TEST(GpuElementwise, AShortSumToASingleNumberIsForOneThread) {
   const auto compute = dsl::parse_compute("input a: f32[20]; out: f32[] = sum(i=20) a[i]");
   ASSERT_TRUE(compute) << compute.error().message;
