@@ -220,8 +220,8 @@ struct StoreIn {
   }
 };
 /// Copies an operand of a reduction's term to a buffer before it is used. At the start of each
-/// iteration of `loop`, a new stage `<tensor>@<stage>` computes the values of the operand that the
-/// iteration uses. The buffer has a dimension for each of the `loops`, which must be all the loops
+/// iteration of `loop`, a new stage computes the values of the operand that the iteration uses. Its
+/// name is `<tensor>@<stage>`, or `<tensor>.<operand>@<stage>` if that name is taken. The buffer has a dimension for each of the `loops`, which must be all the loops
 /// inside of `loop` that the operand depends on. `operand` is 1 or 2 for the factors of a product,
 /// and 1 for any other term.
 ///

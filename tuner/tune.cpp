@@ -97,8 +97,8 @@ Status check_for_gpu(const Target& target, int64_t threads, const dsl::Workload&
   const std::string gpu = target.to_string();
   if (threads != 1)
     return fail(ErrorCode::Usage,
-                fmt::format("[target] --threads {}: it is the processor's, and {} is a GPU: leave "
-                            "it out",
+                fmt::format("[target] --threads {}: only processors have several threads, and {} "
+                            "is a GPU: leave it out",
                             threads, gpu));
   if (workload.state != dsl::CacheState::Hot)
     return fail(ErrorCode::Usage,
@@ -144,11 +144,11 @@ Result<Results> tune_all(const std::vector<TaskSpec>& tasks, const Target& targe
                          const TuneOptions& options, db::Store& store,
                          const Environment& environment, const OnProgress& on_progress) {
   TW_RETURN_IF_ERROR(check(options));
+  for (const TaskSpec& task : tasks)
+    TW_RETURN_IF_ERROR(check_for_gpu(target, options.threads, task.workload));
   if (options.effort == Effort::None)
     return all_from_database(tasks, target, options, store, environment);
   TW_RETURN_IF_ERROR(check_max_isa());
-  for (const TaskSpec& task : tasks)
-    TW_RETURN_IF_ERROR(check_for_gpu(target, options.threads, task.workload));
   TW_TRY(Workers workers, start_workers(target, options.threads, environment, options.timeout_s));
   return tune_all(tasks, target, options, store, environment, on_progress, std::move(workers));
 }

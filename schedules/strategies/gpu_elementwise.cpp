@@ -71,9 +71,14 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
   /// True if one thread for each result would leave most of the GPU idle.
   bool may_have_parts() const {
     if (!plan_.reduces || plan_.scans || plan_.selects() || plan_.placeable()) return false;
-    const Machine& machine = compute_.target.machine;
     return longest().extent >= least_divided &&
-           points_of(stage_, axes_) < int64_t{machine.cores} * machine.gpu->block_threads;
+           static_cast<double>(points_of(stage_, axes_)) < threads_of_gpu();
+  }
+
+  /// Returns the number of threads of a large block on each multiprocessor.
+  double threads_of_gpu() const {
+    const Machine& machine = compute_.target.machine;
+    return static_cast<double>(machine.cores) * static_cast<double>(machine.gpu->block_threads);
   }
 
   /// True if the stage has its own phase, and a reduction of rows may be computed inside of it.
@@ -84,7 +89,7 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
   }
 
   bool fits(const GpuElementwise& config) const override {
-    if (config.parts > 1 && config.rows > 0) return false;
+    if (config.parts > 1 && (config.rows > 0 || config.parts > longest().extent)) return false;
     return config.rows < 2 ||
            ceil_div(extent_of(stage_, axes_.back()), config.threads) <= most_kept;
   }
@@ -117,7 +122,10 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
 
   double prior_of_parts(const GpuElementwise& config) const {
     if (!may_have_parts()) return 0;
-    const double useful = static_cast<double>(longest().extent) / terms_of_part;
+    const auto results = static_cast<double>(std::max<int64_t>(1, points_of(stage_, axes_)));
+    const auto terms = static_cast<double>(points_of(stage_, names_of(stage_.reduction)));
+    const double useful = std::min({threads_of_gpu() / results, terms / terms_of_part,
+                                    static_cast<double>(longest().extent)});
     return -std::abs(std::log2(static_cast<double>(config.parts) / std::max(1.0, useful)));
   }
 
@@ -140,8 +148,8 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
     if (site.row > 0) cache_rows(c, site);
   }
 
-  /// Schedules the loops of a stage. They are those of the strategy's stage, and before these the
-  /// loops `parts`, whose iterations have blocks of their own.
+  /// Schedules the stage `name`: first the loops `parts`, whose iterations have blocks of their own,
+  /// then the loops over its elements.
   Site append_elements(const GpuElementwise& config, const std::string& name, const Loops& parts,
                        Construction& c) const {
     const Loops reduction = reduced_axes(stage_);

@@ -16,8 +16,9 @@ namespace tw::schedules {
 std::string shared_axis(const ComputePlan& compute, const StagePlan& plan);
 
 /// Binds the loop `lane` of a stage whose result is a single number, so that a warp shares its
-/// iterations. The result is kept in a register meanwhile: an accumulator needs a loop around it,
-/// so the loop is split into one iteration of all. Requires: no other loop of the stage reduces.
+/// iterations: out[] += p[k] becomes acc = 0; acc += p[k]; out[] = acc. An accumulator needs a loop
+/// around it, so the loop is split into an outer loop of one iteration and the loop that is bound.
+/// Requires: no other loop of the stage reduces.
 void combine_number(Construction& c, const std::string& stage, const std::string& lane);
 
 /// Computes the stage inside a block of its consumer, by the threads of the block. If the stage has

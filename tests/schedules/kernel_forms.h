@@ -240,8 +240,10 @@ std::optional<FormPair> parts_pair(Random& random) {
       random.chance(0.3)
           ? matrix + fmt::format("out: f32[i={}] = {}(k={}) x[i, k]", rows, combine, columns)
       : random.chance(0.3)
-          ? fmt::format("input x: f32[{0}, {1}]; out: f32[i={1}] = {2}(k={0}) x[k, i]", columns,
-                        rows, combine)
+          ? fmt::format(
+                "input x: f32[{0}, {1}]; input y: f32[{1}]; out: f32[i={1}] = {2}(k={0}) "
+                "select(k % 7 == {3}, x[k, i], x[k, i] * y[i])",
+                columns, rows, combine, random.below(9))
       : random.chance(0.3)
           ? matrix + fmt::format("out: f32[] = {}(i={}, k={}) x[i, k]", combine, rows, columns)
       : random.chance(0.3)
