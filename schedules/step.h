@@ -221,9 +221,9 @@ struct StoreIn {
 };
 /// Copies an operand of a reduction's term to a buffer before it is used. At the start of each
 /// iteration of `loop`, a new stage computes the values of the operand that the iteration uses. Its
-/// name is `<tensor>@<stage>`, or `<tensor>.<operand>@<stage>` if that name is taken. The buffer has a dimension for each of the `loops`, which must be all the loops
-/// inside of `loop` that the operand depends on. `operand` is 1 or 2 for the factors of a product,
-/// and 1 for any other term.
+/// name is `<tensor>@<stage>`, or `<tensor>.<operand>@<stage>` if that name is taken. The buffer
+/// has a dimension for each of the `loops`, which must be all the loops inside of `loop` that the
+/// operand depends on. `operand` is 1 or 2 for the factors of a product, and 1 for any other term.
 ///
 /// Elements of the buffer that lie in a tail or in padding, where there is nothing to read, are the
 /// neutral element, such as 0 for a sum. Therefore a reduction whose operands are all staged

@@ -124,8 +124,8 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
     if (!may_have_parts()) return 0;
     const auto results = static_cast<double>(std::max<int64_t>(1, points_of(stage_, axes_)));
     const auto terms = static_cast<double>(points_of(stage_, names_of(stage_.reduction)));
-    const double useful = std::min({threads_of_gpu() / results, terms / terms_of_part,
-                                    static_cast<double>(longest().extent)});
+    const double useful = std::min(
+        {threads_of_gpu() / results, terms / terms_of_part, static_cast<double>(longest().extent)});
     return -std::abs(std::log2(static_cast<double>(config.parts) / std::max(1.0, useful)));
   }
 
@@ -148,8 +148,8 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
     if (site.row > 0) cache_rows(c, site);
   }
 
-  /// Schedules the stage `name`: first the loops `parts`, whose iterations have blocks of their own,
-  /// then the loops over its elements.
+  /// Schedules the stage `name`: first the loops `parts`, whose iterations have blocks of their
+  /// own, then the loops over its elements.
   Site append_elements(const GpuElementwise& config, const std::string& name, const Loops& parts,
                        Construction& c) const {
     const Loops reduction = reduced_axes(stage_);

@@ -83,8 +83,8 @@ int64_t trips(const ProductFacts& facts, const GpuProduct& config) {
 }
 
 /// True if no operand is copied by TMA. Also true if the pipeline has several stages, each box is a
-/// block (tiles_fit()), no box has two ends, and the bytes that a copy moves meet the alignment that
-/// TMA requires.
+/// block (tiles_fit()), no box has two ends, and the bytes that a copy moves meet the alignment
+/// that TMA requires.
 bool boxes_fit(const ProductFacts& facts, const GpuProduct& config) {
   if (config.copies == by_threads) return true;
   if (config.stages <= 1) return false;
