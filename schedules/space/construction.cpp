@@ -2,6 +2,7 @@
 #include "schedules/space/construction.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "schedules/nest.h"
 
@@ -90,6 +91,10 @@ std::vector<int64_t> powers(int64_t extent, int64_t least, int64_t most) {
     if (value >= extent) break;
   }
   return values;
+}
+
+double preference(int64_t value, double wanted, double weight) {
+  return -weight * std::abs(std::log2(static_cast<double>(value) / wanted));
 }
 
 int64_t points_of(const dsl::Stage& stage, const Loops& axes) {

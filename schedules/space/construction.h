@@ -110,6 +110,9 @@ void unroll(Construction& c, const std::string& stage, const Loops& loops);
 /// that is at least `extent`, or before the first value above `most`. For extent 20, least 8 and
 /// most 128 it is {8, 16, 32}.
 std::vector<int64_t> powers(int64_t extent, int64_t least, int64_t most);
+/// Returns a summand of a prior. It is 0 if `value` is `wanted`, and falls by `weight` for each
+/// factor of 2 between them. For example, preference(8, 2, 0.5) is -1.
+double preference(int64_t value, double wanted, double weight);
 /// Returns the product of the extents of `axes`.
 int64_t points_of(const dsl::Stage& stage, const Loops& axes);
 

@@ -96,7 +96,7 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
 
   double prior(const GpuElementwise& config, bool placed) const override {
     if (axes_.empty()) return placed;
-    const double by_threads = -std::abs(std::log2(static_cast<double>(config.threads) / 128));
+    const double by_threads = preference(config.threads, 128, 1);
     if (!stage_.reduction.empty()) return placed + by_threads + prior_of_parts(config);
     // A thread loads and stores a vector at once, if the vector is aligned.
     const int64_t neighbours =
@@ -126,7 +126,7 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
     const auto terms = static_cast<double>(points_of(stage_, names_of(stage_.reduction)));
     const double useful = std::min(
         {threads_of_gpu() / results, terms / terms_of_part, static_cast<double>(longest().extent)});
-    return -std::abs(std::log2(static_cast<double>(config.parts) / std::max(1.0, useful)));
+    return preference(config.parts, std::max(1.0, useful), 1);
   }
 
   /// Schedules a stage that computes the parts, and the stage itself, which combines them.

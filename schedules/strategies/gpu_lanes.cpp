@@ -6,7 +6,6 @@
 // whole row.
 
 #include <algorithm>
-#include <cmath>
 
 #include "schedules/program/threads.h"
 #include "schedules/space/strategy.h"
@@ -71,16 +70,13 @@ class GpuLanesStage : public Configured<GpuLanes> {
   }
 
   double prior(const GpuLanes& config, bool placed) const override {
-    const auto from = [](double value, double wanted) {
-      return -std::abs(std::log2(value / wanted));
-    };
-    double rating = placed + from(static_cast<double>(config.threads), 128);
+    double rating = placed + preference(config.threads, 128, 1);
     if (may_have_parts() && !placed) {
       const auto terms = static_cast<double>(points_of(stage_, names_of(stage_.reduction)));
       const double idle =
           compute_.target.machine.cores / static_cast<double>(std::max<int64_t>(1, rows()));
       const double useful = terms / (static_cast<double>(config.threads) * terms_of_thread);
-      rating += from(static_cast<double>(config.parts), std::max(1.0, std::min(idle, useful)));
+      rating += preference(config.parts, std::max(1.0, std::min(idle, useful)), 1);
     }
     return rating;
   }

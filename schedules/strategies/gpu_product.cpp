@@ -229,10 +229,6 @@ bool may_split(int64_t terms, int64_t parts) {
   return terms % parts == 0 || (length >= least_split_terms && (parts - 1) * length < terms);
 }
 
-double preference(int64_t value, double wanted, double weight) {
-  return -weight * std::abs(std::log2(static_cast<double>(value) / wanted));
-}
-
 double product_prior(const ProductFacts& facts, const GpuProduct& config) {
   auto blocks = static_cast<double>(config.split * facts.batches);
   for (const int64_t along : config.blocks) blocks *= static_cast<double>(along);

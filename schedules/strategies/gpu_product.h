@@ -174,9 +174,6 @@ bool product_fits(const ProductFacts& facts, const GpuProduct& config);
 /// Returns the part of the heuristic prior that strategies for products share. It prefers that few
 /// multiprocessors are idle, that sums are not split, and that `raster` and `resident` are 1.
 double product_prior(const ProductFacts& facts, const GpuProduct& config);
-/// Returns a summand of a prior. It is 0 if `value` is `wanted`, and falls by `weight` for each
-/// factor of 2 between them. For example, preference(8, 2, 0.5) is -1.
-double preference(int64_t value, double wanted, double weight);
 
 /// Returns the numbers of rows, or columns, that a block of threads may compute: powers of two
 /// and, if warpgroups can compute the product and the side is longer than 128, 192.
