@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/own_files.h"
 #include "codegen/installation.h"
 #include "codegen/prefetch_hints.h"
 
@@ -71,22 +72,13 @@ bool has_prefetches(const NamedProgram& named) {
 
 std::vector<std::string> plugin_directories() {
   std::vector<std::string> directories;
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error) {
-    const auto folder = program.parent_path();
+  const OwnFiles files = own_files();
+  if (files.program) {
+    const auto folder = files.program->parent_path();
     directories = {folder.string(), (folder.parent_path() / plugin_install_directory()).string()};
   }
-  // A program that links libtilewright.so has the plugin in a folder beside that library. In a
-  // statically linked program, dli_fname is argv[0], which may be relative; the plugin would then
-  // be searched for in the working directory.
-  Dl_info us;
-  if (dladdr(reinterpret_cast<void*>(&compile_cpu), &us) != 0 &&
-      std::filesystem::path(us.dli_fname).is_absolute()) {
-    const auto library = std::filesystem::canonical(us.dli_fname, error);
-    if (!error && library != program)
-      directories.push_back((library.parent_path() / "tilewright").string());
-  }
+  // A program that links libtilewright.so has the plugin in a folder beside that library.
+  if (files.library) directories.push_back((files.library->parent_path() / "tilewright").string());
   directories.push_back(plugin_build_directory());
   return directories;
 }

@@ -11,8 +11,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 
+#include "base/own_files.h"
 #include "base/text.h"
 #include "tools/flags/quote.h"
 
@@ -25,9 +25,7 @@ std::string variable(const char* name) {
 }
 
 std::string program_path(const char* argv0) {
-  std::error_code error;
-  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? std::string(argv0 ? argv0 : "tilewright") : path.string();
+  return own_files().program.value_or(argv0 ? argv0 : "tilewright").string();
 }
 
 int terminal_columns(int descriptor) {

@@ -65,14 +65,29 @@ bool is_trusted(const fs::path& directory) {
          (info.st_uid == 0 || info.st_uid == ::geteuid()) && (info.st_mode & S_IWOTH) == 0;
 }
 
-/// Adds the folder nvidia/cu13/lib of the virtual environment .venv in this directory, if there is
-/// one.
-void add_wheel(const fs::path& directory, std::vector<std::string>& places) {
+/// Adds the folder into which PyPI's package installs NVRTC, if the directory `site_packages` has
+/// it.
+void add_package(const fs::path& site_packages, std::vector<std::string>& places) {
+  std::error_code error;
+  const fs::path place = site_packages / "nvidia" / "cu13" / "lib";
+  if (fs::is_directory(place, error)) places.push_back(place.string());
+}
+
+/// Adds NVRTC's folder of the virtual environment .venv in this directory, if there is one.
+void add_environment(const fs::path& directory, std::vector<std::string>& places) {
   std::error_code error;
   if (!is_trusted(directory / ".venv")) return;
-  for (const auto& python : fs::directory_iterator(directory / ".venv" / "lib", error)) {
-    const fs::path place = python.path() / "site-packages" / "nvidia" / "cu13" / "lib";
-    if (fs::is_directory(place, error)) places.push_back(place.string());
+  for (const auto& python : fs::directory_iterator(directory / ".venv" / "lib", error))
+    add_package(python.path() / "site-packages", places);
+}
+
+/// Adds NVRTC's folders for a file of this project. A file of an installed wheel is in
+/// site-packages, beside the packages of NVIDIA. Whoever may write there may also write the file.
+void add_near(const fs::path& file, std::vector<std::string>& places) {
+  for (fs::path at = file.parent_path(); at.has_relative_path(); at = at.parent_path()) {
+    if (at.filename() == "site-packages" || at.filename() == "dist-packages")
+      add_package(at, places);
+    add_environment(at, places);
   }
 }
 
@@ -199,13 +214,11 @@ struct Nvrtc::Library {
   std::vector<std::string> architectures;
 };
 
-std::vector<std::string> nvrtc_places() {
+std::vector<std::string> nvrtc_places(const OwnFiles& files) {
   std::vector<std::string> places = {"", "/usr/local/cuda/lib64"};
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  for (fs::path at = program.parent_path(); at.has_relative_path(); at = at.parent_path())
-    add_wheel(at, places);
-  add_wheel(checkout_directory(), places);
+  for (const auto& file : {files.library, files.program})
+    if (file) add_near(*file, places);
+  add_environment(checkout_directory(), places);
   return places;
 }
 
@@ -219,7 +232,7 @@ Result<Nvrtc> Nvrtc::open(const NvrtcOptions& options) {
     return fail(ErrorCode::Environment,
                 fmt::format("[nvrtc] libnvrtc.so.13, which compiles for CUDA, cannot be opened "
                             "({}): install the Python package 'cuda-toolkit[nvrtc,cudart]==13.0.*' "
-                            "into .venv, or set CUDA_HOME to a CUDA toolkit",
+                            "beside this one or into .venv, or set CUDA_HOME to a CUDA toolkit",
                             reason));
   auto library = std::make_shared<Library>();
   library->path = path;

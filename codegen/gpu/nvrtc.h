@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/own_files.h"
 #include "base/result.h"
 #include "runtime/device.h"
 
@@ -29,10 +30,14 @@ struct NvrtcOptions {
 };
 
 /// Returns the directories in which the library is searched for by default: "" for the loader's
-/// search path, /usr/local/cuda/lib64, and the folder nvidia/cu13/lib that the Python package
-/// cuda-toolkit installs in a virtual environment. The environment must be named .venv and be in a
-/// directory above this program, or in the checkout in which the program was built.
-std::vector<std::string> nvrtc_places();
+/// search path, /usr/local/cuda/lib64, and the folders nvidia/cu13/lib that the Python package
+/// cuda-toolkit has installed in one of these places:
+/// - the directory site-packages or dist-packages that contains one of `files`;
+/// - a virtual environment named .venv, in a directory above one of `files` or in the checkout in
+///   which the program was built.
+/// The folder .venv must belong to this user or to root, and others must not be able to write to
+/// it.
+std::vector<std::string> nvrtc_places(const OwnFiles& files = own_files());
 
 /// The resources that a __global__ function needs, as ptxas reports them. Bytes are per thread,
 /// except for shared memory, whose bytes are per block.

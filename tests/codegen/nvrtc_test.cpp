@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <filesystem>
 #include <optional>
 
 #include "tests/codegen/gpu_runs.h"
@@ -13,6 +14,8 @@
 
 namespace tw::codegen {
 namespace {
+
+namespace fs = std::filesystem;
 
 using testing::AllOf;
 using testing::Contains;
@@ -205,6 +208,22 @@ TEST(Nvrtc, Fault50_WithoutTheLibraryTheMessageNamesThePackage) {
   EXPECT_EQ(nvrtc.error().code, ErrorCode::Environment);
   EXPECT_THAT(nvrtc.error().message,
               AllOf(HasSubstr("cuda-toolkit[nvrtc,cudart]==13.0.*"), Not(HasSubstr("\n"))));
+}
+
+// The wheel of this project and NVIDIA's packages may be in an environment with any name.
+TEST(Nvrtc, TheWheelsEnvironmentIsSearched) {
+  const fs::path folder =
+      mkdtemp(fs::path(testing::TempDir() / fs::path("nvrtc_XXXXXX")).string().data());
+  const fs::path site_packages = folder / "env/lib/python3.12/site-packages";
+  const fs::path place = site_packages / "nvidia/cu13/lib";
+  fs::create_directories(place);
+  const OwnFiles python = {.program = "/usr/bin/python3.12",
+                           .library = site_packages / "tilewright/lib/libtilewright.so.0"};
+  const OwnFiles worker = {.program = site_packages / "tilewright/bin/tilewright"};
+  EXPECT_THAT(nvrtc_places(python), Contains(place.string()));
+  EXPECT_THAT(nvrtc_places(worker), Contains(place.string()));
+  EXPECT_THAT(nvrtc_places({.program = "/usr/bin/python3.12"}), Not(Contains(place.string())));
+  fs::remove_all(folder);
 }
 
 TEST(PtxasLog, EachAdviceIsToldOnce) {

@@ -128,6 +128,16 @@ class Wheel(unittest.TestCase):
         done = self.run_installed("tune", "--op", "dense", "--shape", "m=8,n=8,k=8", "--trials", "2", "--budget", "10m")
         self.assertIn("replay       tilewright replay", done.stdout)
 
+    def test_nvrtc_of_the_same_environment_compiles(self):
+        library = next(ROOT.glob(".venv/lib/python3*/site-packages/nvidia/cu13/lib/libnvrtc.so.13"), None)
+        if library is None:
+            self.skipTest("[SKIP] .venv has no NVRTC, because a CUDA toolkit is installed")
+        place = next((self.bin.parent / "lib").glob("python3*/site-packages")) / "nvidia" / "cu13"
+        shutil.copytree(library.parent, place / "lib")
+        self.run_installed("tune", "--op", "dense", "--shape", "m=64,n=64,k=64", "--target", "cuda:sm_80",
+                           "--compile-only", "--output", "gpu.twart")
+        self.assertGreater((self.folder / "gpu.twart").stat().st_size, 1000)
+
     def test_c_and_cxx_programs_are_built_and_run(self):
         version = outside.build_c_program(self.prefix, self.folder)
         self.assertRegex(subprocess.run([version], capture_output=True, text=True, check=True).stdout, r"^\d+\.\d+\.\d+$")

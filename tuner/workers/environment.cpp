@@ -12,6 +12,7 @@
 #include <filesystem>
 
 #include "base/hash.h"
+#include "base/own_files.h"
 
 namespace tw::tuner {
 namespace {
@@ -29,11 +30,7 @@ std::string xdg_directory(const char* name, const std::string& home, const std::
   return home.empty() ? "" : home + "/" + otherwise;
 }
 
-std::string this_program() {
-  std::error_code error;
-  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? "tilewright" : path.string();
-}
+std::string this_program() { return own_files().program.value_or("tilewright").string(); }
 
 std::string random_session() {
   uint64_t bits = 0;
