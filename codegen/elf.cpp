@@ -58,7 +58,7 @@ struct RegisterCount {
   uint32_t symbol, registers;
 };
 
-/// Returns the values of all attributes with the number of registers of a function.
+/// Returns the values of all attributes that tell the number of registers of a function.
 std::vector<RegisterCount> register_counts(std::string_view attributes) {
   std::vector<RegisterCount> counts;
   uint64_t offset = 0;

@@ -39,9 +39,9 @@ constexpr double launch_ns = 1200;
 // The share of the time of a unit or a transfer that is added to the time of a busier one, if both
 // work at the same time.
 constexpr double gpu_overlap_loss = 0.15;
-// Share of the shorter of two times, the latency of blocks and the busy time of the units, that is
-// added to the longer time in phases with a pipeline. It is small: it only orders kernels whose
-// units are equally busy, the one with the deepest pipeline first.
+// In a phase with a pipeline, this share of the shorter of two times is added to the longer one:
+// the latency of the blocks and the busy time of the units. It only decides between kernels whose
+// units are equally busy. The kernel with the deeper pipeline is then expected to be faster.
 constexpr double latency_loss = 0.01;
 
 /// Cycles that the units of a multiprocessor are busy with one execution of a section by all warps

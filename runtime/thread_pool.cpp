@@ -185,9 +185,10 @@ void* ThreadPool::work(void* argument) {
   return nullptr;
 }
 
-/// The signals that a process sends, which the application's threads receive. Signals that a thread
-/// raises itself, by a fault or by abort(), are not among them: if such a signal is blocked, the
-/// process may end without a call of the application's handler.
+/// Returns the signals that the pool's threads block, so that the application's threads receive
+/// them. They are those that a process sends. Signals that a thread raises itself, by a fault or by
+/// abort(), are not among them: if a thread raises a signal that it blocks, the process may end
+/// without a call of the application's handler.
 sigset_t sent_signals() {
   sigset_t signals;
   sigfillset(&signals);

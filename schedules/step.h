@@ -193,10 +193,10 @@ struct CacheWrite {
                       optional("scope", &CacheWrite::scope));
   }
 };
-/// Copies a part of `tensor` to a buffer at the start of each iteration of `loop`: the region that
-/// the iteration reads. A new stage `<tensor>@<stage>` makes the copy. `readers` are the stages
-/// that read the copy instead of the tensor: `stage`, or stages that are computed inside of the
-/// loop. Without `readers`, only `stage` reads the copy. Epilogues still read the tensor.
+/// At the start of each iteration of `loop`, copies the part of `tensor` that the iteration reads
+/// to a buffer. A new stage `<tensor>@<stage>` makes the copy. `readers` are the stages that read
+/// the copy instead of the tensor: `stage`, or stages that are computed inside of it. Without
+/// `readers`, only `stage` reads the copy. Epilogues still read the tensor.
 struct CacheRead {
   static constexpr std::string_view name = "cache_read";
   std::string tensor, stage, loop;
@@ -207,8 +207,8 @@ struct CacheRead {
                       optional("readers", &CacheRead::readers));
   }
 };
-/// Keeps the elements of a stage that is computed inside of another stage in the memory of the
-/// threads that compute them: in registers, or in memory of the thread (Halide: store_in with
+/// Keeps the elements of a stage that is computed inside of another stage in the threads that
+/// compute them: in registers, or in the thread's local memory (Halide: store_in with
 /// MemoryType::Register; TVM: set_scope "local"). Each thread may read only the elements that it
 /// computed. The stage must not reduce, and one of its loops must be bound to threads.
 struct StoreIn {
@@ -227,8 +227,9 @@ struct StoreIn {
 ///
 /// Elements of the buffer that lie in a tail or in padding, where there is nothing to read, are the
 /// neutral element, such as 0 for a sum. Therefore a reduction whose operands are all staged
-/// accumulates without guards. There is one exception: if the tensor is padded, elements that are
-/// used only by results beyond the end of an axis may be any elements of the tensor.
+/// accumulates without guards. There is one exception: if the tensor is padded, some elements of
+/// the buffer are used only by results beyond the end of an axis, which are never stored. These
+/// elements may be any elements of the tensor.
 struct CacheOperand {
   static constexpr std::string_view name = "cache_operand";
   std::string stage;
@@ -345,11 +346,12 @@ struct Swizzle {
   }
 };
 /// Splits the reduction over `axis` in two. A new stage `<stage>.rf` computes `factor` partial
-/// results along a new axis `<axis>_rf`, and the stage itself reduces these. The new axis is the
-/// last one of the new stage if partial results are interleaved, and the first one if they are
-/// blocks. Must precede all steps on the stage's loops; an epilogue may come first. A second
-/// rfactor splits the sum of the partial results in the same way; its new stage is
-/// `<stage>.rf.rf`.
+/// results along a new axis `<axis>_rf`, and the stage itself reduces these. If each partial result
+/// combines every `factor`-th element (interleaved), the new axis is the last one of the new stage.
+/// If it combines neighbouring elements (blocks), the new axis is the first one. Must precede all
+/// steps on the stage's loops; an epilogue may come first. A second rfactor, over `<axis>_rf`,
+/// splits the reduction of the partial results in the same way. Its new stage `<stage>.rf.rf` reads
+/// `<stage>.rf`, and the stage itself reads `<stage>.rf.rf`.
 struct Rfactor {
   static constexpr std::string_view name = "rfactor";
   std::string stage, axis;

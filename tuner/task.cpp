@@ -38,8 +38,8 @@ constexpr double usual_points_per_s = 2500, usual_gpu_points_per_s = 400;
 constexpr double usual_schedules_per_s = 2000;
 // Number of points that a run with one task proposes before its own measurements influence
 // proposals. These points depend only on the run's options, its target and the database, so that
-// every run with the same seed begins with the same points. Two different batches show more of a
-// space than the children of one batch.
+// every run with the same seed begins with the same points. Two batches that are drawn without
+// feedback show more of a space than one batch and its mutations.
 constexpr int64_t points_before_feedback = 16;
 // Trials per second that are assumed before the first batch. One core builds eight candidates in a
 // third of a second.

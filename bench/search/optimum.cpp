@@ -31,7 +31,7 @@ double predicted_ns(const tuner::Candidate& candidate) {
   return std::exp2(cost_model::ordering_time_of(candidate.features)) - 1;
 }
 
-/// Adds the samples of one batch to the row.
+/// Adds the samples of one batch to the result of the workload.
 void add_samples(const Space& space, const std::vector<Point>& points,
                  const OptimumOptions& options, Optimum& row) {
   const auto judged = tuner::judge_points(

@@ -46,9 +46,9 @@ struct Optimum {
 
 /// Chooses a schedule for the workload, and draws samples of its space until `options.samples` of
 /// them are legal. A schedule whose registers are expected to spill on a GPU counts as illegal, as
-/// it does when a schedule is chosen. Among 1,000 samples that are judged together, samples with
-/// the same program count once. Draws at most 100 times as many samples as are asked for. Fails
-/// with the errors of predicted_schedule().
+/// it does when a schedule is chosen. Samples are judged in batches of 1,000. Within a batch,
+/// samples with the same program count once. Draws at most 100 times as many samples as are asked
+/// for. Fails with the errors of predicted_schedule().
 Result<Optimum> measure_optimum(const Item& item, const Target& target,
                                 const OptimumOptions& options, const tuner::Clock& clock);
 

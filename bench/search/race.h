@@ -13,8 +13,9 @@
 
 namespace tw::bench {
 
-/// Makes one row. Before kernels are timed, their outputs are compared. If something fails, the
-/// message is in the `error` of the row or of a trace. The function itself fails only with
+/// Runs each strategy on the task, and returns the comparison as one row of the table of searches.
+/// Before kernels are timed, their outputs are compared. If something fails, the message is in the
+/// `error` of the row, or of the trace of a strategy. The function itself fails only with
 /// Interrupted. task.inputs need not be set, because the function makes random inputs.
 Result<SearchRow> race(SearchTask task, const std::vector<const Strategy*>& strategies, int rounds,
                        std::shared_ptr<runtime::ThreadPool> pool);

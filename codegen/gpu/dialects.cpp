@@ -54,8 +54,9 @@ int64_t elements_of(const Buffer& buffer) { return std::max<int64_t>(1, buffer.e
 
 // ---- CUDA C++ -------------------------------------------------------------------------------
 
-/// The second launch bound is the number of blocks that have to fit on a multiprocessor. Without it
-/// the compiler spills registers so that more blocks fit.
+/// The second launch bound is the number of blocks that have to fit on a multiprocessor. It is
+/// always written, also if it is 1: without it the compiler may choose to spill registers so that
+/// more blocks fit.
 std::string cuda_head(int64_t threads, int64_t resident_blocks) {
   return fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {})\n", threads,
                      resident_blocks);

@@ -186,7 +186,8 @@ std::optional<hi::Call::IntrinsicOp> operation_kept_apart(const dsl::Binary& b,
   return must_be_strict ? strict_operation(b.op) : std::nullopt;
 }
 
-/// True if the loop may have no iteration: some end may be at or below some begin.
+/// True if the loop may have no iteration: one of its upper bounds may be less than or equal to one
+/// of its lower bounds.
 bool may_be_empty(const Loop& loop, const Ranges& ranges) {
   for (const Expr& begin : schedules::alternatives(loop.begin, BinaryOp::Max))
     for (const Expr& end : schedules::alternatives(loop.end, BinaryOp::Min))

@@ -101,9 +101,9 @@ class PhaseTranslator {
   /// True if `next` computes only core tiles and `stmt`, the statement before it, sets the sums of
   /// these tiles to 0. Then both are translated together, and the sums need not be loaded.
   bool zeroes_sums(const Stmt& stmt, const Stmt& next) const;
-  /// Translates a statement that computes only core tiles, with sums in `buffer`. While the
-  /// statement runs, the sums are in tile registers. Before it, they are set to 0 if
-  /// `begins_with_zero`, else loaded from memory; after it, they are stored to memory.
+  /// Translates a statement that consists only of instructions on core tiles, which accumulate into
+  /// `buffer`. The sums are in tile registers while the statement runs. Before it, they are set to
+  /// 0 if `begins_with_zero`, else loaded from `buffer`; after it, they are stored to `buffer`.
   HStmt translate_tiles(const Stmt& stmt, const std::string& buffer, bool begins_with_zero);
   /// Translates one tile of the statement that translate_tiles() translates.
   HStmt translate_tile(const Loop& loop);

@@ -95,8 +95,8 @@ struct GpuPhaseFacts {
   double sectors = 0, ideal_sectors = 0;
   double shared_cycles = 0;
   /// `shared_accesses` is the number of accesses of warps to shared memory, by loads, stores and
-  /// cp.async. `bank_cycles` is the part of `shared_cycles` that they take: the copies of TMA and
-  /// the reads of wgmma are not accesses by warps.
+  /// cp.async. `bank_cycles` is the number of cycles that these accesses take. `shared_cycles` also
+  /// includes the copies of TMA and the reads of wgmma, which are no accesses of warps.
   double shared_accesses = 0, bank_cycles = 0;
   double wide_bytes = 0;           ///< mean bytes of one global access of a thread
   double requested_bytes = 0;      ///< bytes of sectors that warps load from L1

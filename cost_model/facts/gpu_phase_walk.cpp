@@ -20,8 +20,9 @@ constexpr double base_registers = 20, address_registers = 2;
 // Upper bound on registers for loads that are issued before the first of them is used.
 constexpr double most_operands = 48;
 
-// Share of the partial sums without a free register that ptxas spills. ptxas computes the other
-// sums later (NVRTC 13.0, median of random products in split tf32).
+// If a thread has more partial sums than free registers, ptxas spills this share of the rest. It
+// computes the other ones later, when registers are free. The share is the median of random
+// products in split tf32 (three products of tf32 for one of f32), with NVRTC 13.0.
 constexpr double spilled_partial_sums = 0.125;
 
 // Instructions of a division by a constant: a shift or mask if the constant is a power of two, else

@@ -105,7 +105,8 @@ void mark_used(const Expr& expr, const std::vector<Level>& levels, std::vector<b
   });
 }
 
-/// Returns the levels that the expressions depend on, directly or by the bounds of other levels.
+/// Returns the levels whose variables occur in the expressions, or in the bounds of another level
+/// that is returned.
 std::vector<size_t> relevant_levels(const std::vector<Level>& levels,
                                     const std::vector<Expr>& exprs) {
   std::vector<bool> used(levels.size(), false);

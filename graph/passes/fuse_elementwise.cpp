@@ -62,8 +62,9 @@ class ElementwiseGroups {
     groups_[i] = {{i}, {op.inputs.begin(), op.inputs.end()}, nodes};
   }
 
-  /// True if the operator is the only reader of the result of an operator that takes epilogues,
-  /// reads it element by element, and writes smaller elements.
+  /// True if operator `i` works element by element, the elements of its result have fewer bytes
+  /// than those of its operand, and it is the only reader of this operand, which is the result of
+  /// an operator that takes epilogues.
   bool narrows_reduction(size_t i) const {
     const Operator& op = graph_.operators[i];
     const int64_t bytes = size_bytes(only_stage(op)->type);

@@ -79,8 +79,8 @@ Status check_pipeline(const Nest& nest, const StageNest& s) {
   return {};
 }
 
-/// Checks that the buffers which the epilogue of a stage reads are still there when sums are
-/// complete: outside of the loops in which the stage accumulates.
+/// The epilogue of a stage runs after the loops in which the stage accumulates. Checks that the
+/// buffers which it reads are allocated outside of these loops.
 Status check_epilogue(const Nest& nest, const StageNest& s) {
   for (const StageNest& other : nest.stages) {
     if (!other.at || other.at->consumer != s.stage.name) continue;

@@ -19,8 +19,8 @@ struct Digit {
   bool is_first;  ///< true for the loop with the largest factor
 };
 
-/// Returns the digit of each loop of the stage; nullopt if an axis is not a number whose digits are
-/// loops.
+/// Returns, for each loop of the stage, which digit of an axis's index it is. Returns nullopt if
+/// the index of an axis is not a mixed-radix number whose digits are loops.
 std::optional<std::vector<Digit>> digits_of(const StageNest& placed) {
   std::vector<std::optional<Digit>> digits(placed.loops.size());
   for (size_t d = 0; d < placed.stage.axes.size(); ++d) {

@@ -21,8 +21,8 @@ struct PipelineTrip {
   int64_t slots() const { return std::min(ahead + 1, trips); }
 };
 
-/// Returns the PipelineTrip of `loop` for copies that are pipelined with this depth
-/// (StageNest::depth).
+/// Returns the iterations of `loop`, and how far copies into its buffers run ahead if they are
+/// pipelined with this depth (StageNest::depth).
 PipelineTrip pipeline_trip(const NestLoop& loop, int64_t depth);
 
 /// True if the producer is computed at the start of each iteration of loop `l` of the stage `s`.
@@ -42,13 +42,13 @@ Buffer placed_buffer(const Nest& nest, const StageNest& s, const NestLoop& l,
                      const StageNest& producer);
 
 /// Checks a stage whose elements stay in the threads that compute them (StageNest::stored_in). One
-/// of its loops must be bound to threads, and each axis must be a number whose digits are the loops
-/// over it, as after splits: j = j.0 * 512 + j.1.0 * 4 + j.1.1. Only the outermost of these loops
-/// may have a tail. Invalid otherwise.
+/// of its loops must be bound to threads, and the index of each axis must be a mixed-radix number
+/// whose digits are loops, as after splits: j = j.0 * 512 + j.1.0 * 4 + j.1.1. Only the outermost
+/// of these loops may have a tail. Invalid otherwise.
 Status check_stored(const StageNest& placed);
 
 /// Returns the extents of the buffer of a placed stage, including its padding and the slots of its
-/// pipeline. A region of 4 x 32 elements that is padded by 8 from dimension 1 on has the extents
+/// pipeline. A region of 4 x 32 elements with 8 elements of padding in dimension 1 has the extents
 /// {4, 40}. With a pipeline of depth 3 they are {3, 4, 40}. The buffer of a stage that is
 /// `stored_in` threads has the extents of the stage's loops.
 std::vector<int64_t> buffer_extents(const Nest& nest, const StageNest& placed);

@@ -57,8 +57,8 @@ struct DotInstruction {
 /// The largest `depth` of an instruction.
 inline constexpr int64_t most_dot_depth = 4;
 
-/// Lists the instructions that the target has. Several rows of the table may have one name and
-/// differ in the types of factors; the list has the first such row only.
+/// Lists the instructions that the target has. Several rows of the table of instructions may share
+/// a name and differ in the types of factors; the list has only the first of them.
 std::vector<const DotInstruction*> dot_instructions(const Target& target);
 
 /// A number in some bits of an unsigned element: (element >> shift) & mask. For the upper weight of

@@ -185,7 +185,8 @@ Affine without_lane(const Affine& constraint, const Loop& loop) {
   Affine rest = constraint;
   rest.add(dsl::var(loop.variable), -factor);
   if (uses(rest, loop.variable)) return constraint;
-  // The rest is a multiple of `period` plus `left`. The lanes add at most `reach` to it.
+  // Without the lane, the value is a multiple of `period` plus `left`. The lane adds at most
+  // `reach` to it.
   const int64_t period = std::abs(factor) * *lanes, reach = factor * (*lanes - 1);
   for (const Affine::Term& term : rest.terms)
     if (term.coefficient % period != 0) return constraint;

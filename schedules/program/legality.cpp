@@ -296,8 +296,8 @@ Status check_legal(const Program& program, const Limits& limits) {
       TW_RETURN_IF_ERROR(check_threads(phase, limits));
       continue;
     }
-    // A phase without nests has no barriers to check. Each thread of its warp has the private
-    // buffers.
+    // A phase without thread loops runs on one thread or one warp, so it has no barriers to check.
+    // Each thread of the warp has its own copy of the private buffers.
     const bool is_warp = threads_of(*phase.body) > 1;
     const int64_t bytes = stack_bytes(*phase.body);
     const int64_t most = is_warp ? limits.thread_bytes : limits.local_bytes;

@@ -18,7 +18,7 @@ struct Limits {
   int64_t local_bytes = 1 << 20;    ///< stack of a task that has no threads
   int64_t threads = 1024;           ///< threads of one task
   int64_t shared_bytes = 48 << 10;  ///< memory that the threads of a task share
-  /// threads that a multiprocessor of a GPU runs at once
+  /// most threads that a multiprocessor of a GPU can run at once
   int64_t resident_threads = std::numeric_limits<int64_t>::max();
   int64_t thread_bytes = 4 << 10;  ///< memory of one thread, in registers or on its stack
   /// 80 for sm_80; 0 if the target is no CUDA GPU, so that tensor tiles run as plain loops

@@ -221,8 +221,8 @@ struct Phase {
   std::string name;  ///< name of the stage that the phase computes
   std::vector<TaskAxis> axes;
   BlockPtr body;
-  /// True if producer warps, in addition to the threads of the body, may issue the phase's TMA
-  /// copies (specialised.h).
+  /// True if the TMA copies of the phase may be issued by producer warps: extra warps that the
+  /// launch adds to the threads that run the body (specialised.h).
   bool specialised = false;
   /// True if a block of threads may compute several tasks one after another (specialised.h).
   bool persistent = false;

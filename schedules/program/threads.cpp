@@ -498,10 +498,11 @@ tl::unexpected<Error> illegal_threads(const std::string& why, const Stmt& stmt) 
   return fail(ErrorCode::Invalid, fmt::format("[threads] {}\n{}", why, to_string(Block{stmt}, 1)));
 }
 
-/// The owners of the elements of a private buffer that is allocated outside of the nests. `extents`
-/// are those of the thread loops whose iterations each have their own elements, and number the
-/// threads. `dimensions` has, for each of the loops, the dimension that its variable indexes. Two
-/// nests with equal extents number the same threads, whatever their variables are called.
+/// The owners of the elements of a private buffer that is allocated outside of the nests of thread
+/// loops. `extents` are the extents of the thread loops that number the threads which own elements.
+/// `dimensions` has, for each of these loops, the dimension of the buffer that its variable
+/// indexes. Two nests with equal extents number the same threads, whatever their variables are
+/// called.
 struct Owners {
   std::vector<int64_t> extents;
   std::vector<size_t> dimensions;
@@ -540,8 +541,9 @@ class ThreadChecker {
         always<Barrier, Commit, Wait, PrefetchLines>(Status{}));
   }
 
-  /// Checks the bounds or the condition of a statement outside of nests. If its body has threads or
-  /// Reduce loops, all threads evaluate them, so that they must not read private buffers.
+  /// Checks the bounds or the condition of a statement outside of thread loops. If its body has
+  /// thread loops or Reduce loops, all threads evaluate the bounds or the condition, which must
+  /// therefore not read private buffers.
   Status check_head(const Stmt& stmt, const Block& body) const {
     Status status;
     if (!schedules::has_threads(body) && !has_reductions(body)) return status;

@@ -37,10 +37,10 @@ ThreadNest thread_nest(const Loop& loop);
 bool has_threads(const Block& body);
 /// True if the body has a Reduce loop. The threads of a warp may share its iterations.
 bool has_reductions(const Block& body);
-/// Returns the number of threads that the body needs: those of its largest nest. If there is no
-/// nest, those of a warp if the warp can share the iterations of the Reduce loops, and 1 otherwise.
-/// The warp can share them if they are in no other loop or condition, and read only buffers that
-/// the body does not write.
+/// Returns the number of threads that the body needs: the largest product of the extents of a nest
+/// of thread loops. If there are no thread loops, returns the threads of a warp if a warp can share
+/// the iterations of the Reduce loops, and 1 otherwise. The warp can share them if they are in no
+/// other loop or condition, and read only buffers that the body does not write.
 int64_t threads_of(const Block& body);
 
 /// For each private buffer that is allocated outside of nests, the dimensions whose index is the

@@ -27,9 +27,9 @@ struct Site {
   /// number of threads of a block; these threads share the work of the producers
   int64_t threads = 1;
   /// Number of elements of the row that the site computes, if the threads keep the elements of
-  /// producers in registers; 0 if producers pass through shared memory. Thread t then computes the
-  /// elements t * vector to t * vector + vector - 1 of each tile of threads * vector elements, in
-  /// the site's stage and in its producers.
+  /// producer stages in registers; 0 if these elements pass through shared memory. Thread t then
+  /// computes the elements t * vector to t * vector + vector - 1 of each tile of threads * vector
+  /// elements, in the site's stage and in its producers.
   int64_t row = 0;
   std::string row_axis = {};  ///< axis of the site's stage along which the row lies
   int64_t vector = 1;         ///< neighbouring elements of the row that a thread computes
@@ -110,8 +110,8 @@ void unroll(Construction& c, const std::string& stage, const Loops& loops);
 /// that is at least `extent`, or before the first value above `most`. For extent 20, least 8 and
 /// most 128 it is {8, 16, 32}.
 std::vector<int64_t> powers(int64_t extent, int64_t least, int64_t most);
-/// Returns a summand of a prior. It is 0 if `value` is `wanted`, and falls by `weight` for each
-/// factor of 2 between them. For example, preference(8, 2, 0.5) is -1.
+/// Returns a term of a heuristic prior. It is 0 if `value` is `wanted`, and falls by
+/// `weight` for each factor of 2 between them. For example, preference(8, 2, 0.5) is -1.
 double preference(int64_t value, double wanted, double weight);
 /// Returns the product of the extents of `axes`.
 int64_t points_of(const dsl::Stage& stage, const Loops& axes);

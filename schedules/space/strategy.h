@@ -87,8 +87,8 @@ class StageStrategy {
   /// has, for each knob, the index of its decision.
   virtual Site construct(std::span<const int64_t> values, std::span<const size_t> decisions,
                          const Site* inside, Construction& c) const = 0;
-  /// Appends the last steps of a phase that the strategy has opened at `site`. All stages that are
-  /// computed at the site have been constructed before.
+  /// Appends the last steps of a phase that the strategy has opened at `site`. Called after all
+  /// stages that are computed at the site have been constructed.
   virtual void close(const Site& /*site*/, Construction& /*c*/) const {}
 };
 

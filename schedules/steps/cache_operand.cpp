@@ -169,7 +169,7 @@ Status apply(Nest& nest, const CacheOperand& s) {
   Stage copy;
   const std::string tensor = operand_name(value, s.operand);
   copy.name = tensor + "@" + s.stage;
-  // Both factors of a product may read the same tensor.
+  // The name may be taken, because both factors of a product may read the same tensor.
   if (nest.find(copy.name)) copy.name = fmt::format("{}.{}@{}", tensor, s.operand, s.stage);
   if (nest.find(copy.name)) return illegal(s.name, fmt::format("'{}' exists already", copy.name));
   copy.type = value.type();

@@ -17,9 +17,9 @@ bool reads_in_body(const StageNest& stage, const std::string& tensor) {
   return found;
 }
 
-/// Returns the stages that will read the copy, in the order of the nest. Fails if the expression of
-/// one of them does not read the tensor, or if one is neither `stage` nor a stage that is computed
-/// inside of it.
+/// Returns the stages that the step names as readers of the copy, in the order of the nest. Fails
+/// if a named stage does not read the tensor, or if it is neither `stage` nor computed inside of
+/// it.
 Result<std::vector<StageNest*>> readers_of(Nest& nest, const CacheRead& s, StageNest& stage) {
   std::vector<std::string> names = s.readers;
   if (names.empty()) names.push_back(s.stage);

@@ -31,8 +31,9 @@ Expr guarded_factor(const Expr& factor, const Expr& inside) {
   return dsl::select(inside, factor, zero);
 }
 
-/// Returns the body of the stage, or the identity of its reduction where `inside` does not hold. A
-/// product of two factors remains one if `keeps_product`, so that its operands can be cached.
+/// Returns the body of the stage, or the identity of its reduction where `inside` does not hold. If
+/// `keeps_product`, each factor of a product of two factors is guarded instead, so that the body
+/// remains a product whose operands can be cached.
 Expr guarded_body(const Stage& stage, const Expr& inside, bool keeps_product) {
   const std::vector<Expr> factors = operands_of(stage);
   if (keeps_product && factors.size() == 2)

@@ -11,9 +11,9 @@ namespace tw::schedules {
 
 namespace {
 
-/// True if the stage still has the loops that compute_at made, and has no accumulator, no window
-/// and no buffer in threads. The stage must not be a staged operand, and no stage may be computed
-/// inside of it.
+/// True if the stage still has the loops that compute_at made, and has no accumulator, no sliding
+/// window (store_at) and no buffer in threads (store_in). The stage must not be a staged operand,
+/// and no stage may be computed inside of it.
 bool is_only_placed(const Nest& nest, const StageNest& stage) {
   const auto computed_inside = [&](const StageNest& other) {
     return other.at && other.at->consumer == stage.stage.name;

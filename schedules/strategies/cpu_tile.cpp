@@ -40,9 +40,10 @@ constexpr int64_t few_blocks = 16;
 constexpr double most_waste = 0.2;
 
 /// Returns tile sizes along a short axis of one operand of a product. Usually a tile may waste a
-/// tenth of the work, which for 7 elements allows only tiles of 1 and 7. A tile may waste a fifth
-/// if the registers can hold two vectors for each of its elements. Most of that is not lost,
-/// because the last tile has separate code: 7 elements are tiles of 4 and 3.
+/// tenth of the work, which for 7 elements allows only the sizes 1 and 7. A tile may waste a fifth
+/// if the registers can hold two vectors of sums for each element of the tile. Little of this is
+/// lost, because a partial last tile has code of its own: with size 4, 7 elements become a tile of
+/// 4 and a tile of 3.
 std::vector<int64_t> sizes_along_short(int64_t extent, const Core& core) {
   std::vector<int64_t> sizes = tile_sizes(extent, most_accumulators);
   for (const int64_t t : tile_sizes(extent, (core.vector_registers - 2) / 2, most_waste))

@@ -75,13 +75,15 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
            static_cast<double>(points_of(stage_, axes_)) < threads_of_gpu();
   }
 
-  /// Returns the number of threads of a large block on each multiprocessor.
+  /// Returns the number of threads of the whole GPU if each multiprocessor runs one block of the
+  /// largest size.
   double threads_of_gpu() const {
     const Machine& machine = compute_.target.machine;
     return static_cast<double>(machine.cores) * static_cast<double>(machine.gpu->block_threads);
   }
 
-  /// True if the stage has its own phase, and a reduction of rows may be computed inside of it.
+  /// True if the stage has its own phase, and a stage that reduces rows can be computed inside of
+  /// it.
   bool may_keep_rows() const {
     return !plan_.placeable() && std::ranges::any_of(compute_.stages, [&](const StagePlan& other) {
       return other.owner == plan_.name && other.reduces_rows;
@@ -129,7 +131,8 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
     return preference(config.parts, std::max(1.0, useful), 1);
   }
 
-  /// Schedules a stage that computes the parts, and the stage itself, which combines them.
+  /// Schedules two stages: that of rfactor, which computes the parts, and the stage itself, which
+  /// combines them.
   void append_parts(const GpuElementwise& config, Construction& c) const {
     const std::string part = longest().name + "_rf";
     c.schedule.add(Rfactor{plan_.name, longest().name, config.parts, Partition::Blocks});
@@ -148,8 +151,8 @@ class GpuElementwiseStage : public Configured<GpuElementwise> {
     if (site.row > 0) cache_rows(c, site);
   }
 
-  /// Schedules the stage `name`: first the loops `parts`, whose iterations have blocks of their
-  /// own, then the loops over its elements.
+  /// Schedules the stage `name`. Its outermost loops are `parts`, and blocks of their own run each
+  /// iteration of these loops. The loops over the elements are inside of them.
   Site append_elements(const GpuElementwise& config, const std::string& name, const Loops& parts,
                        Construction& c) const {
     const Loops reduction = reduced_axes(stage_);

@@ -2,8 +2,8 @@
 // Strategy for a reduction along contiguous elements on a GPU, and for a reduction to a single
 // number. Each block of threads reduces a row, which is split over the block's threads (rfactor).
 // If there are fewer rows than multiprocessors, a row may be reduced in parts: each block reduces a
-// part, and a second phase combines the parts. Producers may be computed in a block that reduces a
-// whole row.
+// part, and a second phase combines the parts. The stages that produce the elements of a row may be
+// computed in the block, if it reduces a whole row.
 
 #include <algorithm>
 
@@ -44,8 +44,8 @@ class GpuLanesStage : public Configured<GpuLanes> {
 
   bool splits_one_axis() const { return parts_axis_ == axis_; }
 
-  /// Returns the reduction axis that can be divided into the most parts. Each part of the axis that
-  /// threads divide, too, has work for a warp.
+  /// Returns the reduction axis that can be divided into the most parts. If the threads of a block
+  /// divide the same axis, each part has at least as many iterations as a warp has threads.
   std::string axis_of_parts() const {
     std::string best = axis_;
     int64_t most = extent_of(stage_, axis_) / warp_threads;

@@ -82,14 +82,16 @@ int64_t trips(const ProductFacts& facts, const GpuProduct& config) {
   return has_boxes(config) ? blocks * facts.other_terms : blocks;
 }
 
-/// True if no operand is copied by TMA. Also true if the pipeline has several stages, each box is a
-/// block (tiles_fit()), no box has two ends, and the bytes that a copy moves meet the alignment
-/// that TMA requires.
+/// True if no operand is copied by TMA. Otherwise all of these conditions must hold: the pipeline
+/// has several stages; each box has as many elements as the block of its side (tiles_fit()); no box
+/// is cut both by the end of a part and by the end of the axis; and the bytes that a copy moves
+/// meet the alignment that TMA requires.
 bool boxes_fit(const ProductFacts& facts, const GpuProduct& config) {
   if (config.copies == by_threads) return true;
   if (config.stages <= 1) return false;
-  // A box ends early at one bound only. That is the end of a shorter last part, so no block of
-  // terms may reach beyond the end of another part.
+  // A tensor map ends boxes at one bound only. If the last part of a split reduction is shorter,
+  // this bound is its end. The boxes of the other parts then do not end with their part, so its
+  // length must be a multiple of the terms of a box.
   if (has_shorter_part(facts, config) && config.length % config.kblock != 0) return false;
   for (size_t side = 0; side < product_sides; ++side)
     if (!tiles_fit(facts, config, side)) return false;

@@ -175,8 +175,8 @@ bool product_fits(const ProductFacts& facts, const GpuProduct& config);
 /// multiprocessors are idle, that sums are not split, and that `raster` and `resident` are 1.
 double product_prior(const ProductFacts& facts, const GpuProduct& config);
 
-/// Returns the numbers of rows, or columns, that a block of threads may compute: powers of two
-/// and, if warpgroups can compute the product and the side is longer than 128, 192.
+/// Returns the numbers of rows, or columns, that a block of threads may compute: powers of two, and
+/// 192 if warpgroups can compute the product and the side is longer than 128.
 std::vector<int64_t> block_sizes(const ProductFacts& facts, size_t side);
 
 /// True if elements of the side's operand that are neighbours in memory are terms of the same sum.

@@ -42,8 +42,8 @@ bool is_at(const Nest& nest, const StageNest& stage, const Site& site) {
   return s && s->stage.name == site.stage;
 }
 
-/// Returns the axis of a stage at the site along which the threads divide the row as the site says;
-/// empty if they do not.
+/// Returns the axis of a stage at the site along which its row lies, if the threads divide this
+/// axis as the site says; empty otherwise.
 std::string row_axis_of(const Construction& c, const dsl::Stage& stage, const Site& site) {
   if (stage.name == site.stage) return site.row_axis;
   if (c.find(stage.name)->stored_in) return stage.axes.back().name;
@@ -82,9 +82,9 @@ std::vector<std::string> readers_at(const Nest& nest, const std::string& tensor,
   return names;
 }
 
-/// Computes a stage whose result is a single number at the site. The threads of the block compute
-/// partial results, and a warp combines them. One thread computes the result if the reduction is
-/// too short for a warp.
+/// Schedules, at the site, a stage whose result is a single number. The threads of the block
+/// compute partial results, and a warp combines them. One thread computes the result if the
+/// reduction is too short for a warp.
 void place_number(Construction& c, const StagePlan& plan, const Site& site) {
   const std::string axis = shared_axis(c.plan(), plan);
   if (!axis.empty()) c.schedule.add(Rfactor{plan.name, axis, site.threads});

@@ -295,8 +295,8 @@ bool tensor_fits(const ProductFacts& facts, const TensorTile& tile, const GpuTen
     if (config.sides[side].block % (config.warps[side] * tile_extent(facts, tile, side)) != 0)
       return false;
   if (round_up(config.length, config.kblock) > 2 * config.length) return false;  // mostly padding
-  // Producer warps give most of their registers to the other warps, but only in a block that has a
-  // multiprocessor to itself.
+  // Producer warps give most of their registers to the other warps if their block is the only one
+  // on a multiprocessor. If blocks share a multiprocessor, each thread keeps its registers.
   const bool shares = config.resident > 1 && config.copies >= by_producers;
   const int64_t threads = config.threads + (shares ? producer_threads : 0);
   const int64_t registers =

@@ -23,7 +23,7 @@ Result<Optimum> optimum_of(const std::string& key, int64_t samples) {
 }
 
 // Before anything is measured, the program chooses a schedule that is about as good, by the cost
-// model, as the best of many samples. By day every second workload is compared.
+// model, as the best of many samples. Without TW_NIGHTLY, only every second workload is compared.
 TEST(Optimum, ChoicesAreAsGoodAsTheBestOfManySamples) {
   const std::vector<std::string> keys = {
       "dense m=512 n=512 k=512 bf16 fast",

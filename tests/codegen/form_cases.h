@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Runs random pairs of a kernel form (tests/schedules/kernel_forms.h) as cases of a GPU.
+// Draws random pairs of a compute and a schedule that have a certain form
+// (tests/schedules/kernel_forms.h), and runs them as test cases of GPU kernels.
 
 #include <gtest/gtest.h>
 #include <stdio.h>
@@ -16,11 +17,12 @@
 namespace tw::codegen {
 
 /// Returns the number of pairs to run of each form: $TW_RANDOM_CASES if it is set, otherwise 300
-/// under TW_NIGHTLY and 4 by day.
+/// under TW_NIGHTLY and 4 otherwise.
 inline int64_t pairs_of_form() { return cases_asked_for(cases_of<int64_t>(4, 300)); }
 
-/// Runs pairs_of_form() pairs of the form, some in one text, until a pair fails. Prints how many
-/// pairs there were of each form. `expect` runs cases and expects that their outputs are right.
+/// Runs pairs_of_form() pairs that have the form, until a pair fails. Up to 20 pairs are compiled
+/// as one text. Prints how many of the pairs also had each other form. `expect` runs cases and
+/// expects that their outputs are right.
 template <typename Expect>
 void run_pairs_of(const schedules::KernelForm& form, uint64_t first_seed, Expect&& expect) {
   constexpr int64_t pairs_of_text = 20;

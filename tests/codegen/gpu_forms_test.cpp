@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests random pairs of a compute and a schedule of each form that a kernel for sm_90a may have.
-// The CUDA text on its host emulator must compute what the compute means.
+// The CUDA text runs on an emulator on the host. Its results must agree with those of the
+// interpreter of programs.
 
 #include <gtest/gtest.h>
 

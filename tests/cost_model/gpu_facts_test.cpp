@@ -116,8 +116,8 @@ TEST(GpuFacts, PartialSumsTakeTheRegistersThatAreFree) {
   const GpuPhaseFacts little = split_tile(32, 8), more = split_tile(32, 16);
   EXPECT_EQ(more.registers - little.registers, 64 * 32 / 32);
   EXPECT_EQ(more.spills, 0);
-  // The sums alone take half of the registers. For twice as many terms, ptxas of NVRTC 13.0 spills
-  // 9 to 30 registers.
+  // The sums of a thread take half of its registers. With 16 terms instead of 8, twice as many
+  // operands and partial sums are live, and ptxas of NVRTC 13.0 spills 9 to 30 registers.
   const GpuPhaseFacts all = split_tile(64, 8), twice = split_tile(64, 16);
   EXPECT_GT(all.spills, 0);
   EXPECT_LE(all.registers, 255 + 16);
@@ -229,7 +229,8 @@ TEST(GpuFacts, ConsumersMeetAtNoBarrierOfThePipeline) {
   EXPECT_EQ(helped.block_threads(), 384);
   EXPECT_EQ(alone.barriers - helped.barriers, 1024 / 64);
   EXPECT_NEAR(alone.l2_bytes, helped.l2_bytes, 0.01 * helped.l2_bytes);
-  // TMA writes to shared memory and wgmma reads from it, so that no warp accesses it.
+  // TMA writes to shared memory, and wgmma reads from it, which takes cycles. But no warp accesses
+  // it by loads and stores.
   EXPECT_GT(helped.shared_cycles, 0);
   EXPECT_EQ(helped.shared_accesses, 0);
 }
@@ -344,7 +345,8 @@ TEST(GpuFacts, AnElementThatAllLanesReadIsNeededOnce) {
   EXPECT_EQ(p.sectors, p.ideal_sectors);
 }
 
-// A warp shares the terms of an f32 sum. One thread sums those of an i64.
+// The threads of a warp share the terms of an f32 sum. A sum of i64 cannot be combined by shuffles,
+// so one thread computes it.
 TEST(GpuFacts, OneThreadSumsWhatNoWarpCanShuffle) {
   const auto loads = [](const char* type, const char* target) {
     return phase_of(

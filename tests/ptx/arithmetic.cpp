@@ -237,8 +237,8 @@ void dp4a(Thread& t, I i) {
     sum += byte_of(t.read(i[1]), at, i.type) * byte_of(t.read(i[2]), at, i.second);
   t.write(i[0], Type::B32, bits(sum));
 }
-/// Computes the sum of the products of two half words with two bytes and a third operand. The bytes
-/// are the low or the high two of their word.
+/// Multiplies the two 16-bit halves of the first operand by two bytes of the second, the low two or
+/// the high two, and adds both products to the third operand.
 void dp2a(Thread& t, I i) {
   int64_t sum = static_cast<int32_t>(t.read(i[3]));
   for (int at = 0; at < 2; ++at) {

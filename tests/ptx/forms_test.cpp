@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests random pairs of a compute and a schedule of each form that a kernel for sm_90a may have, as
-// NVRTC compiles them and as the interpreter of PTX runs them.
+// Tests random pairs of a compute and a schedule of each form that a kernel for sm_90a may have.
+// NVRTC compiles each kernel to PTX, and the interpreter of PTX runs it.
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Runs cases of GPUs as PTX: NVRTC compiles their text, and the interpreter (run.h) executes their
-// launches in place of the driver. Not thread-safe, because a process has one fake driver.
+// Runs test cases of GPU kernels without a GPU: NVRTC compiles their text to PTX, and the
+// interpreter (run.h) executes their launches in place of the driver. Not thread-safe, because a
+// process has one fake driver.
 
 #include <span>
 #include <string>
@@ -30,7 +31,7 @@ Result<std::vector<schedules::Storage>> outputs_of(const Compiled& compiled,
                                                    std::span<const codegen::GpuCase> cases,
                                                    const RunOptions& options);
 
-/// Expects the right results with two orders of threads.
+/// Runs each case with two orders of threads, and expects the right results both times.
 void expect_ptx_agrees(const codegen::Nvrtc& nvrtc, std::span<const codegen::GpuCase> cases);
 
 }  // namespace tw::ptx

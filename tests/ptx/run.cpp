@@ -185,7 +185,8 @@ class BlockRun {
     return true;
   }
 
-  /// Returns the registers of a block if as many blocks run at once as the kernel's bound says.
+  /// Returns the most registers that a block may use: as many blocks as the kernel's launch bound
+  /// says must fit on a multiprocessor.
   int64_t registers_of_block() const {
     return registers_of_multiprocessor / block_.kernel->resident_blocks;
   }

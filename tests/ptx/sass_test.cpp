@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests the machine code of large kernels that ptxas makes for sm_90a, with NVIDIA's disassembler.
 // The code must have the instructions that its schedule asks for, and keep its accumulators in
-// registers. Some schedules are changed default schedules; others are those that the cost model
-// chooses without trials, as `show` and `explain` print them.
+// registers. Some tests change the default schedule. Others take the schedule that the cost model
+// chooses without trials, as `show` and `explain` print it.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -81,8 +81,8 @@ bool is_instruction(const std::string& line, std::string_view what) {
   return line.find(what) != std::string::npos;
 }
 
-/// Returns the loops before the first EXIT without a condition. The code after it is that of rare
-/// cases, and jumps back without being a loop.
+/// Returns the loops before the first EXIT without a condition. The code after it is slow paths for
+/// rare cases. These paths jump back into the kernel, but form no loops.
 std::vector<SassLoop> loops_of(const std::vector<std::string>& lines) {
   std::vector<SassLoop> loops;
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -120,10 +120,10 @@ std::vector<size_t> places_of(const std::vector<std::string>& lines, std::string
   return places;
 }
 
-/// Returns the number of barriers for which a thread waits between two of its stores of a row:
-/// those between the first store and the last one, or in the innermost loop around a store. A loop
-/// that also exchanges values between lanes (SHFL) is a loop over rows, each of which is reduced;
-/// its barriers do not count.
+/// Counts barriers between stores of a row. A barrier counts once if it is between the first store
+/// and the last one, and once for each store whose innermost loop contains it. A loop that also
+/// exchanges values between lanes (SHFL) is a loop over rows, each of which is reduced; its
+/// barriers do not count.
 int64_t barriers_among_stores(const std::vector<std::string>& lines) {
   const std::vector<size_t> stores = places_of(lines, "STG");
   if (stores.empty()) return 0;
@@ -273,8 +273,8 @@ TEST_F(Sass, ConvolutionsCopyBothOperandsInBulk) {
   expect_no_spills();
 }
 
-// Each wait for a copy (PHASECHK) is followed by the instructions of at least 64 terms, and by one
-// arrival that frees the slot.
+// After each wait for a copy (PHASECHK), instructions compute at least 64 terms of the sums. Then
+// one arrival frees the slot of the pipeline.
 TEST_F(Sass, ChosenConvolutionsCopyBothOperandsInBulk) {
   for (const std::string& sizes : due<std::string>(
            {"c=64 h=56 w=56 k=64 r=3 s=3 stride=1", "c=256 h=14 w=14 k=256 r=3 s=3 stride=1",
@@ -295,8 +295,8 @@ TEST_F(Sass, ChosenConvolutionsCopyBothOperandsInBulk) {
   }
 }
 
-// The chosen pipeline of a large product has at least four stages, or as many as fit beside its
-// staged results into the shared memory of a block.
+// The chosen pipeline of a large product has at least four stages. If four stages and the staged
+// results do not fit into the shared memory of a block, it has as many stages as fit.
 TEST_F(Sass, ChosenProductsHaveFourStagesOrAsManyAsFit) {
   const auto schedule = chosen("dense m=4096 n=4096 k=4096 bf16 fast");
   ASSERT_TRUE(schedule) << schedule.error().message;
@@ -369,7 +369,8 @@ TEST_F(Sass, BarriersAmongStoresAreFound) {
   EXPECT_EQ(barriers_with("", ""), 0);
   EXPECT_EQ(barriers_with(barrier, ""), 1);
   EXPECT_EQ(barriers_with("", barrier), 1);
-  // A barrier between two stores counts as such, and for each store as one of the loop.
+  // The barrier counts three times: it is between the two stores, and it is in the innermost loop
+  // around each of them.
   EXPECT_EQ(barriers_with("", barrier + "out[j] = row[j];"), 3);
   // This loop exchanges values as a loop over rows does.
   EXPECT_EQ(barriers_with("row[threadIdx.x] = __shfl_xor_sync(~0u, row[threadIdx.x], 1);" + barrier,
@@ -391,8 +392,9 @@ TEST_F(Sass, ChosenElementwiseKernelsAccessMemoryInVectors) {
 }
 
 // A row stays in registers, and is loaded and stored 16 bytes at a time. Elements of 16 bits may be
-// accessed 8 bytes at a time, because a thread that stores eight of them would read eight f32 of
-// the scale, which is less than coalesced.
+// accessed 8 bytes at a time, because a thread that stores eight of them also reads eight f32 of
+// the scale. These are 32 bytes, so loads of 16 bytes by neighbouring threads would not be
+// contiguous.
 TEST_F(Sass, ChosenRowKernelsAccessMemoryInVectorsWithoutBarriers) {
   constexpr const char* rms_norm =
       "expr fast input in: {0}[8192, 4096]; weight scale: f32[4096]; square: f32[i=8192] = "

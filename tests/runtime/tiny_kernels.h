@@ -70,7 +70,7 @@ Artifact blocked_artifact();
 Artifact prepared_artifact();
 Artifact prepared_for_opencl();
 
-/// Returns a kernel of one phase with 8 tasks, of which task 3 fails with 7.
+/// Returns a kernel of one phase with 8 tasks, of which task 3 fails with the status 7.
 Artifact failing_artifact();
 
 /// Returns a kernel y = x for f32 {4}. It asks for `scratch_bytes` of scratch memory and does not

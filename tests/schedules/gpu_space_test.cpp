@@ -116,7 +116,8 @@ TEST_P(GpuSpace, PointsAreFoundBackFromTheirSchedules) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, GpuSpace, ::testing::Values("cuda:sm_90a", "opencl"));
 
-/// Returns the buffers in which threads keep elements of several nests.
+/// Returns the buffers in registers whose elements threads write in one nest of thread loops and
+/// read in another.
 std::vector<std::string> kept_in_registers(const Program& program) {
   std::vector<std::string> names;
   for (const Phase& phase : program.phases)
@@ -550,8 +551,9 @@ TEST(GpuSpaceOfProducts, LargeBlocksByProducersAreNearTheDefault) {
   for (size_t d = 0; d < product.fast.choices.size(); ++d)
     differences += product.fast.choices[d] != product.first.choices[d];
   EXPECT_LE(differences, 2);
-  // The two points differ in at most two of some twenty decisions, each of which has up to seven
-  // values. So about one chain in some hundreds leads from one point to the other by two mutations.
+  // The two points differ in at most two of some twenty decisions. A chain makes two random
+  // mutations, each of which changes one or two decisions. At least 10 of 2,000 chains must lead
+  // from one point to the other.
   EXPECT_GE(product.reached(product.first, 2000, 2), 10);
   // A point in which threads copy the operands is one decision further away.
   const Point plain = changed(product.space, product.first, {{"copies", 0}}).value();

@@ -67,15 +67,15 @@ inline bool has_strategy(const FormPair& pair, const std::string& name) {
   return pair.configuration.find(": " + name + " ") != std::string::npos;
 }
 
-/// True if TMA copies pixels of a convolution. They are read in windows, so a box has an axis for
-/// each dimension of the image.
+/// True if TMA copies the input of a convolution. A convolution reads its input in sliding windows,
+/// so a box has an axis for each dimension of the image.
 inline bool copies_pixels(const FormPair& pair) {
   return std::ranges::any_of(tma_operands(pair.schedule),
                              [](const std::string& operand) { return operand.starts_with("in@"); });
 }
 
-/// Returns the compute with the schedule of a random point of its space that is legal and
-/// satisfies `wanted`. Returns nullopt if none of 60 samples is.
+/// Samples up to 60 points of the compute's space. Returns the compute with the first schedule that
+/// is legal and satisfies `wanted`; nullopt if there is none.
 inline std::optional<FormPair> sampled_pair(const std::string& title, const dsl::Compute& compute,
                                             const dsl::Layouts& layouts, double slack,
                                             Random& random, bool (*wanted)(const FormPair&)) {
@@ -99,8 +99,8 @@ inline std::optional<FormPair> sampled_pair(const std::string& key, double slack
 }
 
 /// Returns the key of a random product whose rows, columns and terms are at least `least` and less
-/// than `least` + 40. A product of i8 has `least` more terms. A convolution may have more rows and
-/// terms.
+/// than `least` + 40. The number of terms of a product of i8 is greater by `least`. A convolution
+/// may have more rows and terms.
 inline std::string random_product_key(Random& random, int64_t least,
                                       const std::vector<std::string>& types) {
   const std::string type = random.pick(types);
@@ -128,8 +128,9 @@ inline std::string random_product_key(Random& random, int64_t least,
   }
 }
 
-/// Draws pairs of products that are large enough for single threads, for tiles of warps and for
-/// tiles of warpgroups.
+/// Draw pairs of products whose sizes suffice for one kind of kernel: small_product_pair() for
+/// kernels in which each thread computes alone, tile_pair() for tiles of warps (mma), and
+/// warpgroup_pair() for tiles of warpgroups (wgmma).
 template <bool (*wanted)(const FormPair&)>
 std::optional<FormPair> small_product_pair(Random& random) {
   return sampled_pair(random_product_key(random, 1, {"f32", "f32", "f16", "bf16", "i8"}), 4e-6,
@@ -147,7 +148,8 @@ std::optional<FormPair> warpgroup_pair(Random& random) {
 }
 
 /// Draws pairs in which TMA copies operands. A third of them are hand-written schedules of
-/// random_bulk_product(), and a third have a factor that is contiguous across the terms.
+/// random_bulk_product(), and a third have a factor whose contiguous dimension is its rows or
+/// columns, not the terms (MN-major).
 template <bool (*wanted)(const FormPair&)>
 std::optional<FormPair> tma_pair(Random& random) {
   switch (random.below(3)) {
@@ -198,8 +200,8 @@ inline std::optional<FormPair> kept_row_pair(Random& random) {
   return FormPair{dsl::to_text(compute), compute, schedule, "", rows_tolerance};
 }
 
-/// Draws pairs of a random compute, or of a named operator with rows that fill more than one block
-/// of threads.
+/// Draws pairs that satisfy `wanted`. Their compute is a random compute, or a named operator whose
+/// rows may be longer than a block has threads.
 template <bool (*wanted)(const FormPair&)>
 std::optional<FormPair> row_pair(Random& random) {
   if (random.chance(0.4)) {

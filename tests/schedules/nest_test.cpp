@@ -390,7 +390,8 @@ TEST(Nest, AThreadReadsOnlyWhatItStores) {
   EXPECT_EQ(why_not(alike.split("t", "i", 1)), "legal");
 }
 
-// Thread 0 alone computes `t`, which has one element, but all threads would evaluate the condition.
+// The condition of `c` reads `t`, and all threads evaluate it. But only thread 0 computes `t`, so
+// `t` cannot be in registers.
 TEST(Nest, WhatAllThreadsEvaluateIsInNoPrivateBuffer) {
   const auto compute = dsl::parse_compute(
       "input a: f32[4]\ninput b: f32[8, 8]\nt: f32[i=4] = a[i] * 2.0\n"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Random computes over rows, with schedules in which threads keep the elements of a row in
-// registers (the step store_in). Blocks of threads do not divide the rows.
+// Random computes whose stages work on rows, with schedules in which threads keep the elements of a
+// row in registers (the step store_in). The length of a row need not be a multiple of the threads
+// of a block.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -34,8 +35,8 @@ inline std::vector<std::string> kept_stages(const Schedule& schedule) {
 }
 
 /// Returns a compute with one to three reductions of rows of `cols` elements: softmax, its
-/// logarithm, a layer norm, a division by the root mean square, or the product of a row with its
-/// sum with another row.
+/// logarithm, a layer norm, a division by the root mean square, or `t * sum(t)` where `t` is a row
+/// times the weights plus another row.
 inline std::string random_rows_text(Random& random, int64_t rows, int64_t cols) {
   const std::string type = random.pick(std::vector<std::string>{"f32", "f32", "f16", "bf16"});
   const std::string inputs = fmt::format(

@@ -270,9 +270,10 @@ class StepMaker {
     const std::string name = reduction_stage().stage.name;
     return CacheWrite{name, loop(), random_.chance(0.7) ? Scope::Register : Scope::Local};
   }
-  /// Returns a step towards a stage whose elements stay in threads, if there is one. For a stage
-  /// that is placed and does not reduce, the step binds a loop of its consumer, then a loop of the
-  /// stage with as many iterations, and at last keeps its elements.
+  /// A stage that is computed inside of another one and does not reduce can keep its elements in
+  /// threads. This takes three steps: bind a loop of the consumer, bind a loop of the stage with
+  /// the same extent, and store_in. Returns the next of these steps for such a stage; nullopt if
+  /// there is none.
   std::optional<Step> keeping() const {
     for (const StageNest& s : nest_.stages) {
       if (!s.at || s.stored_in || s.window || s.stage.combine != dsl::Combine::None ||

@@ -38,7 +38,8 @@ out: f32[m=64, n=32] = sum(j=32) a[m, j] * u[j, n]
 )";
 constexpr double array_bytes = 64 * 32 * 4, sums_bytes = 64 * 4, prepared_bytes = 32 * 32 * 4;
 
-/// Returns OpenCL with 8 multiprocessors that have room for 32 blocks and 2048 threads.
+/// Returns an OpenCL target with 8 multiprocessors, each of which has room for 32 blocks and 2048
+/// threads.
 Target small_gpu() {
   Target target = parse_target("opencl").value();
   target.machine.cores = 8;
@@ -64,8 +65,8 @@ runtime::Artifact kernel_of(const char* declarations, const std::string& steps) 
   return compiled_for(small_gpu(), declarations, steps).value();
 }
 
-/// Returns a network of four steps: the row sums of x; x times x; five times the prepared kernel;
-/// x times y.
+/// Returns a network of four steps: the row sums of x; the product of x and x; the prepared kernel,
+/// which runs five times; the product of x and y.
 runtime::ModelFile network() {
   runtime::ModelFile model;
   model.target = "opencl";
@@ -103,7 +104,7 @@ TEST(GpuNetworkReport, BytesAndLaunchesFollowFromTheShapes) {
     written.push_back(step.sums.written_bytes);
   }
   EXPECT_THAT(launches, ElementsAre(2, 1, 5, 1));
-  // x times x reads x once, and the prepared kernel does not read w.
+  // The product of x and x reads x once. The prepared kernel reads prepared weights in place of w.
   EXPECT_THAT(read, ElementsAre(array_bytes, array_bytes, 5 * (array_bytes + prepared_bytes),
                                 2 * array_bytes));
   EXPECT_THAT(written, ElementsAre(sums_bytes, array_bytes, 5 * array_bytes, array_bytes));
@@ -129,8 +130,9 @@ TEST(GpuNetworkReport, TimesOfLoopsCountAllRuns) {
   EXPECT_DOUBLE_EQ(as_json(call).at("launch_share"), launches / all);
 }
 
-/// Returns the explanation of a product in 16 tasks of 384 threads, 128 of which are producers.
-/// `copies` is 2 for a block a task, and 3 for persistent blocks.
+/// Returns the explanation of a product in 16 tasks. A block has 384 threads, 128 of which are
+/// producers. `copies` is the knob of the strategy: with 2 each block computes one task, and with 3
+/// blocks are persistent.
 GpuPhase specialised_phase(int copies, int multiprocessors) {
   Target target = parse_target("cuda:sm_90a").value();
   target.machine.cores = multiprocessors;
@@ -215,7 +217,7 @@ TEST(GpuNetworkReport, TheTableHasARowForEachStep) {
                           "0 B", "50", "slots for blocks", "0.25"));
   EXPECT_EQ(table.rows[0][1], "2");
   EXPECT_EQ(table.rows[2][4], "60.0 KiB");
-  // The file has another time for a step that was measured.
+  // The time of a step that was measured differs from the time that the model predicts.
   model.variants[0].steps[3].predicted_ns *= 2;
   const Table with_times = table_of_launches(explain_call(model, 0, gpu));
   EXPECT_EQ(with_times.header[2], "time");

@@ -81,8 +81,8 @@ TEST(Roofline, WhatMovesBytesIsBoundByMemoryAndWhatComputesIsNot) {
   moves.level_gb_per_s = 60;
   EXPECT_TRUE(moves.is_memory_bound());
   EXPECT_NEAR(moves.level_share(), 0.6994, 1e-4);
-  // The kernel does an eighth of an operation a byte. Even a peak that other processes lowered to 5
-  // GFLOP/s while it was measured does not make it arithmetic that limits the kernel.
+  // The kernel has 1/8 operation per byte. Other processes may have lowered the measured peak to 5
+  // GFLOP/s. The kernel is memory-bound nevertheless.
   moves.peak_gflops = 5;
   EXPECT_TRUE(moves.is_memory_bound());
   Roofline computes =

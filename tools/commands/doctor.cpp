@@ -201,7 +201,8 @@ struct Examination {
 
 Examination everything(const DoctorFlags& flags, const Surroundings& here) {
   const Target host = host_target();
-  // A calibration is stored, so it makes the database. An examination alone makes none.
+  // A calibration is stored, so it makes the database if there is none. Without a calibration,
+  // doctor makes no database.
   std::optional<Result<db::Store>> store;
   if (flags.calibrate || is_database_there(flags.place, here))
     store = open_database(flags.place, here, db::OpenMode::ReadWrite);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Facts that `explain` prints about a GPU kernel in addition to the times of its resources: how its
-// blocks fill the multiprocessors, how its warps access memory, and the registers, spills and
-// advice that the compiler reports. The kernel is either compiled for this purpose, or taken from
-// the file of a network (gpu_network.h). Thread-safe.
+// blocks fill the multiprocessors, how its warps access memory, and the registers, the spills and
+// the performance advice that the compiler reports. The kernel is either compiled for this purpose,
+// or taken from the file of a network (gpu_network.h). Thread-safe.
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -36,11 +36,12 @@ struct GpuPhase {
   double blocks(const Machine& machine) const;
   /// Returns the number of blocks that run at once on all multiprocessors.
   double blocks_at_once(const Machine& machine) const;
-  /// Returns the number of tasks for each block that runs at once.
+  /// Returns the number of waves: the number of tasks divided by the number of blocks that are
+  /// resident at once.
   double waves(const Machine& machine) const;
   /// Average number of cycles of the memory banks that an access of a warp to shared memory takes,
-  /// bank conflicts included. TMA copies and the reads of warpgroup tiles do not count. 0 if there
-  /// is no access.
+  /// bank conflicts included. The copies of TMA and the reads of wgmma do not count. 0 if no warp
+  /// accesses shared memory.
   double bank_cycles() const;
 };
 
@@ -65,7 +66,7 @@ Result<GpuExplanation> explain_gpu(const schedules::Program& program,
 
 /// Does the same for a compiled kernel. The registers of each phase are those of its code. The code
 /// does not tell the spills of a phase: they are 0 if the artifact has none, and unknown otherwise.
-/// If the code does not tell the registers, as OpenCL C, registers and spills are estimates.
+/// OpenCL C does not tell the registers; for such code, registers and spills are estimates.
 GpuExplanation explain_gpu(const runtime::Artifact& artifact, const cost_model::GpuFacts& facts,
                            const Target& target);
 

@@ -113,8 +113,8 @@ std::string launches_text(const GpuCall& call) {
   return fmt::format("{}, submitted one by one: {}", launches, no_graphs);
 }
 
-/// Returns the architecture and the number of multiprocessors, after the name of the GPU if it is
-/// known.
+/// Returns the name of the GPU, if it is known, followed by its architecture and its number of
+/// multiprocessors.
 std::string gpu_name(const Target& target) {
   return fmt::format("{}{} with {}", target.cpu.empty() ? "" : target.cpu + ", ",
                      describe(target.machine), counted(target.machine.cores, "multiprocessor"));
@@ -122,8 +122,8 @@ std::string gpu_name(const Target& target) {
 
 std::string bytes_text(double bytes) { return show_bytes(std::llround(bytes)); }
 
-/// Returns a text that compares the arrays of the network with L2. The model takes each kernel for
-/// itself, and expects its arrays in L2 if they fit there.
+/// Returns a text that compares the arrays of the network with L2. The model considers each kernel
+/// alone, and expects the kernel's arrays in L2 if they fit there.
 std::string dram_text(const GpuCall& call) {
   const int64_t l2 = call.target.machine.l2_bytes();
   const std::string sizes = fmt::format("constants and arena have {}, L2 has {}",
@@ -143,9 +143,9 @@ std::pair<int64_t, std::string> unexplained(const GpuCall& call) {
   return result;
 }
 
-/// True if the file has other times of steps than the model. There are three reasons: steps were
-/// measured; measurements of other kernels corrected predictions; or a predicted kernel spilled
-/// registers, so that the kernel of the default schedule replaced it.
+/// True if the time of a step in the file differs from the time that the model predicts. There are
+/// three reasons: steps were measured; measurements of other kernels corrected predictions; or a
+/// predicted kernel spilled registers, so that the kernel of the default schedule replaced it.
 bool has_other_times(const GpuCall& call) {
   constexpr double tolerance = 1e-3;
   return std::ranges::any_of(call.steps, [&](const GpuStep& step) {
@@ -168,7 +168,7 @@ std::string limit_text(const KernelLimits& limits) {
                      show_share(quotient(limits.resources.front().ns, limits.analytic_ns)));
 }
 
-/// Returns the cells of a step after those of its name, launches and times.
+/// Returns the cells of the table that follow the name, the launches and the times of a step.
 std::vector<std::string> cells_of(const GpuStep& step) {
   if (!*step.kernel) return {"-", "-", "-", "-", "-", "-", "-"};
   const GpuKernel& kernel = **step.kernel;

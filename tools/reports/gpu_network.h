@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Explains a network on a GPU: for each step, and for a call of the network, the launches, the
-// bytes that move, the occupancy, and the resource that limits the step by the analytic model. The
-// file of the network has all that is needed, so nothing is compiled, and no GPU is needed. The
-// model has the numbers that the table of machines has for the architecture.
+// bytes that move, the occupancy, and the resource that limits the step according to the analytic
+// model. The file of the network has all that is needed, so nothing is compiled, and no GPU is
+// needed. The analytic model uses the numbers of the architecture in the table of machines.
 //
 //     if (const std::optional<GpuNetwork> network = gpu_network_of(model)) {
 //       const GpuCall call = explain_call(model, 0, *network);   // of the first variant
@@ -38,11 +38,12 @@ struct GpuKernel {
 struct GpuNetwork {
   Target target;
   /// Explanations of ModelFile::kernels, in the same order. A kernel cannot be explained if this
-  /// version of the program cannot read its schedule, or makes other launches of it.
+  /// version of the program cannot read its schedule, or would make launches of it that differ from
+  /// those in the file.
   std::vector<Result<GpuKernel>> kernels;
 };
-/// Explains the kernels of a network on a GPU with the numbers of `target`. Requires: the target is
-/// a GPU, and that of the network.
+/// Explains the kernels of a network on a GPU with the numbers of `target`. Requires: `target` is
+/// the GPU target for which the network was compiled.
 GpuNetwork gpu_network_of(const runtime::ModelFile& model, const Target& target);
 
 /// Sums over the runs of one step or of all steps in one call of a network. All sums but `launches`
@@ -76,8 +77,8 @@ GpuCall explain_call(const runtime::ModelFile& model, size_t variant, const GpuN
 /// bytes.
 Facts facts_of(const GpuCall& call);
 /// Returns a table with a row for each step. Occupancy, its limit and the waves have a value for
-/// each launch of one run of the step. The column "time" is left out if it has the times of the
-/// model.
+/// each launch of one run of the step. The column "time" is left out if the times in the file equal
+/// those that the model predicts.
 Table table_of_launches(const GpuCall& call);
 /// Returns a table with a row for each resource that limits a step: the number of these steps and
 /// the sum of their expected times, largest first.

@@ -19,7 +19,8 @@ namespace tw::tools {
 struct KernelLimits {
   cost_model::KernelFacts facts;
   double analytic_ns = 0;
-  /// The part of `analytic_ns` that starts the kernel: tasks and barriers, or launches of a GPU.
+  /// The part of `analytic_ns` that starts the kernel. On a processor it is the time for tasks and
+  /// barriers, on a GPU the time for launches.
   double dispatch_ns = 0;
   std::vector<cost_model::ResourceTime> resources;  ///< longest time first
 
@@ -34,8 +35,8 @@ struct KernelLimits {
 Result<schedules::Program> program_of(const dsl::Workload& workload, const std::string& schedule,
                                       const Target& target);
 
-/// Returns the limits of one call of a kernel of the workload. Fails with the errors of
-/// extract_facts(). Requires: threads >= 1.
+/// Returns the resources that bound the time of one call of a kernel of the workload. Fails with
+/// the errors of extract_facts(). Requires: threads >= 1.
 Result<KernelLimits> kernel_limits(const schedules::Program& kernel, const dsl::Workload& workload,
                                    const Target& target, int threads);
 

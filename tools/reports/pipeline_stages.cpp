@@ -17,7 +17,7 @@ namespace {
 using schedules::Pipeline;
 using schedules::Step;
 
-/// Returns the stage whose operand a stage that cache_operand made copies: "product" of
+/// Returns the name of the stage that reads `copy`, a stage that cache_operand made: "product" for
 /// "a@product".
 std::string consumer_of(const std::string& copy) { return copy.substr(copy.find('@') + 1); }
 

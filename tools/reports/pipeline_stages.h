@@ -26,8 +26,8 @@ struct PipelineStages {
   std::string illegal_because;  ///< the error of the schedule with one stage more; empty if legal
 };
 
-/// Returns the pipelines of a schedule (tw1 text) of the workload, by stages. Empty if it has no
-/// step `pipeline`. Fails with the errors of parse_schedule().
+/// Returns one element for each stage of the compute that has a pipeline in the schedule (tw1 text)
+/// of the workload. Empty if it has no step `pipeline`. Fails with the errors of parse_schedule().
 Result<std::vector<PipelineStages>> pipeline_stages(const dsl::Workload& workload,
                                                     const std::string& schedule,
                                                     const Target& target);

@@ -20,8 +20,9 @@ namespace {
 // A core with one vector multiply-add of f32 and one vector load per cycle has a balance of half an
 // operation per byte in L1, and a higher balance in every slower level.
 constexpr double low_intensity = 1;
-// Arithmetic intensity below which a kernel counts as memory-bound whatever was measured. It is the
-// balance of such a core in L1 for f64. On a busy machine the measured peak may be far too low.
+// Arithmetic intensity (operations per byte) below which a kernel counts as memory-bound, whatever
+// was measured. On such a core the peak of f64 divided by the bandwidth of L1 is 1/4. The peak that
+// is measured on a busy machine may be far too low.
 constexpr double least_balance = 0.25;
 
 std::string bandwidth_text(const Roofline& line) {

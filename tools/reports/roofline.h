@@ -43,8 +43,8 @@ struct Roofline {
   /// True if memory limits the kernel: moving `traffic` at the level's bandwidth takes longer than
   /// the kernel's operations at the peak. If the bandwidth or the peak is unknown: true if the
   /// kernel has less than one operation per byte of traffic. It is always true for less than a
-  /// quarter of an operation per byte. The operations are those of the kernel's algorithm: `flops`
-  /// is scaled by products / declared_products.
+  /// quarter of an operation per byte. An algorithm such as Winograd's needs fewer products than
+  /// the workload declares, so `flops` is multiplied by products / declared_products.
   bool is_memory_bound() const;
 };
 

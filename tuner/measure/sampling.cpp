@@ -114,7 +114,7 @@ int64_t wanted_ns(const Sampling& options) {
   return std::max(options.min_batch_ns, readable_ns(options));
 }
 
-/// Number of times that a comparison may choose its numbers of calls again.
+/// Number of times that a comparison may choose the numbers of calls of its batches anew.
 constexpr int most_fits = 3;
 
 /// True if a batch took less than half of the time for which its number of calls was chosen. Then a

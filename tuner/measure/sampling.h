@@ -172,12 +172,13 @@ struct Comparison {
 /// at the end of a tuning run, kernels are compared in most_rounds rounds if there is time.
 inline constexpr int least_rounds = 7, most_rounds = 11;
 
-/// Compares two kernels in `rounds` rounds, each of which times A, B, B, A. A wins only if the 99 %
-/// interval of the ratios is above 1, and the ratio exceeds 1 by more than the noise floor. B wins
-/// under the same conditions with A and B exchanged. Otherwise, or if fewer than least_rounds
-/// rounds count, the result is a tie. A round to which the watch objects is repeated, until 2 *
-/// rounds rounds have been timed. If a round shows that batches have too few calls, because a pause
-/// was taken for their time, all rounds are discarded and the numbers of calls are chosen again, at
+/// Compares two kernels in `rounds` rounds, each of which times A, B, B, A. The ratio of a round is
+/// the least time of B divided by that of A. A wins only if the 99 % interval of the ratios is
+/// above 1, and the ratio exceeds 1 by more than the noise floor. B wins under the same conditions
+/// with A and B exchanged. Otherwise, or if fewer than least_rounds rounds count, the result is a
+/// tie. A round to which the watch objects is repeated, until 2 * rounds rounds have been timed. If
+/// a round shows that batches have too few calls, because a pause was mistaken for their time when
+/// the numbers of calls were chosen, all rounds are discarded and the numbers are chosen again, at
 /// most three times; after that, such rounds do not count. Both kernels should run on the same
 /// buffers: equal kernels on different buffers differ by 2-4 %, because of the placement of pages.
 /// Requires: rounds >= 1.

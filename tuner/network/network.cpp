@@ -303,9 +303,8 @@ class NetworkRun {
     return Ended::Budget;
   }
 
-  /// Measures the kernels that the last plans need and that were not measured by any round, with
-  /// one round of candidates for each kernel. If all of these kernels are measured, uses the
-  /// remaining time for one more round.
+  /// The last plans may need kernels that no round has measured. Measures one round of candidates
+  /// for each of these kernels. If there are none, uses the remaining time for one more round.
   Status use_last_share() {
     for (int round = 0; round < most_closing_rounds; ++round) {
       if (interrupted() || tuned_.unstored || left_s() < least_round_s) return {};

@@ -33,8 +33,9 @@ struct Descent {
 };
 
 /// Returns up to `most` points: first the one with the highest score at which a descent ended, then
-/// the others that were scored, highest score first. `given` has starting points (Descent::starts),
-/// at least one. Fails with the error of check_not_stopped() if the token stops.
+/// the others that were scored, highest score first. `given` has at least one point. All its points
+/// are starting points (Descent::starts). Fails with the error of check_not_stopped() if the token
+/// stops.
 Result<std::vector<schedules::Point>> best_points(const schedules::Space& space,
                                                   const std::vector<schedules::Point>& given,
                                                   const Score& score, const Descent& descent,

@@ -27,8 +27,8 @@ struct Question {
   const schedules::Space* space;  ///< search space of the workload
   Target target;                  ///< target with the facts of the device that measures
   int threads = 1;
-  /// Hashes of the records that the cost model has learned from. No samples are made of these
-  /// records. If a sample is made of another record, the hash of that record is added. May be null.
+  /// Hashes of the records that the cost model has learned from. These records are skipped, and the
+  /// hash of each record that becomes a sample is added. If null, no record is skipped.
   std::set<std::string>* learned = nullptr;
   StopToken stop = {};  ///< ends the reading; what was read until then is returned
   /// Most schedules that are turned into points or samples. Faster schedules are used first.

@@ -22,8 +22,8 @@ using schedules::Point;
 // tens of microseconds in addition to its rows.
 constexpr size_t rows_at_once = 64;
 
-// The largest number of points of which predicted_schedule() asks if they are accepted. Nearly
-// always the first one is.
+// The largest number of points for which predicted_schedule() calls `accepts`. It nearly always
+// accepts the first one.
 constexpr size_t most_offered = 8;
 
 struct Spelled {

@@ -31,7 +31,7 @@ struct KernelRequest {
 using BuiltKernels = std::map<KernelSource, runtime::Artifact>;
 
 /// Builds the kernels of these schedules and returns them in order. Packing kernels, which copy
-/// arrays of the caller into other layouts, are built only if calls of the kernel run them. The
+/// arrays of the caller into other layouts, are built only if calling the kernel needs them. The
 /// kernels are not verified. Kernels in `built` are not built again. Newly built kernels are added
 /// to `built`, even if other kernels fail. Fails with Invalid if a schedule does not apply or the
 /// registers of a default schedule spill; the message names the workload. Fails with Environment if

@@ -13,8 +13,8 @@
 namespace tw::tuner {
 namespace {
 
-// Bytes of kernels that a station stores, some ten thousand kernels. When they are reached, it
-// starts new workers with an empty store.
+// The most bytes of kernels that a station stores, which are some ten thousand kernels. At this
+// limit it starts new workers with an empty store.
 constexpr int64_t most_kept_bytes = int64_t{512} << 20;
 
 // Time that a job waits for the device, in addition to two time limits of a candidate. Another

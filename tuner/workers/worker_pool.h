@@ -46,16 +46,16 @@ struct Builders {
   std::vector<std::unique_ptr<Builder>> each;
 };
 /// Makes a builder for each core, at most four, or twelve for CUDA. For a GPU it leaves one core
-/// free.
-/// A builder starts with its first job. Requires that nothing is measured meanwhile. Building the
-/// kernels of a request may take six times `timeout_s`. If it fails, the kernels are built one by
-/// one, which may take as long again.
+/// free. A builder starts with its first job. Requires that nothing is measured meanwhile. Building
+/// the kernels of a request may take six times `timeout_s`. If building them together fails, the
+/// kernels are built one by one, which may take the same time again.
 Result<Builders> start_builders(const Target& target, const Environment& environment,
                                 double timeout_s);
 
 /// Returns the workers of a run whose kernels another machine measures: builders on all cores of
 /// this machine, but at most four, or twelve for CUDA, and no runner. `processor` is the target of
-/// the measuring machine's processor, for which references are built.
+/// the measuring machine's processor. The reference kernels, which verify results, are built for
+/// it.
 Result<Workers> start_builders_for(const Target& target, const Target& processor,
                                    const Environment& environment, double timeout_s);
 

@@ -98,8 +98,8 @@ TEST(Threads, AProductThroughSharedMemoryIsRight) {
   EXPECT_EQ(disagreement(threaded_product().compute(), *program), std::nullopt);
 }
 
-// A warp shares the terms of a sum without nests if all its lanes can read them: if no thread of
-// the block has computed them.
+// If there are no thread loops, a warp shares the terms of a sum, provided that all its threads can
+// read them. This holds if no thread of the block has computed the terms.
 TEST(Threads, AWarpSharesASumOfInputs) {
   const auto threads_after = [](const char* declarations, const char* steps) {
     const auto compute = dsl::parse_compute(declarations);
@@ -294,7 +294,8 @@ TEST(Threads, RegistersAreAThreadsOwn) {
   EXPECT_EQ(with({threads("t", 8, {store("r", "t")}),
                   threads("t", 8, {copy("out", "t", element("r", "t"))})}),
             "legal");
-  // Loops with as many iterations number the same threads, whatever their variables are called.
+  // Two thread loops with the same extent number the same threads, whatever their variables are
+  // called.
   EXPECT_EQ(with({threads("t", 8, {store("r", "t")}),
                   threads("u", 8, {copy("out", "u", element("r", "u"))})}),
             "legal");

@@ -35,8 +35,8 @@ TEST(GpuLanes, MaySitInTheRowsOfTheirConsumer) {
   EXPECT_EQ(apart.find("compute_at total out"), std::string::npos) << apart;
 }
 
-// A row of 1,000 elements is divided by rfactor twice: into partial sums of threads, and these into
-// the sums of parts.
+// Two steps rfactor divide the sum of a row of 1,000 elements: into a partial sum for each thread,
+// and into a sum for each part of the row.
 TEST(GpuLanes, ReduceFewRowsInParts) {
   const Space space = space_of_workload("reduce_sum rows=2 cols=1000 f32 fast", "cuda:sm_90a");
   EXPECT_EQ(steps_of(space, "out: gpu_lanes threads=128 parts=4"), R"(rfactor out j 512
@@ -57,7 +57,7 @@ parallel out i
   EXPECT_FALSE(allows(many, "out: gpu_lanes threads=128 parts=4"));
 }
 
-// The parts are parts of the axis that has most room for them.
+// The reduction is divided into parts along the axis that allows the most parts.
 TEST(GpuLanes, ReduceToASingleNumber) {
   const Space space = space_of_workload(
       "input x: f32[500, 100]; out: f32[] = sum(i=500, j=100) x[i, j]", "cuda:sm_90a");

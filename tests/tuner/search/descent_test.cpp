@@ -104,7 +104,7 @@ TEST(Descents, LeavePointsThatCannotBeUsed) {
             first);
 }
 
-/// Returns a score with many local optima: a pseudo-random number of the point.
+/// Returns a hash of the point as its score. Such a score has many local optima.
 double rugged(const Point& point) {
   size_t h = 0;
   for (const int choice : point.choices) h = mix(h, static_cast<size_t>(choice));
@@ -173,7 +173,8 @@ TEST(SpillCheck, AsksTheCompiler) {
   const Accepts accepts = accepts_without_spills(workload, hopper, {});
   const Space space = Space::derive(workload.compute, hopper);
   EXPECT_TRUE(accepts(space.schedule(space.default_point()).to_string()));
-  // A warp has 128 sums in each thread, and four tiles of 8 terms of partial sums.
+  // Each thread has 128 sums, and partial sums for four steps of 8 terms. They do not fit in its
+  // registers.
   const auto large = space.parse(
       "out: gpu_mma warps.rows=1 warps.columns=1 tiles=4 block.rows=64 copy.rows=1 "
       "block.columns=64 copy.columns=0 stages=3 copies=0 unroll=8 raster=2 split=2");
