@@ -82,25 +82,38 @@ bool are_masks_cheap(const PhaseScope& scope, const Masks& masks, const Block& b
          });
 }
 
+/// Appends the conditions of a && b && ... in their order.
+void append_conjuncts(const Expr& condition, std::vector<Expr>& conjuncts) {
+  const auto* both = condition.as<dsl::Binary>();
+  if (!both || both->op != dsl::BinaryOp::And) return conjuncts.push_back(condition);
+  append_conjuncts(both->a, conjuncts);
+  append_conjuncts(both->b, conjuncts);
+}
+
 /// A linear inequality in the index of the lane holds for all lanes if it holds for the first and
-/// the last lane. This is not so if a side may wrap between two lanes.
+/// the last lane. This is not so if a side may wrap between two lanes. The result has the parts of
+/// the condition in their order, because a part may guard the reads of those after it.
 std::optional<Expr> in_all_lanes(const PhaseScope& scope, const Expr& condition) {
   const std::string* variable = scope.vector_variable(condition);
   if (!variable || has_side_that_may_wrap(scope.bounds(), condition)) return std::nullopt;
-  const schedules::Constraints constraints = schedules::split_condition(condition);
+  const Expr lane = dsl::var(*variable);
+  const Range range = scope.ranges().of(lane);
+  std::vector<Expr> conjuncts;
+  append_conjuncts(condition, conjuncts);
   Expr all = dsl::constant_int(Bool, 1);
-  for (const Expr& opaque : constraints.opaque) {
-    if (uses_vector_variable(scope, opaque)) return std::nullopt;
-    all = all && opaque;
-  }
-  for (Affine affine : constraints.affine) {
-    const Expr lane = dsl::var(*variable);
-    const int64_t step = affine.coefficient(lane);
-    const Range range = scope.ranges().of(lane);
-    affine.add(lane, -step);
-    if (uses_vector_variable(scope, schedules::to_expr(affine))) return std::nullopt;
-    affine.constant += step * (step > 0 ? range.low : range.high);
-    all = all && schedules::to_condition(affine);
+  for (const Expr& conjunct : conjuncts) {
+    const schedules::Constraints constraints = schedules::split_condition(conjunct);
+    for (const Expr& opaque : constraints.opaque) {
+      if (uses_vector_variable(scope, opaque)) return std::nullopt;
+      all = all && opaque;
+    }
+    for (Affine affine : constraints.affine) {
+      const int64_t step = affine.coefficient(lane);
+      affine.add(lane, -step);
+      if (uses_vector_variable(scope, schedules::to_expr(affine))) return std::nullopt;
+      affine.constant += step * (step > 0 ? range.low : range.high);
+      all = all && schedules::to_condition(affine);
+    }
   }
   return scope.simplify(all);
 }

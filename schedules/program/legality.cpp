@@ -156,7 +156,17 @@ class AccessChecker {
     return illegal("what is asynchronous is a copy into a shared buffer", stmt);
   }
 
+  /// Checks the reads of an expression. The right side of `a && b` is evaluated only where `a`
+  /// holds: `i < 7 && p[i] < 3` reads no p[7].
   Status check_reads(const Expr& expr, const Stmt& stmt) {
+    if (const auto* both = expr.as<dsl::Binary>(); both && both->op == dsl::BinaryOp::And) {
+      TW_RETURN_IF_ERROR(check_reads(both->a, stmt));
+      const auto mark = bounds_.mark();
+      bounds_.push_condition(both->a);
+      const Status right = check_reads(both->b, stmt);
+      bounds_.restore(mark);
+      return right;
+    }
     Status status;
     dsl::for_each(expr, [&](const Expr& e) {
       const dsl::Read* r = e.as<dsl::Read>();

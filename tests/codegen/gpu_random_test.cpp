@@ -4,11 +4,13 @@
 // interpreter of programs, the CUDA text on its host emulator and the OpenCL text on a device must
 // agree.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <fstream>
+#include <stdexcept>
 #include <tuple>
 
 #include "base/text.h"
@@ -184,7 +186,13 @@ GpuCase make_case_with_layouts(uint64_t seed, const Target& target) {
   const auto space = schedules::Space::derive(problem, target).value();
   const schedules::Limits limits = schedules::limits_of(target);
   Schedule schedule = space.schedule(space.sample(random));
-  while (!schedule.program(limits)) schedule = space.schedule(space.sample(random));
+  for (int samples = 1; !schedule.program(limits); ++samples) {
+    if (samples == 1000)
+      throw std::runtime_error(fmt::format("seed {}: no legal sample of\n{}\n{}\n{}", seed,
+                                           dsl::to_text(compute), schedule.to_string(),
+                                           schedule.program(limits).error().message));
+    schedule = space.schedule(space.sample(random));
+  }
   const auto different = schedules::disagreement(compute, schedule.program(limits).value(), seed,
                                                  std::max(tolerance, 1e-3));
   EXPECT_FALSE(different) << schedule.to_string() << *different;

@@ -44,6 +44,19 @@ TEST(Legality, AccessesAreInside) {
             "the end of a range is not in it)");
 }
 
+// The right side of `&&` is evaluated only where the left side holds, and the left side everywhere.
+TEST(Legality, AConditionMayGuardItsOwnReads) {
+  const Expr first = at("x <= 7"),
+             second = dsl::read("out", {at("x")}, Float32) < dsl::constant(Float32, 0);
+  const auto branch = [&](const Expr& condition) {
+    return loop("x", "0", "9", {If{condition, block({store("0")})}});
+  };
+  EXPECT_EQ(verdict(branch(first && second)), "legal");
+  EXPECT_EQ(verdict(branch(second && first)),
+            "[legality] index 0 of 'out', x, is not proved inside 0..8 (it may be 0..9; "
+            "the end of a range is not in it)");
+}
+
 TEST(Legality, IndicesThatOverflowAreNotInside) {
   EXPECT_EQ(verdict(loop("x", "0", "8", store("x * 2305843009213693952"))),
             "[legality] index 0 of 'out', x * 2305843009213693952, is not proved inside 0..8 "
