@@ -67,11 +67,6 @@ struct Contents {
   Contents operator|(const Contents& b) const { return {infinite || b.infinite, other || b.other}; }
 };
 
-bool keeps_infinity(UnaryOp op) {
-  return op == UnaryOp::Neg || op == UnaryOp::Abs || op == UnaryOp::Floor || op == UnaryOp::Round ||
-         op == UnaryOp::Sqrt;
-}
-
 /// The contents of a result of an operation that compilers may compute from literals: 0 - inf and
 /// inf * 2 are infinite literals. A minimum or maximum is one only if both operands may be.
 Contents contents_of_result(BinaryOp op, const Contents& a, const Contents& b) {
@@ -115,16 +110,6 @@ Contents contents(const Expr& expr, const ContentsOf& contents_of) {
         return is_float(expr.type()) ? contents_of_result(b.op, inner(b.a), inner(b.b)) : other;
       },
       always<dsl::Var>(other));
-}
-
-/// True if the expression is an infinite literal for some operands, as an attention mask is:
-/// select(k <= j, 0, -inf).
-bool may_be_infinite_literal(const Expr& expr, const BufferNames& infinite) {
-  return contents(expr,
-                  [&](const std::string& buffer) {
-                    return Contents{infinite.contains(buffer), true};
-                  })
-      .infinite;
 }
 
 /// True if Halide may narrow this operation in f64 to a product of u16 and f16, which it cannot
@@ -272,6 +257,19 @@ class InfiniteBuffers {
 };
 
 }  // namespace
+
+bool keeps_infinity(UnaryOp op) {
+  return op == UnaryOp::Neg || op == UnaryOp::Abs || op == UnaryOp::Floor || op == UnaryOp::Round ||
+         op == UnaryOp::Sqrt;
+}
+
+bool may_be_infinite_literal(const Expr& expr, const BufferNames& infinite) {
+  return contents(expr,
+                  [&](const std::string& buffer) {
+                    return Contents{infinite.contains(buffer), true};
+                  })
+      .infinite;
+}
 
 BufferNames buffers_of_infinite_literals(const Block& body) { return InfiniteBuffers().of(body); }
 

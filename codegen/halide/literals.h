@@ -26,6 +26,13 @@ using BufferNames = std::set<std::string, std::less<>>;
 /// not read if the maximum has a term.
 BufferNames buffers_of_infinite_literals(const Block& body);
 
+/// True if the expression is an infinite literal for some operands, as an attention mask is:
+/// select(k <= j, 0, -inf). `infinite` names the buffers that may hold infinite literals.
+bool may_be_infinite_literal(const Expr& expr, const BufferNames& infinite);
+
+/// True if the result of the operation on an infinite number is infinite.
+bool keeps_infinity(UnaryOp op);
+
 /// Returns the operation on `a` and `b`, the translated operands, in a form that the compilers do
 /// not change. Returns HExpr() if this form is not needed, because the operation has no literals or
 /// its literals may be combined. `infinite` names the buffers that may hold infinite literals.

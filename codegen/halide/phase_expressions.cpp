@@ -4,6 +4,7 @@
 
 #include "codegen/halide/arithmetic.h"
 #include "codegen/halide/conversions.h"
+#include "codegen/halide/float_bits.h"
 #include "codegen/halide/phase_translator.h"
 
 namespace tw::codegen::halide {
@@ -73,7 +74,9 @@ HExpr PhaseTranslator::value(const Expr& expr) {
       [&](const dsl::Var&) { return HExpr(); },  // none: variables are Int64
       [&](const dsl::Read& r) { return to_value(r.type, read(r)); },
       [&](const dsl::Unary& u) {
-        return u.op == UnaryOp::Round ? rounded(u.a) : arithmetic(u.op, value(u.a));
+        if (u.op == UnaryOp::Round) return rounded(u.a);
+        const HExpr a = value(u.a);
+        return arithmetic(u.op, keeps_infinity(u.op) ? operand(u.a, a) : a);
       },
       [&](const dsl::Binary& b) { return binary(b); },
       [&](const dsl::Cast& c) { return converted(c); },
@@ -121,7 +124,23 @@ HExpr PhaseTranslator::guarded(const HExpr& condition, const Expr& expr) {
 HExpr PhaseTranslator::selected(const dsl::Select& s) {
   const HExpr condition = value(s.condition);
   const HExpr a = guarded(condition, s.a), b = guarded(!condition, s.b);
-  return is_branch(scope_, s) ? branch_between(condition, a, b) : Halide::select(condition, a, b);
+  const auto between = [&](const HExpr& x, const HExpr& y) {
+    return is_branch(scope_, s) ? branch_between(condition, x, y) : Halide::select(condition, x, y);
+  };
+  if (!may_be_infinite_literal(s.a, infinite_) && !may_be_infinite_literal(s.b, infinite_))
+    return between(a, b);
+  // LLVM takes the float that a select or a branch returns to be finite. It concludes that
+  // select(c, 0, -inf) is 0. A conversion to 16 bits computes with the bits of the float, so its
+  // result would be 0, too. A select of bits may return any bits.
+  const Halide::Type bits = a.type().with_code(halide_type_uint);
+  return Halide::reinterpret(a.type(),
+                             between(Halide::reinterpret(bits, a), Halide::reinterpret(bits, b)));
+}
+
+// LLVM moves an operation, such as a negation, into a select between literals, and takes the
+// results to be finite. It cannot do so if the operand is hidden.
+HExpr PhaseTranslator::operand(const Expr& expr, const HExpr& value) const {
+  return may_be_infinite_literal(expr, infinite_) ? hidden(value) : value;
 }
 
 HExpr PhaseTranslator::binary(const dsl::Binary& b) {
@@ -131,10 +150,14 @@ HExpr PhaseTranslator::binary(const dsl::Binary& b) {
         ranges.all_fit_int32(b.a) && ranges.all_fit_int32(b.b) ? index32 : index64;
     return arithmetic(b.op, integer(b.a, type), integer(b.b, type));
   }
-  const HExpr a = value(b.a);
+  HExpr a = value(b.a);
   if (b.op == BinaryOp::And) return a && guarded(a, b.b);
   if (b.op == BinaryOp::Or) return a || guarded(!a, b.b);
-  const HExpr c = value(b.b);
+  HExpr c = value(b.b);
+  if (b.op == BinaryOp::Min || b.op == BinaryOp::Max) {
+    a = operand(b.a, a);
+    c = operand(b.b, c);
+  }
   if (const HExpr bits = comparison_with_infinity(b, a, c); bits.defined()) return bits;
   if (const HExpr apart = kept_apart(b, a, c, infinite_); apart.defined()) return apart;
   const bool wraps = !is_float(b.a.type()) && ranges.may_overflow(b.op, b.a, b.b);
@@ -152,7 +175,7 @@ HExpr PhaseTranslator::rounded(const Expr& expr) {
     a = hi::Call::make(dividend.type(), hi::Call::strict_div, {dividend, divisor},
                        hi::Call::PureIntrinsic);
   } else {
-    a = value(expr);
+    a = operand(expr, value(expr));
   }
   const DType type = expr.type();
   return arithmetic(UnaryOp::Round, is_narrow_float(type) ? narrowed(type, a) : a);

@@ -148,6 +148,9 @@ class PhaseTranslator {
   HExpr selected(const dsl::Select& s);
   HExpr binary(const dsl::Binary& b);
   HExpr converted(const dsl::Cast& c);
+  /// Returns the value of an operand. If it may be an infinite literal, LLVM does not see how it is
+  /// computed.
+  HExpr operand(const Expr& expr, const HExpr& value) const;
   /// Translates UnaryOp::Round. The expression's value is first rounded to the expression's type.
   HExpr rounded(const Expr& expr);
   /// Rounds a value that is computed in 32 bits to f16 or bf16. The result has 32 bits again.

@@ -163,6 +163,47 @@ TEST(Special, Fault08_ComparisonsWithInfinity) {
   expect("(a[i] - 1.0) <= inf", std::numeric_limits<float>::quiet_NaN(), false);
 }
 
+/// Compares kernels of the compute with the interpreter. Its inputs `a` and `c` have 37 elements,
+/// which are -1 and 1, or false and true, by turns.
+void expect_agreement_on_signs(const std::string& text) {
+  SCOPED_TRACE(text);
+  const auto compute = dsl::parse_compute(text);
+  ASSERT_TRUE(compute) << compute.error().message;
+  const auto space = schedules::Space::derive(*compute, host_target());
+  const auto program = space.schedule(space.default_point()).program();
+  ASSERT_TRUE(program) << program.error().message;
+  dsl::Array a = dsl::Array::make(Float32, {37}).value(), c = dsl::Array::make(Bool, {37}).value();
+  for (int64_t i = 0; i < a.size(); ++i) {
+    a.set_float(i, i % 2 == 0 ? -1 : 1);
+    c.set_int(i, i % 2);
+  }
+  Storage storage;
+  for (const auto& argument : program->arguments)
+    if (!argument.is_output)
+      storage[argument.buffer.name] =
+          schedules::packed(argument, argument.buffer.name == "a" ? a : c);
+  expect_agreement(*program, storage, 1e-5);
+}
+
+// Attention masks are such expressions. LLVM takes floats to be finite, and must not conclude from
+// that which bits select(c, 0, -inf) has: a conversion to 16 bits computes with these bits.
+TEST(Special, Fault08_InfiniteLiteralsAreRoundedTo16Bits) {
+  for (const std::string type : {"f16", "bf16"})
+    for (const std::string finite : {"0.0", "1.0"})
+      for (const std::string infinite : {"inf", "-inf"})
+        for (const std::string form :
+             {"{0}(select(c[i], {1}, {2}))", "{0}(-select(0.0 < a[i], {1}, {2}))",
+              "{0}(select(5 < i, {1}f64, {2}f64))", "select(c[i], {1}{0}, {2}{0})",
+              "select(c[i], {1}{0}, {0}({2}))", "round(select(c[i], {1}{0}, {2}{0}))",
+              "{0}(select(c[i], exp(a[i]) - {1}, {2}))", "{0}(-select(c[i], exp(a[i]), {2}))",
+              "{0}(abs(select(c[i], a[i], {2})))", "{0}(floor(select(c[i], abs(a[i]), {2})))",
+              "{0}(max(select(c[i], {1}, {2}), a[i] - 9.0))",
+              "{0}(select(c[3], select(c[i], {1}, 1.0), {2}))"})
+          expect_agreement_on_signs(
+              fmt::format("input a: f32[37]\ninput c: bool[37]\nout: {}[i=37] = {}", type,
+                          fmt::format(fmt::runtime(form), type, finite, infinite)));
+}
+
 // In the order of the expression, all intermediate results fit into f32. If the two literals were
 // added first, they would overflow.
 TEST(Special, Fault08_LiteralsOfSumsAreKeptApartWhereTheyOverflow) {

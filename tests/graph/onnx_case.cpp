@@ -152,6 +152,8 @@ Result<std::vector<OnnxCase>> read_case(const fs::path& folder) {
            read_data_set(given, folder, folder / fmt::format("test_data_set_{}", i)));
     sets.push_back(std::move(found));
   }
+  if (sets.empty())
+    return fail(ErrorCode::Invalid, fmt::format("{} has no test_data_set_0", folder.string()));
   return sets;
 }
 

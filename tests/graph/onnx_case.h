@@ -25,8 +25,8 @@ struct OnnxCase {
 };
 
 /// Reads a folder with model.onnx and test_data_set_*/{input,output}_*.pb. Returns a case for each
-/// data set. Fails with the errors of read_onnx(), and with Unsupported if an input or output is no
-/// tensor or an output is left out.
+/// data set. Fails with the errors of read_onnx(), with Invalid if the folder has no data set, and
+/// with Unsupported if an input or output is no tensor or an output is left out.
 Result<std::vector<OnnxCase>> read_case(const std::filesystem::path& folder);
 
 /// Describes the first output that differs from the expected one: in type, in shape, or by more
