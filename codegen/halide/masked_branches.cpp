@@ -82,14 +82,6 @@ bool are_masks_cheap(const PhaseScope& scope, const Masks& masks, const Block& b
          });
 }
 
-/// Appends the conditions of a && b && ... in their order.
-void append_conjuncts(const Expr& condition, std::vector<Expr>& conjuncts) {
-  const auto* both = condition.as<dsl::Binary>();
-  if (!both || both->op != dsl::BinaryOp::And) return conjuncts.push_back(condition);
-  append_conjuncts(both->a, conjuncts);
-  append_conjuncts(both->b, conjuncts);
-}
-
 /// A linear inequality in the index of the lane holds for all lanes if it holds for the first and
 /// the last lane. This is not so if a side may wrap between two lanes. The result has the parts of
 /// the condition in their order, because a part may guard the reads of those after it.
@@ -98,11 +90,11 @@ std::optional<Expr> in_all_lanes(const PhaseScope& scope, const Expr& condition)
   if (!variable || has_side_that_may_wrap(scope.bounds(), condition)) return std::nullopt;
   const Expr lane = dsl::var(*variable);
   const Range range = scope.ranges().of(lane);
-  std::vector<Expr> conjuncts;
-  append_conjuncts(condition, conjuncts);
+  std::vector<Expr> parts;
+  dsl::for_each_conjunct(condition, [&](const Expr& part) { parts.push_back(part); });
   Expr all = dsl::constant_int(Bool, 1);
-  for (const Expr& conjunct : conjuncts) {
-    const schedules::Constraints constraints = schedules::split_condition(conjunct);
+  for (const Expr& part : parts) {
+    const schedules::Constraints constraints = schedules::split_condition(part);
     for (const Expr& opaque : constraints.opaque) {
       if (uses_vector_variable(scope, opaque)) return std::nullopt;
       all = all && opaque;
