@@ -41,7 +41,8 @@ const Access* PhaseScope::find_access(const std::string& buffer) const {
 Expr PhaseScope::simplify(const Expr& expr) const { return schedules::simplify(expr, bounds_); }
 
 Affine PhaseScope::affine_index(const Buffer& buffer, const std::vector<Expr>& indices) const {
-  return schedules::to_affine(simplify(schedules::linear_index(buffer, indices)));
+  return schedules::reduce_divisions(
+      schedules::to_affine(simplify(schedules::linear_index(buffer, indices))), bounds_);
 }
 
 Halide::Type PhaseScope::width(const Expr& expr) const {

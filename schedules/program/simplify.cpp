@@ -2,7 +2,10 @@
 #include "schedules/program/simplify.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/integer.h"
@@ -36,6 +39,48 @@ std::optional<Divided> divide(const Affine& a, int64_t k, const Bounds& bounds) 
   d.quotient.constant += *whole;
   d.remainder.constant -= *whole * k;
   return d;
+}
+
+/// A numerator that is divided by `factor`.
+struct Reduced {
+  Divided numerator;
+  int64_t factor;
+};
+
+/// Divides the numerator of a / k by the largest factor of k for which some terms are multiples of
+/// the factor and the other terms are proved to be its remainder: (16 * x + 8 * y + z) / 48 is
+/// (2 * x + y) / 6 for z in 0..8. Returns nullopt if there is no such factor.
+std::optional<Reduced> reduce(const Affine& a, int64_t k, const Bounds& bounds) {
+  std::vector<int64_t> factors;
+  for (const Affine::Term& term : a.terms)
+    if (const int64_t factor = std::gcd(term.coefficient % k, k); factor > 1)
+      factors.push_back(factor);
+  std::ranges::sort(factors, std::greater());
+  for (const int64_t factor : factors)
+    if (auto divided = divide(a, factor, bounds); divided && !divided->remainder.is_constant())
+      return Reduced{std::move(*divided), factor};
+  return std::nullopt;
+}
+
+/// Returns a / k or a mod k of i64, with a reduced numerator; nullopt for any other expression, and
+/// if the numerator cannot be reduced.
+/// For a = f n + z, where f divides k and 0 <= z < f: floor(a / k) = floor(n / (k / f)), and
+/// a mod k = f (n mod (k / f)) + z.
+std::optional<Affine> reduced_division(const Expr& division, const Bounds& bounds) {
+  const Binary* b = division.as<Binary>();
+  if (!b || (b->op != BinaryOp::Div && b->op != BinaryOp::Mod) || division.type() != Int64)
+    return std::nullopt;
+  const auto k = dsl::as_int(b->b);
+  const Affine a = to_affine(b->a);
+  if (!k || *k <= 0 || bounds.may_wrap(a)) return std::nullopt;
+  const auto reduced = reduce(a, *k, bounds);
+  if (!reduced) return std::nullopt;
+  const auto& [numerator, factor] = *reduced;
+  const bool is_mod = b->op == BinaryOp::Mod;
+  Affine result = is_mod ? numerator.remainder : Affine();
+  result.add(dsl::binary(b->op, to_expr(numerator.quotient), Expr(*k / factor)),
+             is_mod ? factor : 1);
+  return result;
 }
 
 Expr simplify_division(const Binary& b, const Bounds& bounds) {
@@ -167,6 +212,18 @@ Expr simplify(const Expr& expr, const Bounds& bounds) {
       [&](const dsl::Cast& c) { return dsl::cast(c.type, simplify(c.a, bounds)); },
       [&](const dsl::Unary& u) { return dsl::unary(u.op, simplify(u.a, bounds)); },
       [&](const dsl::Const&) { return expr; }, [&](const dsl::Var&) { return expr; });
+}
+
+Affine reduce_divisions(const Affine& affine, const Bounds& bounds) {
+  Affine result;
+  result.constant = affine.constant;
+  for (const Affine::Term& term : affine.terms)
+    if (const auto reduced = reduced_division(term.atom, bounds)) {
+      result.add(*reduced, term.coefficient);
+    } else {
+      result.add(term.atom, term.coefficient);
+    }
+  return result;
 }
 
 }  // namespace tw::schedules

@@ -186,8 +186,10 @@ class Walk {
 
   schedules::Affine address_of(const std::string& name, const std::vector<dsl::Expr>& indices) {
     const schedules::Buffer& buffer = buffers_.at(name);
-    return schedules::to_affine(schedules::simplify(
-        schedules::to_expr(schedules::linear_address(buffer.extents, indices)), bounds_));
+    const dsl::Expr address =
+        schedules::to_expr(schedules::linear_address(buffer.extents, indices));
+    return schedules::reduce_divisions(schedules::to_affine(schedules::simplify(address, bounds_)),
+                                       bounds_);
   }
 
   void reads(const dsl::Expr& expr) {

@@ -49,7 +49,7 @@ Verdict compare(const Reference& reference, Pass pass, const ErrorOf& error_of) 
     if (!error) return error.error();
     if (!(*error <= allowed))
       return {TrialStatus::Wrong,
-              fmt::format("differs by {:.3g} of the largest element{}, at most {:.3g} is allowed",
+              fmt::format("differs by {:.4g} of the largest element{}, at most {:.4g} is allowed",
                           *error, pass == Pass::Normal ? "" : " on integer data", allowed),
               0};
     verdict.error = std::max(verdict.error, *error);

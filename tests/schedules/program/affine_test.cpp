@@ -161,9 +161,9 @@ class Maker {
     const Expr a = index(depth - 1);
     switch (random_.below(7)) {
       case 0:
-        return a / Expr(1 + random_.below(5));
+        return a / Expr(1 + random_.below(8));
       case 1:
-        return a % Expr(1 + random_.below(5));
+        return a % Expr(1 + random_.below(8));
       case 2:
         return dsl::min(a, index(depth - 1));
       case 3:
@@ -268,6 +268,23 @@ TEST(Affine, SimplifiesDivisionsOfFusedAndBlockedLoops) {
   EXPECT_EQ(simple("f / 12"), "0");
   EXPECT_EQ(simple("min(f, 11)"), "f");
   EXPECT_EQ(simple("f < 12 && k.0 < 2"), "k.0 < 2");
+}
+
+TEST(Affine, DivisionsByMultiplesOfABlockAreThoseOfTheBlock) {
+  Bounds bounds;
+  bounds.push_loop("x", Expr(0), Expr(4));
+  bounds.push_loop("y", Expr(0), Expr(4));
+  bounds.push_loop("z", Expr(0), Expr(16));
+  const auto reduced = [&](const char* text) {
+    return dsl::to_string(to_expr(reduce_divisions(to_affine(affine_expr(text)), bounds)));
+  };
+  EXPECT_EQ(reduced("(x * 16 + z) / 48"), "x / 3");
+  EXPECT_EQ(reduced("(x * 16 + z) % 48 * 2 + y"), "z * 2 + x % 3 * 32 + y");
+  EXPECT_EQ(reduced("(x * 64 + y * 16 + z + 32) / 96"), "(x * 4 + y + 2) / 6");
+  EXPECT_EQ(reduced("(x * 16 + z + 1) / 48"), "(x * 16 + z + 1) / 48");
+  EXPECT_EQ(reduced("(x * 8 + z) / 48"), "(x * 8 + z) / 48");
+  EXPECT_EQ(reduced("x * 16 / 48"), "x * 16 / 48");
+  EXPECT_EQ(reduced("x * 16 / z"), "x * 16 / z");
 }
 
 TEST(Affine, ReflectedIndicesAreProvedInside) {
@@ -424,6 +441,7 @@ TEST(Affine, BoundsAndSimplificationAgreeWithEveryPoint) {
     const Expr index = maker.index(2), condition = maker.condition(1);
     SCOPED_TRACE(scope.text() + dsl::to_string(index) + "\n" + dsl::to_string(condition));
     const Expr simple = simplify(index, bounds), decided = simplify(condition, bounds);
+    const Expr reduced = to_expr(reduce_divisions(to_affine(simple), bounds));
     const bool proves = bounds.proves(condition), refutes = bounds.refutes(condition);
     const auto low = bounds.lower(index), high = bounds.upper(index);
     int64_t least = INT64_MAX, most = INT64_MIN, holds = 0;
@@ -431,6 +449,7 @@ TEST(Affine, BoundsAndSimplificationAgreeWithEveryPoint) {
       const int64_t v = value_of(index, point), c = value_of(condition, point);
       least = std::min(least, v), most = std::max(most, v), holds += c;
       ASSERT_EQ(value_of(simple, point), v) << dsl::to_string(simple);
+      ASSERT_EQ(value_of(reduced, point), v) << dsl::to_string(reduced);
       ASSERT_EQ(value_of(decided, point), c) << dsl::to_string(decided);
       ASSERT_TRUE(!proves || c);
       ASSERT_TRUE(!refutes || !c);
